@@ -1,0 +1,79 @@
+# The only way to run things. `make demo` and `make test` need a Debian-like machine with Python 3.11+
+# and root; everything else that they use they install themselves.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+CLUSTER_PROGRAM := localcluster/cluster
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo demo-down test check format lint types unit fixtures crds lock \
+        conformance integration e2e bench clean
+
+help: ## Show the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+
+# An operator/__init__.py would shadow the standard library's operator module and break Python
+# started in this folder, so the shell looks before any Python starts.
+guard:
+	@test ! -e operator/__init__.py || { echo "operator/__init__.py must not exist: it shadows the standard library"; exit 1; }
+
+$(VENV)/.installed: requirements/dev.txt operator/pyproject.toml runtime/pyproject.toml
+	@demo/python-venv.sh $(PYTHON)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e operator -e runtime
+	@touch $@
+
+setup: guard $(VENV)/.installed ## Make .venv with both packages and the development tools
+
+demo: guard ## Install what is missing, find or start a cluster, serve a model, ask it
+	$(PYTHON) demo/demo.py up
+
+demo-down: guard ## Remove everything that make demo made
+	$(PYTHON) demo/demo.py down
+
+test: check conformance integration e2e ## Everything that a user should trust
+
+check: setup format lint types unit ## Format, lint, types, import rules, unit and contract tests
+
+format: setup
+	$(BIN)/ruff format --check .
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports --config .importlinter
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs crds charts examples operator runtime localcluster demo tests benchmarks
+
+types: setup
+	$(BIN)/pyright
+
+unit: setup
+	$(BIN)/pytest tests/unit tests/contract tests/localcluster
+
+fixtures: setup ## Write the models that the protocol tests need to build/
+	$(BIN)/python tests/fixtures/make.py
+
+conformance: setup fixtures ## Protocol vectors and third-party clients against the runtime
+	$(BIN)/pytest tests/conformance
+
+integration: setup ## The operator against a real kube-apiserver
+	$(CLUSTER_PROGRAM) install
+	$(BIN)/pytest tests/integration
+
+e2e: setup ## Chart, operator, runtime and real pods on the local cluster
+	$(BIN)/pytest tests/e2e
+
+crds: setup ## Copy crds/ into the chart
+	$(BIN)/python charts/copy_crds.py
+
+bench: setup ## Run the benchmarks and print their tables
+	$(BIN)/python benchmarks/run.py
+
+lock: setup ## Resolve the hashed requirements again (needs uv)
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate operator/pyproject.toml -o operator/requirements.txt
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate runtime/pyproject.toml -o runtime/requirements.txt
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --group dev operator/pyproject.toml runtime/pyproject.toml -o requirements/dev.txt
+
+clean: ## Remove build output and the virtual environment
+	rm -rf build $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""Moorage operator: keeps a workload for each InferenceModel and its status true."""

@@ -1,0 +1,1 @@
+"""The InferenceModel resource as frozen values; imports nothing else of this package."""

@@ -1,0 +1,1 @@
+"""Moorage runtime: one process that serves models over several inference protocols."""

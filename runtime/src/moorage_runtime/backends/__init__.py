@@ -1,0 +1,1 @@
+"""Backends: one library each behind one protocol."""

@@ -1,0 +1,1 @@
+"""Batching of requests to one model."""

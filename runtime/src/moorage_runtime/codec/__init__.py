@@ -1,0 +1,1 @@
+"""Codecs: wire bytes to InferRequest and InferResponse to wire bytes; pure."""

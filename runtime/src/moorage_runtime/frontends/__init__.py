@@ -1,0 +1,1 @@
+"""Protocol frontends: bytes in, dataplane, bytes out."""

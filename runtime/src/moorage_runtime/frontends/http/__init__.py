@@ -1,0 +1,1 @@
+"""The HTTP listener: connection handling and the plain request and response values."""

@@ -1,0 +1,68 @@
+"""HTTP requests and responses as plain values, between the listener and the protocol frontends.
+
+    listener -> HttpRequest -> router -> frontend.handle -> HttpResponse | StreamingResponse -> listener
+
+The listener has already checked framing, decoded chunked bodies and Content-Encoding, and kept
+the limits. A frontend never sees a socket.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final
+
+import msgspec
+
+JSON: Final = b"application/json"
+OCTET_STREAM: Final = b"application/octet-stream"
+
+
+class HttpRequest(msgspec.Struct):
+    """One request.
+
+    Attributes:
+        method: Upper case, as sent ("GET", "POST"); HEAD is turned into GET by the listener,
+            which drops the body of the answer.
+        path: The path as sent, still percent-encoded, without the query.
+        query: The query string as sent, without "?".
+        headers: Lower-case name to value; of a repeated header the last.
+        body: The whole body, decoded; may be used as a tensor's memory.
+    """
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    body: bytes | bytearray | memoryview
+
+
+class HttpResponse(msgspec.Struct):
+    """A complete response; the listener adds Content-Length, Date and Connection.
+
+    Attributes:
+        status: HTTP status code.
+        body: One buffer, or several that are sent one after the other without joining.
+        content_type: Value of Content-Type.
+        headers: Further headers as (name, value).
+    """
+
+    status: int
+    body: bytes | Sequence[bytes | memoryview] = b""
+    content_type: bytes = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class StreamingResponse(msgspec.Struct):
+    """A response whose chunks are flushed as they come (chunked transfer encoding).
+
+    The iterator is closed when the client goes away.
+    """
+
+    status: int
+    chunks: AsyncIterator[bytes]
+    content_type: bytes = OCTET_STREAM
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+Answer = HttpResponse | StreamingResponse
+# A frontend may answer at once (health, metadata) or later; both are common, and awaiting
+# nothing costs a microsecond on the hot path.
+Handler = Callable[[HttpRequest], Answer | Awaitable[Answer]]

@@ -1,0 +1,1 @@
+"""The model repository: layout on disk, loading, and what is loaded."""
