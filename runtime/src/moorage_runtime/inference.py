@@ -65,6 +65,8 @@ class Signature(msgspec.Struct, frozen=True):
 
 
 NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})
+NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+NO_VERSION_NUMBERS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class ModelMetadata(msgspec.Struct, frozen=True):
@@ -82,6 +84,9 @@ class ModelMetadata(msgspec.Struct, frozen=True):
             and shapes are then not validated.
         signatures: Declared TensorFlow Serving signatures; empty means that the frontend
             derives ``serving_default`` from inputs and outputs.
+        labels: Version label to version, as TensorFlow Serving's ``/labels/{label}`` names them.
+        version_numbers: Version to the number that TensorFlow Serving clients see, for a version
+            that is not a number and shall not get its rank.
     """
 
     name: str
@@ -93,6 +98,8 @@ class ModelMetadata(msgspec.Struct, frozen=True):
     batching: bool = False
     dynamic: bool = False
     signatures: Mapping[str, Signature] = NO_SIGNATURES
+    labels: Mapping[str, str] = NO_LABELS
+    version_numbers: Mapping[str, int] = NO_VERSION_NUMBERS
 
 
 class ServerMetadata(msgspec.Struct, frozen=True):
