@@ -1,0 +1,236 @@
+"""TensorFlow Serving's REST API over HTTP: ``/v1/models/...``.
+
+    HttpRequest -> target, document -> tensors -> dataplane -> tensors -> document -> HttpResponse
+
+The decisions are in ``codec.tfs_*``; here requests find their model version, errors find their
+status, and the dataplane is called.
+"""
+
+from collections.abc import Awaitable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, assert_never
+
+import orjson
+
+from moorage_runtime import errors
+from moorage_runtime.codec import (
+    tfs_examples,
+    tfs_json,
+    tfs_path,
+    tfs_predict_request,
+    tfs_predict_response,
+    tfs_results,
+    tfs_signatures,
+    tfs_status,
+    tfs_versions,
+)
+from moorage_runtime.codec.tfs_path import Operation, Target
+from moorage_runtime.codec.tfs_signatures import BoundSignature
+from moorage_runtime.frontends.http.message import HttpRequest, HttpResponse
+from moorage_runtime.inference import (
+    NO_VERSION_NUMBERS,
+    InferRequest,
+    InferResponse,
+    ModelMetadata,
+    ModelStatus,
+)
+from moorage_runtime.tensors import Tensor
+
+if TYPE_CHECKING:
+    from moorage_runtime.dataplane import Dataplane
+
+# Spec: TensorFlow Serving's table from status code to HTTP. Peers: a model that is still loading
+# is 404 there. We: 503 for inference, because the client should try again; 404 for metadata,
+# which clients poll.
+HTTP_STATUS: Final[Mapping[type[errors.RuntimeFault], int]] = MappingProxyType(
+    {
+        errors.RuntimeFault: 500,
+        errors.InvalidRequest: 400,
+        errors.PayloadTooLarge: 413,
+        errors.UnsupportedEncoding: 415,
+        errors.UnsupportedDatatype: 501,
+        errors.NotFound: 404,
+        errors.ModelNotFound: 404,
+        errors.VersionNotFound: 404,
+        errors.Unavailable: 503,
+        errors.ModelNotReady: 503,
+        errors.QueueFull: 503,
+        errors.ShuttingDown: 503,
+        errors.DeadlineExceeded: 504,
+        errors.InvalidConfig: 500,
+        errors.ModelFailed: 500,
+    }
+)
+
+
+class TfsRestFrontend:
+    """Answers the requests below ``/v1/models``."""
+
+    def __init__(self, dataplane: "Dataplane") -> None:
+        self._dataplane = dataplane
+        self._signatures = SignatureMemo()
+
+    def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+        """The answer to one request; status and metadata at once, inference later."""
+        try:
+            target = tfs_path.parse_target(request.method, request.path)
+            match target.operation:
+                case Operation.STATUS:
+                    return HttpResponse(200, self._status(target))
+                case Operation.METADATA:
+                    return HttpResponse(200, self._metadata(target))
+                case Operation.PREDICT | Operation.CLASSIFY | Operation.REGRESS:
+                    return self._infer(target, request.body)
+                case _:
+                    assert_never(target.operation)
+        except errors.RuntimeFault as fault:
+            return error_response(fault)
+
+    def _status(self, target: Target) -> bytes:
+        numbered = self._numbered(target.model)
+        if not numbered:
+            raise errors.ModelNotFound(f"Could not find any versions of model {target.model}")
+        if target.label is not None:
+            wanted = self._labelled(target.model, target.label)
+            numbered = [pair for pair in numbered if pair[1].version == wanted]
+        elif target.version is not None:
+            numbered = [pair for pair in numbered if pair[0] == target.version]
+        if not numbered:
+            raise errors.VersionNotFound(
+                f"Could not find version {target.version} of model {target.model}"
+            )
+        return tfs_status.encode_status(numbered)
+
+    def _metadata(self, target: Target) -> bytes:
+        try:
+            metadata = self._model(target)
+        except errors.ModelNotReady as fault:
+            raise errors.NotFound(_servable_not_found(target)) from fault
+        numbers = {status.version: number for number, status in self._numbered(target.model)}
+        return tfs_status.encode_metadata(metadata, numbers[metadata.version])
+
+    async def _infer(self, target: Target, body: tfs_json.Buffer) -> HttpResponse:
+        try:
+            document = tfs_json.parse_object(body)
+            signature_name = tfs_json.parse_signature_name(document)
+            metadata = self._model(target)
+            signature = tfs_signatures.select_signature(
+                self._signatures.of(metadata), signature_name, target.operation.name.lower()
+            )
+            if target.operation is Operation.PREDICT:
+                call = tfs_predict_request.decode_predict(document, signature)
+                response = await self._run(metadata, signature, call.inputs)
+                answer = tfs_predict_response.encode_predict(
+                    response.outputs, signature, row=call.row
+                )
+            else:
+                inputs = tfs_examples.decode_examples(document, signature)
+                response = await self._run(metadata, signature, inputs)
+                encode = _RESULT_ENCODERS[target.operation]
+                answer = encode(response.outputs, signature, len(document["examples"]))
+        except errors.RuntimeFault as fault:
+            return error_response(fault)
+        return HttpResponse(200, answer)
+
+    async def _run(
+        self, metadata: ModelMetadata, signature: BoundSignature, inputs: tuple[Tensor, ...]
+    ) -> InferResponse:
+        # the version is pinned: the signature that decoded the request is that version's
+        return await self._dataplane.infer(
+            InferRequest(
+                metadata.name,
+                metadata.version,
+                inputs,
+                tfs_signatures.requested_outputs(signature),
+            )
+        )
+
+    def _model(self, target: Target) -> ModelMetadata:
+        """The metadata of the version that the URL asks for."""
+        try:
+            return self._dataplane.model_metadata(target.model, self._version(target))
+        except (errors.ModelNotFound, errors.VersionNotFound) as fault:
+            raise type(fault)(_servable_not_found(target)) from fault
+
+    def _version(self, target: Target) -> str:
+        """The registry's name of the version, "" for the server's choice."""
+        if target.label is not None:
+            return self._labelled(target.model, target.label)
+        if target.version is None:
+            return ""
+        version = str(target.version)
+        try:
+            self._dataplane.model_ready(target.model, version)
+        except errors.VersionNotFound:
+            # not a version by that very name; perhaps "v10", "010" or one that is known by rank
+            for number, status in self._numbered(target.model):
+                if number == target.version:
+                    return status.version
+            raise
+        return version
+
+    def _labelled(self, model: str, label: str) -> str:
+        version = self._any_metadata(model).labels.get(label)
+        if version is None:
+            raise errors.InvalidRequest(f"Unrecognized servable version label: {label}")
+        return version
+
+    def _any_metadata(self, model: str) -> ModelMetadata:
+        """Metadata of some version that is ready: labels and numbers are the whole model's."""
+        ready = (status.version for status in self._statuses(model) if status.state == "READY")
+        return self._dataplane.model_metadata(model, next(ready, ""))
+
+    def _numbered(self, model: str) -> list[tuple[int, ModelStatus]]:
+        """Every known version of the model with its number."""
+        statuses = {status.version: status for status in self._statuses(model)}
+        try:
+            configured = self._any_metadata(model).version_numbers
+        except (errors.NotFound, errors.ModelNotReady):
+            configured = NO_VERSION_NUMBERS
+        numbers = tfs_versions.version_numbers(statuses, configured)
+        return [(number, statuses[version]) for version, number in numbers.items()]
+
+    def _statuses(self, model: str) -> list[ModelStatus]:
+        return [status for status in self._dataplane.model_index() if status.name == model]
+
+
+class SignatureMemo:
+    """Bound signatures, kept for as long as a version's metadata is the same object."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], tuple[ModelMetadata, dict[str, BoundSignature]]] = {}
+
+    def of(self, metadata: ModelMetadata) -> dict[str, BoundSignature]:
+        """The signatures of a version.
+
+        Raises:
+            InvalidConfig: A declared signature names a tensor that the model does not have.
+        """
+        key = (metadata.name, metadata.version)
+        kept = self._kept.get(key)
+        if kept is None or kept[0] is not metadata:
+            kept = (metadata, tfs_signatures.signatures_of(metadata))
+            self._kept[key] = kept
+        return kept[1]
+
+
+_RESULT_ENCODERS: Final = MappingProxyType(
+    {
+        Operation.CLASSIFY: tfs_results.encode_classification,
+        Operation.REGRESS: tfs_results.encode_regression,
+    }
+)
+
+
+def error_response(fault: errors.RuntimeFault) -> HttpResponse:
+    """``{"error": message}`` under the status of the fault's class, or of its nearest base."""
+    status = next(HTTP_STATUS[base] for base in type(fault).__mro__ if base in HTTP_STATUS)
+    # JSON can spell a lone surrogate, and an error text quote it, but UTF-8 cannot carry it
+    message = fault.message.encode(errors="backslashreplace").decode()
+    return HttpResponse(status, orjson.dumps({"error": message}))
+
+
+def _servable_not_found(target: Target) -> str:
+    if target.version is None:
+        return f"Servable not found for request: Latest({target.model})"
+    return f"Servable not found for request: Specific({target.model}, {target.version})"
