@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""`make demo` and `make demo-down`: from nothing to a model that answers, and back.
+
+    find a cluster -> build and load the images -> install the chart -> apply the example
+    -> watch it become Ready -> ask it over HTTP and gRPC -> show picture and answer
+
+Needs only Python's standard library; everything else it installs or builds. Steps that do not
+need each other run side by side.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import digits
+import images
+from choice import Choice, DemoError, Facts, choose
+from clusters import CurrentContext, Kind, LocalCluster, Target
+from progress import Progress, Tasks, fail
+
+ROOT = Path(__file__).resolve().parent.parent
+STATE = ROOT / "build" / "demo"
+CHOICE_FILE = STATE / "cluster"
+EXAMPLE = ROOT / "examples" / "01-digits"
+MODEL = "digits"
+RELEASE_NAMESPACE = "moorage-system"
+READY_TIMEOUT_SECONDS = 180
+PROBE_TIMEOUT_SECONDS = 5
+
+
+def main() -> int:
+    """Run one command; 0 when it worked."""
+    parser = argparse.ArgumentParser(prog="demo", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("command", choices=["up", "install", "down"], help=(
+        "up: everything; install: stop once the chart is installed; down: remove everything"
+    ))
+    options = parser.parse_args()
+    progress = Progress(STATE / "logs")
+    try:
+        if options.command == "down":
+            down(progress)
+        else:
+            up(progress, ask=options.command == "up")
+    except DemoError as error:
+        fail(str(error))
+        return 1
+    except KeyboardInterrupt:
+        fail("interrupted; `make demo` goes on from here, `make demo-down` removes what is there")
+        return 130
+    return 0
+
+
+def up(progress: Progress, *, ask: bool) -> None:
+    """Bring the cluster up, install, and (with `ask`) show the example at work."""
+    choice = choose(gather())
+    progress.say(f"cluster: {choice.kind} ({choice.why})")
+    target = make_target(choice, progress)
+    version = chart_version()
+    wanted = [images.find(ROOT, name, version) for name in ("operator", "runtime")]
+    CHOICE_FILE.write_text(choice.kind)
+
+    tasks = Tasks()
+    target.prepare(tasks, wanted)
+    if ask:
+        tasks.add("client", lambda: make_client(progress))
+    tasks.join()
+
+    env = target.environment()
+    install_chart(progress, env, wanted)
+    if ask:
+        show(progress, target, env)
+    progress.say(f"kubeconfig: {target.kubeconfig()}")
+    progress.say(f"use it:     export KUBECONFIG={target.kubeconfig()}{target.path_hint()}")
+    progress.say("remove it:  make demo-down")
+
+
+def gather() -> Facts:
+    """Look at this machine; nothing is changed."""
+    context = quiet_output(["kubectl", "config", "current-context"])
+    answers = bool(context) and quiet_output(
+        ["kubectl", "version", f"--request-timeout={PROBE_TIMEOUT_SECONDS}s", "-o", "json"]
+    ).find("serverVersion") >= 0
+    return Facts(
+        asked=os.environ.get("CLUSTER", ""),
+        context=context,
+        context_answers=answers,
+        docker_runs=bool(quiet_output(["docker", "info", "--format", "{{.ServerVersion}}"])),
+        kind_installed=shutil.which("kind") is not None,
+    )
+
+
+def quiet_output(command: list[str]) -> str:
+    """Standard output of a command, "" when it is absent or fails."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PROBE_TIMEOUT_SECONDS * 2
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def make_target(choice: Choice, progress: Progress) -> Target:
+    """The cluster that was chosen, as something to install into."""
+    match choice.kind:
+        case "local":
+            return LocalCluster(ROOT, STATE, progress)
+        case "kind":
+            return Kind(ROOT, STATE, progress)
+        case "current":
+            return CurrentContext(ROOT, STATE, progress)
+
+
+def chart_version() -> str:
+    """The chart's appVersion, which the images carry as well."""
+    for line in (ROOT / "charts" / "moorage" / "Chart.yaml").read_text().splitlines():
+        if line.startswith("appVersion:"):
+            return line.split(":", 1)[1].strip().strip("\"'")
+    raise DemoError("charts/moorage/Chart.yaml has no appVersion")
+
+
+def make_client(progress: Progress) -> None:
+    """A virtual environment with a gRPC client, for the second question."""
+    python = STATE / "client" / "bin" / "python"
+    if not python.exists():
+        with progress.step("Installing a gRPC client", "15 s"):
+            progress.run("client", [sys.executable, "-m", "venv", STATE / "client"])
+            progress.run("client", [
+                python, "-m", "pip", "install", "--quiet", "--require-hashes",
+                "-r", ROOT / "requirements" / "demo.txt",
+            ])
+
+
+def install_chart(progress: Progress, env: dict[str, str], wanted: list[images.Image]) -> None:
+    """Install or upgrade the chart and wait for the operator."""
+    command: list[str | Path] = [
+        "helm", "upgrade", "--install", "moorage", ROOT / "charts" / "moorage",
+        "--namespace", RELEASE_NAMESPACE, "--create-namespace", "--wait", "--timeout", "3m",
+    ]
+    for image in wanted:
+        command += ["--set", f"image.{image.name}.repository={image.repository}"]
+        command += ["--set", f"image.{image.name}.tag={image.tag}"]
+    with progress.step("Installing the chart", "15 s"):
+        progress.run("helm", command, env=env)
+
+
+def show(progress: Progress, target: Target, env: dict[str, str]) -> None:
+    """Apply the example, watch it become Ready, ask it, and show the answers."""
+    manifest = EXAMPLE / "inferencemodel.yaml"
+    progress.say(f"$ kubectl apply -f {manifest.relative_to(ROOT)}")
+    print(progress.run("kubectl", ["kubectl", "apply", "-f", manifest], env=env).split("\n", 1)[1])
+    progress.say("$ kubectl get inferencemodels -w")
+    watch = subprocess.Popen(["kubectl", "get", "inferencemodels", MODEL, "-w"], env=env)
+    try:
+        progress.run("kubectl", [
+            "kubectl", "wait", "--for=condition=Ready", f"inferencemodel/{MODEL}",
+            f"--timeout={READY_TIMEOUT_SECONDS}s",
+        ], env=env)
+    except DemoError as error:
+        described = quiet_output_env(["kubectl", "describe", "inferencemodel", MODEL], env)
+        raise DemoError(f"{error}\n{described}") from error
+    finally:
+        watch.terminate()
+        watch.wait()
+    with target.reach(MODEL, env) as (http, grpc):
+        for sample in sorted((EXAMPLE / "samples").glob("digit-*.json")):
+            ask_one(progress, sample, http, grpc)
+
+
+def quiet_output_env(command: list[str], env: dict[str, str]) -> str:
+    """Output of a command in an environment, whatever its exit status."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    return done.stdout or done.stderr
+
+
+def ask_one(progress: Progress, path: Path, http: str, grpc: str) -> None:
+    """Send one picture over both transports and print it beside the answers.
+
+    Raises:
+        DemoError: An answer is not the expected label.
+    """
+    sample = digits.read_sample(path)
+    url = f"http://{http}/v2/models/{MODEL}/infer"
+    relative = path.relative_to(ROOT)
+    print()
+    progress.say(f"$ curl -s {url} -d @{relative}")
+    body = quiet_output(["curl", "--silent", "--fail-with-body", "--max-time", "10", url, "-d", f"@{path}"])
+    by_grpc = progress.run("client", [
+        STATE / "client" / "bin" / "python", ROOT / "demo" / "grpc_ask.py", grpc, MODEL, path,
+    ]).splitlines()[-1]
+    try:
+        by_http = digits.answered_label(body)
+    except ValueError as error:
+        raise DemoError(f"{url} answered {error}") from error
+    print(body)
+    print(digits.draw(sample.pixels))
+    print(f"expected {sample.expected}   HTTP answered {by_http}   gRPC answered {by_grpc}")
+    if not str(sample.expected) == str(by_http) == by_grpc:
+        raise DemoError(f"the answers for {relative} differ from the expected {sample.expected}")
+
+
+def down(progress: Progress) -> None:
+    """Remove what `up` made, whichever cluster it used."""
+    kind = CHOICE_FILE.read_text().strip() if CHOICE_FILE.exists() else "local"
+    match kind:
+        case "kind":
+            target: Target = Kind(ROOT, STATE, progress)
+        case "current":
+            target = CurrentContext(ROOT, STATE, progress)
+        case _:
+            target = LocalCluster(ROOT, STATE, progress)
+    target.remove()
+    shutil.rmtree(STATE, ignore_errors=True)
+    print(json.dumps({"removed": kind}))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

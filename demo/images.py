@@ -1,0 +1,51 @@
+"""The two images that the demo builds: what goes into each and the tag that follows from it.
+
+The tag carries a hash of the image's inputs, so that an unchanged tree is never built twice and a
+changed one always rolls out.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+HASH_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One image of this repository.
+
+    Attributes:
+        name: "operator" or "runtime", which is also the folder with the Dockerfile.
+        repository: Image name without tag.
+        tag: Version and hash of the inputs.
+    """
+
+    name: str
+    repository: str
+    tag: str
+
+    @property
+    def reference(self) -> str:
+        """Name and tag as a pod names it."""
+        return f"{self.repository}:{self.tag}"
+
+    @property
+    def archive(self) -> str:
+        """File name of the image's archive."""
+        return f"{self.name}-{self.tag}.tar"
+
+
+def find(root: Path, name: str, version: str) -> Image:
+    """The image `name` for the tree at `root`."""
+    folder = root / name
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
+    )
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(str(path.relative_to(root)).encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return Image(name, f"moorage/{name}", f"{version}-{digest.hexdigest()[:HASH_LENGTH]}")

@@ -1,0 +1,131 @@
+"""What the user sees while the demo works: steps, what each is doing, and for how long.
+
+A step runs commands whose output goes to a log file of its own; the terminal gets one line when
+a step starts, a sign of life while it runs, and one line when it ends. When a command fails the
+end of its log is shown with the file's name, never a stack trace.
+"""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+
+from choice import DemoError
+
+# A sign of life often enough that nobody thinks the demo hangs, seldom enough to read.
+HEARTBEAT_SECONDS = 20.0
+LOG_TAIL_LINES = 15
+
+
+class Progress:
+    """Prints steps; safe to use from several threads."""
+
+    def __init__(self, log_dir: Path) -> None:
+        self._log_dir = log_dir
+        self._started = time.monotonic()
+        self._lock = threading.Lock()
+        log_dir.mkdir(parents=True, exist_ok=True)
+
+    def say(self, text: str) -> None:
+        """Print one line with the time since the start in front."""
+        elapsed = int(time.monotonic() - self._started)
+        with self._lock:
+            print(f"[{elapsed // 60:2d}:{elapsed % 60:02d}] {text}", flush=True)
+
+    @contextmanager
+    def step(self, title: str, usual: str = "") -> Iterator[None]:
+        """Announce a step, show that it still runs, and say how long it took."""
+        self.say(f"{title} ..." + (f" (usually {usual})" if usual else ""))
+        began = time.monotonic()
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(HEARTBEAT_SECONDS):
+                self.say(f"  still {title[0].lower()}{title[1:]}, {time.monotonic() - began:.0f} s")
+
+        pulse = threading.Thread(target=beat, daemon=True)
+        pulse.start()
+        try:
+            yield
+        finally:
+            over.set()
+            pulse.join()
+        self.say(f"{title}: done in {time.monotonic() - began:.0f} s")
+
+    def run(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> str:
+        """Run a command, its output into `<log dir>/<name>.log`; the output is returned.
+
+        Raises:
+            DemoError: The command failed; the text ends with the last lines of the log.
+        """
+        log = self._log_dir / f"{name}.log"
+        words = [str(word) for word in command]
+        with log.open("ab") as sink:
+            start = sink.tell()
+            sink.write(f"$ {' '.join(words)}\n".encode())
+            sink.flush()
+            try:
+                done = subprocess.run(
+                    words,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                    env=env,
+                    cwd=cwd,
+                    check=False,
+                )
+            except OSError as error:
+                raise DemoError(f"{words[0]} could not be started: {error}") from error
+        output = log.read_bytes()[start:].decode(errors="replace")
+        if done.returncode:
+            tail = "\n".join(output.splitlines()[-LOG_TAIL_LINES:])
+            raise DemoError(
+                f"`{' '.join(words)}` failed with {done.returncode}; "
+                f"its output is in {log} and ends with:\n{tail}"
+            )
+        return output
+
+
+class Tasks:
+    """Tasks that start as soon as those that they need are done."""
+
+    def __init__(self) -> None:
+        # a waiting task holds a thread, so there is one for each that the demo can have
+        self._pool = ThreadPoolExecutor(max_workers=16)
+        self._futures: dict[str, Future[None]] = {}
+
+    def add(self, name: str, work: Callable[[], None], after: Sequence[str] = ()) -> None:
+        """Add a task; every name in `after` was added before it."""
+        needed = [self._futures[other] for other in after]
+
+        def when_ready() -> None:
+            for future in needed:
+                future.result()
+            work()
+
+        self._futures[name] = self._pool.submit(when_ready)
+
+    def join(self) -> None:
+        """Wait for all; the first failure ends the wait and is raised."""
+        done, waiting = wait(self._futures.values(), return_when=FIRST_EXCEPTION)
+        for future in waiting:
+            future.cancel()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for future in done:
+            future.result()
+
+
+def fail(text: str) -> None:
+    """Print a failure to stderr."""
+    print(f"\nmake demo: {text}", file=sys.stderr, flush=True)

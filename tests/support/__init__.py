@@ -1,0 +1,1 @@
+"""What several kinds of tests stand on: waiting for conditions, driving kubectl."""
