@@ -1,12 +1,10 @@
 """The outermost layer of TensorFlow Serving's JSON: bytes to one object, numbers back to bytes.
 
-A strict parser reads nearly every body. When it refuses one, the lenient parser decides: it takes
-the tokens NaN, Infinity and -Infinity (which JSON does not have and this API does), a byte order
-mark, and numbers beyond float64, which it reads as infinite.
+What the protocols share is in ``json_text``; here is what TensorFlow Serving adds: its error
+texts, exact integers, and its forms of numbers and binary strings.
 """
 
 import base64
-import json
 import re
 from typing import Any, Final
 
@@ -15,20 +13,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from moorage_runtime.codec import json_text
 from moorage_runtime.codec.tfs_values import show
 from moorage_runtime.errors import InvalidRequest
 
-Buffer = bytes | bytearray | memoryview
-
-# More than any tensor needs; far from where a parser or Python's own stack gives up.
-_DEPTH_LIMIT: Final = 100
-_TO_SQUARE: Final = bytes.maketrans(b"{}", b"[]")
-_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
-_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NULL: Final = re.compile(rb"null")
 
 
-def parse_object(body: Buffer) -> dict[str, Any]:
+def parse_object(body: json_text.Buffer) -> dict[str, Any]:
     """The JSON object that a request body holds.
 
     Raises:
@@ -36,16 +28,10 @@ def parse_object(body: Buffer) -> dict[str, Any]:
             levels, or the document is no object.
     """
     text = bytes(body) if isinstance(body, memoryview) else body
-    if not text:
-        raise InvalidRequest("JSON Parse error: The document is empty")
     try:
-        document = msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        document = _parse_leniently(text)
-    if _is_too_deep(text):
-        raise InvalidRequest(
-            f"JSON Parse error: The document is nested deeper than {_DEPTH_LIMIT} levels"
-        )
+        document = _parse_exactly(text)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"JSON Parse error: {error.message}") from error
     if not isinstance(document, dict):
         raise InvalidRequest(f"JSON Value: {show(document)} Is not object")
     return document
@@ -93,8 +79,8 @@ def encode_strings(array: NDArray[Any], *, binary: bool) -> bytes:
     """
     convert = base64_object if binary else text_of
     if not array.ndim:
-        return orjson.dumps(convert(array[()]))
-    values: NDArray[Any] = np.frompyfunc(convert, 1, 1)(array)
+        return orjson.dumps(convert(array.item()))
+    values: Any = np.frompyfunc(convert, 1, 1)(array)
     return orjson.dumps(values.tolist())
 
 
@@ -121,22 +107,12 @@ def _token(number: float) -> bytes:
     return b"Infinity" if number > 0 else b"-Infinity"
 
 
-def _parse_leniently(text: bytes | bytearray) -> Any:
+def _parse_exactly(text: bytes | bytearray) -> Any:
+    """The value, with integers of any size whole: as a float, one beyond uint64 would pass."""
+    brackets = text.count(b"[") + text.count(b"{")
+    if brackets > json_text.DEPTH_LIMIT and json_text.depth(text) > json_text.DEPTH_LIMIT:
+        return json_text.parse(text)
     try:
-        return json.loads(text.decode("utf-8-sig"))
-    except RecursionError as error:
-        raise InvalidRequest("JSON Parse error: The document is nested too deeply") from error
-    except ValueError as error:  # JSON, UTF-8, or an integer of thousands of digits
-        raise InvalidRequest(f"JSON Parse error: {error}") from error
-
-
-def _is_too_deep(text: bytes | bytearray) -> bool:
-    """Whether a document that has parsed is nested deeper than the limit."""
-    if text.count(b"[") + text.count(b"{") <= _DEPTH_LIMIT:
-        return False
-    brackets = _STRING.sub(b"", text).translate(_TO_SQUARE, _NOT_BRACKETS)
-    for _ in range(_DEPTH_LIMIT):
-        brackets = brackets.replace(b"[]", b"")
-        if not brackets:
-            return False
-    return True
+        return msgspec.json.decode(text)
+    except ValueError:
+        return json_text.parse(text)

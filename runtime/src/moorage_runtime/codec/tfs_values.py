@@ -76,13 +76,10 @@ def decode_string(value: Any) -> bytes:
     """The bytes of a JSON string, or of a base64 object.
 
     Raises:
-        InvalidRequest: Neither of the two, or the base64 or the characters are invalid.
+        InvalidRequest: Neither of the two, or the base64 is invalid.
     """
     if isinstance(value, str):
-        try:
-            return value.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidRequest(f"JSON Value: {show(value)} is not valid Unicode") from error
+        return value.encode()
     if not is_base64_object(value):
         raise InvalidRequest(f"JSON Value: {show(value)} not formatted correctly for base64 data")
     return _decode_base64(value["b64"])

@@ -30,7 +30,8 @@ def version_numbers(
         versions: The registry's versions of one model.
         configured: Numbers that the model's configuration gives to versions.
     """
-    ordered = sorted(set(versions), key=natural_key)
+    # "7" before "007": the plain spelling is the one that keeps the number
+    ordered = sorted(set(versions), key=lambda name: (natural_key(name), len(name), name))
     ways: tuple[Callable[[str], int | None], ...] = (_own_number, _v_number, configured.get)
     numbers: dict[str, int] = {}
     taken: set[int] = set()

@@ -14,6 +14,7 @@ import orjson
 
 from moorage_runtime import errors
 from moorage_runtime.codec import (
+    json_text,
     tfs_examples,
     tfs_json,
     tfs_path,
@@ -97,7 +98,7 @@ class TfsRestFrontend:
             numbered = [pair for pair in numbered if pair[0] == target.version]
         if not numbered:
             raise errors.VersionNotFound(
-                f"Could not find version {target.version} of model {target.model}"
+                f"Could not find version {_asked(target)} of model {target.model}"
             )
         return tfs_status.encode_status(numbered)
 
@@ -109,7 +110,7 @@ class TfsRestFrontend:
         numbers = {status.version: number for number, status in self._numbered(target.model)}
         return tfs_status.encode_metadata(metadata, numbers[metadata.version])
 
-    async def _infer(self, target: Target, body: tfs_json.Buffer) -> HttpResponse:
+    async def _infer(self, target: Target, body: json_text.Buffer) -> HttpResponse:
         try:
             document = tfs_json.parse_object(body)
             signature_name = tfs_json.parse_signature_name(document)
@@ -225,12 +226,17 @@ _RESULT_ENCODERS: Final = MappingProxyType(
 def error_response(fault: errors.RuntimeFault) -> HttpResponse:
     """``{"error": message}`` under the status of the fault's class, or of its nearest base."""
     status = next(HTTP_STATUS[base] for base in type(fault).__mro__ if base in HTTP_STATUS)
-    # JSON can spell a lone surrogate, and an error text quote it, but UTF-8 cannot carry it
+    # a model's own error text may hold what UTF-8 cannot carry
     message = fault.message.encode(errors="backslashreplace").decode()
     return HttpResponse(status, orjson.dumps({"error": message}))
 
 
 def _servable_not_found(target: Target) -> str:
-    if target.version is None:
+    asked = _asked(target)
+    if asked is None:
         return f"Servable not found for request: Latest({target.model})"
-    return f"Servable not found for request: Specific({target.model}, {target.version})"
+    return f"Servable not found for request: Specific({target.model}, {asked})"
+
+
+def _asked(target: Target) -> int | str | None:
+    return target.version if target.label is None else target.label
