@@ -14,7 +14,7 @@ UnaryMethod = Callable[[bytes], Awaitable[bytes]]
 StreamMethod = Callable[[bytes], AsyncIterator[bytes]]
 
 
-class GrpcFault(Exception):
+class GrpcFault(Exception):  # noqa: N818 - a fault as in errors.py, whose names it shares
     """Ends a call with a status other than OK.
 
     Attributes:

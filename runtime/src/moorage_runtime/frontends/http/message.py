@@ -1,6 +1,6 @@
 """HTTP requests and responses as plain values, between the listener and the protocol frontends.
 
-    listener -> HttpRequest -> router -> frontend.handle -> HttpResponse | StreamingResponse -> listener
+    listener -> HttpRequest -> router -> frontend.handle -> Answer -> listener
 
 The listener has already checked framing, decoded chunked bodies and Content-Encoding, and kept
 the limits. A frontend never sees a socket.

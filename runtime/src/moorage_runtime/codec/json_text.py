@@ -1,0 +1,120 @@
+"""JSON bytes to Python values, by the rules that the HTTP protocols share.
+
+A strict parser reads nearly every body. When it refuses one, the standard library decides: it
+takes the tokens NaN, Infinity and -Infinity, a byte order mark and numbers beyond float64, and
+its message says where the text is wrong. Nesting is measured before anything is parsed, so that
+neither parser can run out of stack.
+
+Pure. What the values mean is for the protocol's own codec.
+"""
+
+import json
+import re
+from typing import Any, Final
+
+import numpy as np
+import orjson
+
+from moorage_runtime.errors import InvalidRequest
+
+Buffer = bytes | bytearray | memoryview
+
+# More than any tensor needs; far from where a parser or Python's own stack gives up.
+DEPTH_LIMIT: Final = 100
+# Long enough to recognize the value, short enough for a log line.
+_SHOWN_CHARACTERS: Final = 60
+
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NOT_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+# What each byte does to the depth.
+_STEP: Final = np.zeros(256, np.int8)
+_STEP[[ord("["), ord("{")]] = 1
+_STEP[[ord("]"), ord("}")]] = -1
+_SHOWN: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=repr)
+
+
+def parse(body: Buffer) -> Any:
+    """The one JSON value that the body holds; of a repeated member the last counts.
+
+    Raises:
+        InvalidRequest: Empty, not JSON, not UTF-8, an unpaired surrogate, further text after the
+            value, or nested deeper than 100 levels.
+    """
+    text = bytes(body) if isinstance(body, memoryview) else body
+    if not text:
+        raise InvalidRequest("the request body is empty; expected a JSON object")
+    if text.count(b"[") + text.count(b"{") > DEPTH_LIMIT and depth(text) > DEPTH_LIMIT:
+        raise InvalidRequest(f"the JSON is nested deeper than {DEPTH_LIMIT} levels")
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _parse_leniently(text)
+
+
+def parse_object(body: Buffer) -> dict[str, Any]:
+    """The JSON object that the body holds.
+
+    Raises:
+        InvalidRequest: As :func:`parse`, or the value is no object.
+    """
+    value = parse(body)
+    if type(value) is not dict:
+        raise InvalidRequest(f"the request body is {show(value)}; expected a JSON object")
+    return value
+
+
+def depth(text: bytes | bytearray) -> int:
+    """How deep the brackets outside of strings are nested: ``[[1], "["]`` gives 2.
+
+    Of malformed text it is right up to the place where a parser stops.
+    """
+    if b"\\" in text:
+        brackets = _STRING.sub(b"", text).translate(None, _NOT_BRACKETS)
+    else:  # every quote is a string's border, so the long way through each string is saved
+        brackets = _STRING.sub(b"", text.translate(None, _NOT_STRUCTURE)).replace(b'"', b"")
+    if not brackets:
+        return 0
+    steps = _STEP[np.frombuffer(brackets, np.uint8)]
+    return int(np.cumsum(steps, dtype=np.int64).max())
+
+
+def show(value: Any) -> str:
+    """The value as JSON text, shortened, for an error message."""
+    if isinstance(value, str):
+        value = value[: _SHOWN_CHARACTERS * 2]
+    elif isinstance(value, list):
+        return "an array"
+    elif isinstance(value, dict):
+        return "an object"
+    text = _SHOWN.encode(value).encode("utf-8", "replace").decode()
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+
+
+def _parse_leniently(text: bytes | bytearray) -> Any:
+    try:
+        decoded = text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(
+            f"the JSON is not UTF-8: byte 0x{text[error.start]:02x} at position {error.start}"
+        ) from error
+    try:
+        value = json.loads(decoded)
+    except json.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not valid JSON: {error}") from error
+    except ValueError as error:  # an integer of thousands of digits
+        raise InvalidRequest("the JSON holds an integer of more than 4300 digits") from error
+    if _SURROGATE_ESCAPE.search(decoded) and _has_lone_surrogate(value):
+        raise InvalidRequest("the JSON holds an unpaired surrogate, which is no Unicode text")
+    return value
+
+
+def _has_lone_surrogate(value: Any) -> bool:
+    if type(value) is str:
+        return any("\ud800" <= character <= "\udfff" for character in value)
+    if type(value) is list:
+        return any(map(_has_lone_surrogate, value))
+    if type(value) is dict:
+        return any(_has_lone_surrogate(k) or _has_lone_surrogate(v) for k, v in value.items())
+    return False

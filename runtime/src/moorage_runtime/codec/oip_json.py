@@ -1,0 +1,221 @@
+"""The ``data`` member of OIP tensors: nested JSON lists to arrays and arrays to flat JSON lists.
+
+Source: OIP "Tensor Data" (row-major, natural or flattened form). What the specification leaves
+to the server: any nesting is accepted whose elements add up to the shape, numbers are coerced
+only where nothing is lost, floating point rounds to its type and overflows to infinity, and what
+is not finite travels as the bare tokens NaN, Infinity and -Infinity.
+
+Large arrays may one day be read from the text itself; :func:`decode_array` is the place for it.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from moorage_runtime.codec import json_text
+from moorage_runtime.errors import InvalidRequest
+from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor
+
+_FLOATS: Final = frozenset({Datatype.FP16, Datatype.FP32, Datatype.FP64})
+_INTEGERS: Final = frozenset(
+    {
+        Datatype.UINT8,
+        Datatype.UINT16,
+        Datatype.UINT32,
+        Datatype.UINT64,
+        Datatype.INT8,
+        Datatype.INT16,
+        Datatype.INT32,
+        Datatype.INT64,
+    }
+)
+_NUMBERS: Final = frozenset({int, float})
+# The strict parser rounds integers below -2**63 to this float, so it proves no integer.
+_INT64_FLOOR: Final = -(2.0**63)
+
+
+def decode_array(data: Any, datatype: Datatype, shape: tuple[int, ...], path: str) -> NDArray[Any]:
+    """The array that a JSON ``data`` member spells, of the given shape; it owns its memory.
+
+    Args:
+        data: The parsed JSON value.
+        datatype: What the elements shall become.
+        shape: Real dimensions; their product was checked to fit the memory's address range.
+        path: Where ``data`` stands in the request, for messages.
+
+    Raises:
+        InvalidRequest: No array, another number of elements than the shape has, an element that
+            the datatype cannot hold, or BF16, which has no JSON form here.
+    """
+    if datatype is Datatype.BF16:
+        raise InvalidRequest(f"{path}: BF16 has no JSON form; use binary data")
+    if type(data) is not list:
+        raise InvalidRequest(f"{path}: {json_text.show(data)} is no array")
+    flat, types = _flatten(data)
+    if len(flat) != math.prod(shape):
+        raise InvalidRequest(
+            f"{path}: {len(flat)} elements, but shape {list(shape)} has {math.prod(shape)}"
+        )
+    array = _convert(flat, types, datatype)
+    if array is None:
+        where, value = _first_unfit(data, datatype, path)
+        raise InvalidRequest(f"{where}: {json_text.show(value)} is no {_EXPECTED[datatype]}")
+    return array.reshape(shape)
+
+
+def encode_data(tensor: Tensor) -> NDArray[Any] | list[str]:
+    """The elements in row-major order, in a form that orjson writes as a JSON list.
+
+    FP16 becomes float64, which prints its exact value; the others print the shortest decimal
+    that reads back as the same value. What is not finite is left for :func:`spell_nonfinite`.
+
+    Raises:
+        InvalidRequest: The elements have no JSON form: BF16, or bytes that are not UTF-8.
+    """
+    if tensor.datatype is Datatype.BF16:
+        raise InvalidRequest(
+            f"output '{tensor.name}' is BF16, which has no JSON form; request binary output "
+            f"for '{tensor.name}'"
+        )
+    flat = tensor.array.reshape(-1)
+    if tensor.datatype is Datatype.BYTES:
+        try:
+            return [str(element, "utf-8") for element in flat]
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(
+                f"output '{tensor.name}' holds bytes that are not UTF-8; request binary output "
+                f"for '{tensor.name}'"
+            ) from error
+    return flat.astype(np.float64) if tensor.datatype is Datatype.FP16 else flat
+
+
+def spell_nonfinite(data: NDArray[Any] | list[str]) -> NDArray[Any] | list[str] | orjson.Fragment:
+    """The same data, but with the bare tokens for elements that are not finite.
+
+    orjson writes those as ``null``, which is no number.
+    """
+    if isinstance(data, list) or data.dtype.kind != "f":
+        return data
+    finite = np.isfinite(data)
+    if finite.all():
+        return data
+    tokens = map(_token, data[~finite].tolist())
+    first, *rest = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY).split(b"null")
+    return orjson.Fragment(first + b"".join(chain.from_iterable(zip(tokens, rest, strict=True))))
+
+
+def _token(number: float) -> bytes:
+    if math.isnan(number):
+        return b"NaN"
+    return b"Infinity" if number > 0 else b"-Infinity"
+
+
+def _flatten(data: list[Any]) -> tuple[list[Any], set[type]]:
+    """All leaves in order and the set of their types; the parser has bounded the depth."""
+    types = set(map(type, data))
+    while list in types:
+        if len(types) == 1:
+            data = list(chain.from_iterable(data))
+        else:
+            data = list(chain.from_iterable(x if type(x) is list else (x,) for x in data))
+        types = set(map(type, data))
+    return data, types
+
+
+def _convert(flat: list[Any], types: set[type], datatype: Datatype) -> NDArray[Any] | None:
+    """The flat array, or None when an element does not fit the datatype."""
+    if not types <= _PLAIN[datatype]:
+        if not all(map(_FITS[datatype], flat)):
+            return None
+        flat = list(map(int, flat))
+    if datatype is Datatype.BYTES:
+        return _convert_strings(flat)
+    dtype = NUMPY_DTYPE[datatype]
+    try:
+        with np.errstate(over="ignore"):  # overflow to infinity is what the protocol wants
+            return np.array(flat, dtype)
+    except OverflowError:
+        if datatype in _FLOATS:  # an integer beyond float64; only the lenient parser gives it
+            return np.array(list(map(_float_or_infinity, flat)), dtype)
+        return None  # out of range: numpy does not wrap Python integers
+
+
+def _float_or_infinity(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _convert_strings(flat: list[str]) -> NDArray[Any]:
+    array = np.empty(len(flat), np.object_)
+    array[:] = [element.encode() for element in flat]
+    return array
+
+
+def _fits_integer(dtype: np.dtype[Any]) -> Callable[[Any], bool]:
+    limits = np.iinfo(dtype)
+    smallest, largest = int(limits.min), int(limits.max)
+
+    def fits(value: Any) -> bool:
+        if type(value) is float:
+            return value.is_integer() and smallest <= value <= largest and value != _INT64_FLOOR
+        return type(value) is int and smallest <= value <= largest
+
+    return fits
+
+
+def _fits_bool(value: Any) -> bool:
+    return type(value) is bool or (type(value) is int and value in (0, 1))
+
+
+def _fits_float(value: Any) -> bool:
+    return type(value) in _NUMBERS
+
+
+def _fits_bytes(value: Any) -> bool:
+    return type(value) is str
+
+
+def _expected_integer(datatype: Datatype) -> str:
+    limits = np.iinfo(NUMPY_DTYPE[datatype])
+    return f"integer in {datatype}'s range from {limits.min} to {limits.max}"
+
+
+_FITS: Final[dict[Datatype, Callable[[Any], bool]]] = {
+    Datatype.BOOL: _fits_bool,
+    Datatype.BYTES: _fits_bytes,
+    **dict.fromkeys(_FLOATS, _fits_float),
+    **{datatype: _fits_integer(NUMPY_DTYPE[datatype]) for datatype in _INTEGERS},
+}
+# What numpy converts without loss or guessing; anything else is looked at one by one.
+_PLAIN: Final[dict[Datatype, frozenset[type]]] = {
+    Datatype.BOOL: frozenset({bool}),
+    Datatype.BYTES: frozenset({str}),
+    **dict.fromkeys(_FLOATS, _NUMBERS),
+    **dict.fromkeys(_INTEGERS, frozenset({int})),
+}
+_EXPECTED: Final[dict[Datatype, str]] = {
+    Datatype.BOOL: "BOOL: expected true, false, 0 or 1",
+    Datatype.BYTES: "string, as BYTES needs",
+    **{datatype: f"number, as {datatype} needs" for datatype in _FLOATS},
+    **{datatype: _expected_integer(datatype) for datatype in _INTEGERS},
+}
+
+
+def _first_unfit(data: list[Any], datatype: Datatype, path: str) -> tuple[str, Any]:
+    fits = _FITS[datatype]
+    return next((where, value) for where, value in _leaves(data, path) if not fits(value))
+
+
+def _leaves(data: list[Any], path: str) -> Iterator[tuple[str, Any]]:
+    for index, value in enumerate(data):
+        if type(value) is list:
+            yield from _leaves(value, f"{path}[{index}]")
+        else:
+            yield f"{path}[{index}]", value

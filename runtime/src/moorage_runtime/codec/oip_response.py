@@ -1,0 +1,139 @@
+"""OIP answers: responses and metadata to JSON, with binary parts where the client asked for them.
+
+::
+
+    body = json             ; no output is binary
+         / json *part       ; parts in the order of the outputs, their sizes in the JSON
+
+Source: OIP "Inference Response", "Server Metadata", "Model Metadata"; binary tensor data
+extension, "Binary Tensor Response".
+"""
+
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from moorage_runtime.codec import oip_binary, oip_json
+from moorage_runtime.codec.oip_request import OutputForm
+from moorage_runtime.inference import (
+    InferResponse,
+    ModelMetadata,
+    ModelStatus,
+    ServerMetadata,
+)
+from moorage_runtime.tensors import Tensor, TensorSpec
+
+_NUMPY: Final = orjson.OPT_SERIALIZE_NUMPY
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """An inference answer on the wire.
+
+    Attributes:
+        json: The JSON object.
+        parts: Binary data that follows it; views share the arrays' memory.
+        is_binary: Whether an output is binary, even one of no bytes; then the answer carries
+            Inference-Header-Content-Length.
+    """
+
+    json: bytes
+    parts: tuple[bytes | memoryview, ...]
+    is_binary: bool
+
+
+def encode(response: InferResponse, form: OutputForm, response_id: str) -> Encoded:
+    """The body of a successful inference.
+
+    Raises:
+        InvalidRequest: An output that was asked for as JSON has no JSON form.
+    """
+    outputs: list[dict[str, Any]] = []
+    parts: list[bytes | memoryview] = []
+    is_binary = False
+    for tensor in response.outputs:
+        if form.overrides.get(tensor.name, form.binary):
+            is_binary = True
+            part = oip_binary.encode_array(tensor)
+            parts.append(part)
+            outputs.append(_describe(tensor, {"binary_data_size": len(part)}))
+        else:
+            output = _describe(tensor, {})
+            output["data"] = oip_json.encode_data(tensor)
+            outputs.append(output)
+    document: dict[str, Any] = {"model_name": response.model_name}
+    if response.model_version:
+        document["model_version"] = response.model_version
+    document["id"] = response_id
+    if response.parameters:
+        document["parameters"] = dict(response.parameters)
+    document["outputs"] = outputs
+    return Encoded(_dump(document), tuple(parts), is_binary)
+
+
+def encode_error(message: str) -> bytes:
+    """The error object of every endpoint; what UTF-8 cannot carry is escaped."""
+    return orjson.dumps({"error": message.encode(errors="backslashreplace").decode()})
+
+
+def encode_server_metadata(metadata: ServerMetadata) -> bytes:
+    """The body of the server metadata endpoint."""
+    return orjson.dumps(
+        {
+            "name": metadata.name,
+            "version": metadata.version,
+            "extensions": list(metadata.extensions),
+        }
+    )
+
+
+def encode_model_metadata(metadata: ModelMetadata, version: str) -> bytes:
+    """The body of the model metadata endpoint.
+
+    Args:
+        metadata: What the model says of itself.
+        version: The version in the URL, or "": ``versions`` then lists all that may be asked
+            for, else only this one.
+    """
+    document: dict[str, Any] = {"name": metadata.name}
+    versions = [version] if version else list(metadata.versions)
+    if versions:
+        document["versions"] = versions
+    document["platform"] = metadata.platform
+    document["inputs"] = list(map(_describe_spec, metadata.inputs))
+    document["outputs"] = list(map(_describe_spec, metadata.outputs))
+    return orjson.dumps(document)
+
+
+def encode_model_ready(name: str, status: ModelStatus) -> bytes:
+    """The body of the model ready endpoint; ``error`` says why a load failed."""
+    document: dict[str, Any] = {"name": name, "ready": status.state == "READY"}
+    if status.message:
+        document["error"] = status.message
+    return orjson.dumps(document)
+
+
+def _describe(tensor: Tensor, sizes: dict[str, Any]) -> dict[str, Any]:
+    output: dict[str, Any] = {
+        "name": tensor.name,
+        "datatype": tensor.datatype,
+        "shape": tensor.array.shape,
+    }
+    if sizes or tensor.parameters:
+        output["parameters"] = {**tensor.parameters, **sizes}
+    return output
+
+
+def _describe_spec(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "datatype": spec.datatype, "shape": spec.shape}
+
+
+def _dump(document: dict[str, Any]) -> bytes:
+    text = orjson.dumps(document, option=_NUMPY)
+    if b"null" not in text:
+        return text
+    # Either a name holds the word or a number is not finite, which orjson writes as null.
+    for output in document["outputs"]:
+        if "data" in output:
+            output["data"] = oip_json.spell_nonfinite(output["data"])
+    return orjson.dumps(document, option=_NUMPY)

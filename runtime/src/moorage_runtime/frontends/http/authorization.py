@@ -1,0 +1,37 @@
+"""Bearer tokens: who may send requests at all. The check runs before a body is read.
+
+Source: RFC 6750, 2.1 and 3.
+"""
+
+import hmac
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from moorage_runtime.frontends.http.reader import Refusal
+
+_CHALLENGE: Final = ((b"WWW-Authenticate", b"Bearer"),)
+
+
+class BearerToken:
+    """Admits requests that carry one of the tokens, or go to an exempt path.
+
+    Attributes:
+        tokens: Accepted tokens, more than one while they are rotated.
+        is_exempt: Tells from method and path what needs no token, such as probes.
+    """
+
+    def __init__(self, tokens: Sequence[str], is_exempt: Callable[[str, str], bool]) -> None:
+        self._tokens = [token.encode() for token in tokens]
+        self._is_exempt = is_exempt
+
+    def __call__(self, method: str, path: str, headers: dict[str, str]) -> Refusal | None:
+        """None to admit, else the refusal."""
+        if self._is_exempt(method, path):
+            return None
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        given = token.strip().encode("latin-1")
+        # every token is compared in full, so that time tells nothing
+        matches = [hmac.compare_digest(given, known) for known in self._tokens]
+        if scheme.lower() == "bearer" and any(matches):
+            return None
+        return Refusal(401, "a valid bearer token is required", path, _CHALLENGE)

@@ -1,0 +1,53 @@
+"""Content codings of requests and responses, applied without holding up other requests.
+
+The arithmetic is in ``encoding``; here is when it happens and in which thread.
+"""
+
+import asyncio
+from typing import Final
+
+from moorage_runtime.frontends.http import encoding, serialization
+from moorage_runtime.frontends.http.message import HttpRequest, HttpResponse
+
+# Above this, a thread does the work: a few hundred microseconds are the most that others wait.
+_INLINE_BYTES: Final = 64 * 1024
+
+
+def is_encoded(request: HttpRequest) -> bool:
+    """Whether the body has a content coding."""
+    coding = request.headers.get("content-encoding")
+    return coding is not None and not encoding.is_identity(coding)
+
+
+async def decode(request: HttpRequest, limit_bytes: int) -> None:
+    """Replace the request's body by the decompressed one.
+
+    Raises:
+        UnsupportedEncoding, PayloadTooLarge, InvalidRequest: As ``encoding.decompress``.
+    """
+    coding = request.headers["content-encoding"]
+    arguments = (request.body, coding, limit_bytes)
+    if len(request.body) > _INLINE_BYTES:
+        request.body = await asyncio.to_thread(encoding.decompress, *arguments)
+    else:
+        request.body = encoding.decompress(*arguments)
+
+
+def choose(answer: HttpResponse, request: HttpRequest, from_bytes: int | None) -> str:
+    """The coding for the answer's body, "" for none."""
+    if from_bytes is None or answer.status != 200:
+        return ""
+    if sum(map(len, serialization.body_parts(answer.body))) < from_bytes:
+        return ""
+    return encoding.choose(request.headers.get("accept-encoding", ""))
+
+
+async def encode(answer: HttpResponse, coding: str) -> HttpResponse:
+    """The answer with its body compressed."""
+    parts = list(serialization.body_parts(answer.body))
+    if sum(map(len, parts)) > _INLINE_BYTES:
+        body = await asyncio.to_thread(encoding.compress, parts, coding)
+    else:
+        body = encoding.compress(parts, coding)
+    further = ((b"Content-Encoding", coding.encode()), (b"Vary", b"Accept-Encoding"))
+    return HttpResponse(answer.status, body, answer.content_type, (*answer.headers, *further))

@@ -1,0 +1,65 @@
+"""Chooses the frontend by the first parts of the path.
+
+The prefixes of the protocols do not collide, so one dictionary look-up decides; everything below
+a prefix, wrong methods included, is the frontend's own matter.
+"""
+
+from collections.abc import Awaitable
+
+import msgspec
+
+from moorage_runtime.frontends.http.faults import FaultRenderer, render_json
+from moorage_runtime.frontends.http.message import Answer, Handler, HttpRequest, HttpResponse
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """One frontend.
+
+    Attributes:
+        prefix: "/v2", "/v1/models"; "/" is the root page alone, not everything below it.
+        handler: The frontend's ``handle``.
+        fault: Renders errors that arise before the frontend is asked.
+    """
+
+    prefix: str
+    handler: Handler
+    fault: FaultRenderer = render_json
+
+
+class Router:
+    """Hands each request to the frontend that its path belongs to, or answers 404.
+
+    Raises:
+        ValueError: Two mounts begin with the same path segment.
+    """
+
+    def __init__(self, *mounts: Mount) -> None:
+        self._by_segment: dict[str, Mount] = {}
+        for mount in mounts:
+            segment = _first_segment(mount.prefix)
+            if segment in self._by_segment:
+                raise ValueError(f"two frontends below /{segment}")
+            self._by_segment[segment] = mount
+
+    def handle(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
+        """The frontend's answer."""
+        mount = self._find(request.path)
+        if mount is None:
+            return render_json(request.path, 404, f"no such path: {request.path}")
+        return mount.handler(request)
+
+    def fault(self, path: str, status: int, message: str) -> HttpResponse:
+        """An error in the form of the protocol that the path belongs to."""
+        mount = self._find(path)
+        return (mount.fault if mount else render_json)(path, status, message)
+
+    def _find(self, path: str) -> Mount | None:
+        mount = self._by_segment.get(_first_segment(path))
+        if mount is None or path == mount.prefix:
+            return mount
+        return mount if path.startswith(f"{mount.prefix}/") and mount.prefix != "/" else None
+
+
+def _first_segment(path: str) -> str:
+    end = path.find("/", 1)
+    return path[1:] if end < 0 else path[1:end]

@@ -1,0 +1,172 @@
+"""The Open Inference Protocol over HTTP: everything below ``/v2``.
+
+::
+
+    HttpRequest -> route -> codec.oip_request -> dataplane -> codec.oip_response -> HttpResponse
+
+Health and metadata are answered at once; inference is awaited. The decisions about bytes are the
+codec's; here paths find their endpoint and errors their status.
+
+Source: OIP, HTTP/REST; binary tensor data extension.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from moorage_runtime import errors
+from moorage_runtime.codec import oip_path, oip_request, oip_response
+from moorage_runtime.codec.oip_path import Endpoint, Target
+from moorage_runtime.frontends.http.message import OCTET_STREAM, HttpRequest, HttpResponse
+from moorage_runtime.tensors import Datatype
+
+if TYPE_CHECKING:
+    from moorage_runtime.dataplane import Dataplane
+    from moorage_runtime.inference import InferResponse
+
+# Spec: an HTTP error status, typically 400. Peers: 404 for what does not exist. We: the class
+# of trouble decides, so that clients know whether trying again may help.
+HTTP_STATUS: Final[Mapping[type[errors.RuntimeFault], int]] = MappingProxyType(
+    {
+        errors.RuntimeFault: 500,
+        errors.InvalidRequest: 400,
+        errors.PayloadTooLarge: 413,
+        errors.UnsupportedEncoding: 415,
+        errors.UnsupportedDatatype: 400,
+        errors.NotFound: 404,
+        errors.ModelNotFound: 404,
+        errors.VersionNotFound: 404,
+        errors.Unavailable: 503,
+        errors.ModelNotReady: 503,
+        errors.QueueFull: 503,
+        errors.ShuttingDown: 503,
+        errors.DeadlineExceeded: 504,
+        errors.InvalidConfig: 500,
+        errors.ModelFailed: 500,
+    }
+)
+
+_RETRY_SOON: Final = ((b"Retry-After", b"1"),)
+_LIVE: Final = b'{"live":true}'
+_NOT_LIVE: Final = b'{"live":false}'
+# Spec: the ready answer's member is "live". Peers: they send and read "ready". We: both.
+_READY: Final = b'{"live":true,"ready":true}'
+_NOT_READY: Final = b'{"live":false,"ready":false}'
+_JSON_HEADER: Final = "inference-header-content-length"
+# Parsing and printing so much takes milliseconds, which health checks would wait for.
+_INLINE_BYTES: Final = 256 * 1024
+
+
+class OipRestFrontend:
+    """Answers the requests below ``/v2``.
+
+    Args:
+        dataplane: What serves the models.
+        new_id: Makes the id of an answer whose request has none.
+    """
+
+    def __init__(
+        self, dataplane: "Dataplane", new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    ) -> None:
+        self._dataplane = dataplane
+        self._new_id = new_id
+
+    def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+        """The answer to one request."""
+        try:
+            target = oip_path.parse(request.path)
+            if request.method != oip_path.METHOD[target.endpoint]:
+                return _wrong_method(request, target)
+            if target.endpoint is Endpoint.INFER:
+                return self._infer(target, request)
+            return self._describe(target)
+        except errors.RuntimeFault as fault:
+            return error_response(fault)
+
+    def _describe(self, target: Target) -> HttpResponse:
+        match target.endpoint:
+            case Endpoint.LIVE:
+                is_live = self._dataplane.live()
+                return HttpResponse(200 if is_live else 503, _LIVE if is_live else _NOT_LIVE)
+            case Endpoint.READY:
+                is_ready = self._dataplane.ready()
+                return HttpResponse(200 if is_ready else 503, _READY if is_ready else _NOT_READY)
+            case Endpoint.MODEL_READY:
+                status = self._dataplane.model_ready(target.model, target.version)
+                body = oip_response.encode_model_ready(target.model, status)
+                return HttpResponse(200 if status.state == "READY" else 503, body)
+            case Endpoint.SERVER_METADATA:
+                metadata = self._dataplane.server_metadata()
+                return HttpResponse(200, oip_response.encode_server_metadata(metadata))
+            case _:
+                model = self._dataplane.model_metadata(target.model, target.version)
+                return HttpResponse(200, oip_response.encode_model_metadata(model, target.version))
+
+    async def _infer(self, target: Target, request: HttpRequest) -> HttpResponse:
+        try:
+            decoded = self._decode(target, request)
+            if isinstance(decoded, Awaitable):
+                decoded = await decoded
+            response = await self._dataplane.infer(decoded.request)
+            given_id = decoded.request.id
+            response_id = self._new_id() if given_id is None else given_id
+            if _json_elements(response, decoded.form) * 8 > _INLINE_BYTES:
+                encoded = await asyncio.to_thread(
+                    oip_response.encode, response, decoded.form, response_id
+                )
+            else:
+                encoded = oip_response.encode(response, decoded.form, response_id)
+        except errors.RuntimeFault as fault:
+            return error_response(fault)
+        if not encoded.is_binary:
+            return HttpResponse(200, encoded.json)
+        return HttpResponse(
+            200,
+            (encoded.json, *encoded.parts),
+            OCTET_STREAM,
+            ((b"Inference-Header-Content-Length", b"%d" % len(encoded.json)),),
+        )
+
+    def _decode(
+        self, target: Target, request: HttpRequest
+    ) -> oip_request.Decoded | Awaitable[oip_request.Decoded]:
+        body = request.body
+        header = request.headers.get(_JSON_HEADER)
+        json_bytes = None
+        if header is not None:
+            json_bytes = oip_request.parse_header_length(header, len(body))
+            if json_bytes == 0:
+                metadata = self._dataplane.model_metadata(target.model, target.version)
+                return oip_request.decode_raw(body, target.version, metadata)
+        arguments = (body, json_bytes, target.model, target.version)
+        if (len(body) if json_bytes is None else json_bytes) > _INLINE_BYTES:
+            return asyncio.to_thread(oip_request.decode, *arguments)
+        return oip_request.decode(*arguments)
+
+
+def error_response(fault: errors.RuntimeFault) -> HttpResponse:
+    """``{"error": message}`` under the status of the fault's class, or of its nearest base."""
+    status = next(HTTP_STATUS[base] for base in type(fault).__mro__ if base in HTTP_STATUS)
+    further = _RETRY_SOON if isinstance(fault, errors.Unavailable) else ()
+    return HttpResponse(status, oip_response.encode_error(fault.message), headers=further)
+
+
+def _wrong_method(request: HttpRequest, target: Target) -> HttpResponse:
+    right = oip_path.METHOD[target.endpoint]
+    message = f"method {request.method} is not allowed on {request.path}; use {right}"
+    allowed = b"GET, HEAD" if right == "GET" else right.encode()
+    return HttpResponse(405, oip_response.encode_error(message), headers=((b"Allow", allowed),))
+
+
+def _json_elements(response: "InferResponse", form: oip_request.OutputForm) -> int:
+    """How many elements will be printed as JSON; a string counts as one for each 8 bytes."""
+    count = 0
+    for tensor in response.outputs:
+        if form.overrides.get(tensor.name, form.binary):
+            continue
+        count += tensor.array.size
+        if tensor.datatype is Datatype.BYTES:
+            count += sum(map(len, tensor.array.reshape(-1))) // 8
+    return count
