@@ -1,0 +1,323 @@
+"""A thin async client of the Kubernetes API: get, list, watch, apply, create, delete.
+
+It stands under everything that reads or writes the cluster. It knows HTTP and the API's
+conventions, and nothing of models: no retry, no cache, no decision. Every failure is one of
+`errors`, and every finished request is reported to an observer, from which metrics are made.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import msgspec
+
+from . import auth, errors
+from .kinds import Kind
+
+PAGE = 500
+"""Objects a list page; the API server's own clients use the same number."""
+
+REQUEST_TIMEOUT_SECONDS = 30.0
+"""For everything but watches. The API server ends its own work after 60 s; we would retry then."""
+
+WATCH_TIMEOUT_SECONDS = 290
+"""After this the server ends a watch in order, so that connections spread over servers."""
+
+SILENCE_SECONDS = 75.0
+"""Bookmarks come about each minute; a connection silent for longer is dead (half-open TCP)."""
+
+LINE_LIMIT_BYTES = 16 << 20
+"""An event cannot exceed etcd's request limit (1.5 MiB by default); this is only a stop."""
+
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A finished request: what it was, how it went (code 0: no answer) and how long it took."""
+
+    verb: str
+    resource: str
+    code: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of a list; `continue_` is "" on the last one."""
+
+    items: list[dict[str, Any]]
+    resource_version: str
+    continue_: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
+
+    type: str
+    object: dict[str, Any]
+
+
+class KubeClient:
+    """The API server as an async context.
+
+    Args:
+        access: Where it is and how to authenticate.
+        observe: Called with each finished request.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        access: auth.Access,
+        *,
+        observe: Callable[[Call], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server = access.server
+        self._context = auth.ssl_context(access)
+        self._token = auth.Token(access, clock=clock)
+        self._observe = observe
+        self._clock = clock
+        self._open: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(
+            # Workers and watches together stay below; more would only queue in the API server.
+            limit=64,
+            ssl=self._context or True,
+        )
+        self._open = aiohttp.ClientSession(connector=connector, trust_env=False)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._open is not None:
+            await self._open.close()
+            self._open = None
+
+    async def serves(self, kind: Kind) -> bool:
+        """Whether the API server knows the kind (its CRD is there and established)."""
+        try:
+            found = await self._call("discover", kind, f"/apis/{kind.group}/{kind.version}")
+        except errors.NotFound:
+            return False
+        return any(entry.get("name") == kind.plural for entry in found.get("resources", []))
+
+    async def get(
+        self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False
+    ) -> dict[str, Any]:
+        """One object, or its metadata alone."""
+        headers = {"Accept": _METADATA} if metadata_only else {}
+        return await self._call("get", kind, kind.path(namespace, name), headers=headers)
+
+    async def page(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        selector: str = "",
+        continue_: str = "",
+        metadata_only: bool = False,
+    ) -> Page:
+        """One page of a list.
+
+        Raises:
+            Gone: The continue token has expired; list from the start.
+        """
+        query = {"limit": str(PAGE)}
+        query |= {"labelSelector": selector} if selector else {}
+        query |= {"continue": continue_} if continue_ else {}
+        headers = {"Accept": _METADATA_LIST} if metadata_only else {}
+        body = await self._call("list", kind, kind.path(namespace), query=query, headers=headers)
+        metadata = body.get("metadata", {})
+        return Page(
+            items=body.get("items") or [],
+            resource_version=metadata.get("resourceVersion", ""),
+            continue_=metadata.get("continue", ""),
+        )
+
+    async def watch(
+        self, kind: Kind, namespace: str = "", *, selector: str = "", resource_version: str
+    ) -> AsyncIterator[Change]:
+        """Changes since a resourceVersion, until the server ends the watch.
+
+        Raises:
+            Gone: The resourceVersion is too old; list again.
+            Unreachable: The connection broke or stayed silent.
+        """
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(WATCH_TIMEOUT_SECONDS),
+        }
+        query |= {"labelSelector": selector} if selector else {}
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=REQUEST_TIMEOUT_SECONDS, sock_read=SILENCE_SECONDS
+        )
+        started = self._clock()
+        code = 0
+        try:
+            async with self._session.get(
+                self._server + kind.path(namespace),
+                params=query,
+                headers=self._headers({}),
+                timeout=timeout,
+            ) as answer:
+                code = answer.status
+                await self._raise_for(answer)
+                async for line in _lines(answer.content):
+                    yield _change(line)
+        except (aiohttp.ClientError, OSError) as error:
+            raise errors.Unreachable(f"watch {kind.rbac_name}: {_said(error)}") from error
+        finally:
+            self._observe(Call("watch", kind.rbac_name, code, self._clock() - started))
+
+    async def apply(
+        self, kind: Kind, body: Mapping[str, Any], *, field_manager: str
+    ) -> dict[str, Any]:
+        """The object after server-side apply; fields of other managers are taken over.
+
+        Raises:
+            Conflict: `metadata.uid` is given and is not that of the object.
+            Invalid, Forbidden: The object is refused.
+        """
+        metadata = body["metadata"]
+        return await self._call(
+            "patch",
+            kind,
+            kind.path(metadata["namespace"], metadata["name"]),
+            method="PATCH",
+            query={"fieldManager": field_manager, "force": "true"},
+            # JSON is YAML, and the API server takes this content type for apply in every version.
+            headers={"Content-Type": "application/apply-patch+yaml"},
+            body=body,
+        )
+
+    async def create(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The object as created."""
+        headers = {"Content-Type": "application/json"}
+        path = kind.path(body["metadata"]["namespace"])
+        return await self._call("create", kind, path, method="POST", headers=headers, body=body)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
+        """Delete this very object and, in the background, what it owns.
+
+        Raises:
+            NotFound: It is gone.
+            Conflict: An object of this name has another uid.
+        """
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": uid},
+        }
+        headers = {"Content-Type": "application/json"}
+        path = kind.path(namespace, name)
+        await self._call("delete", kind, path, method="DELETE", headers=headers, body=options)
+
+    async def _call(  # noqa: PLR0913 -- the parts of one HTTP request, all named at the call
+        self,
+        verb: str,
+        kind: Kind,
+        path: str,
+        *,
+        method: str = "GET",
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        started = self._clock()
+        code = 0
+        try:
+            async with self._session.request(
+                method,
+                self._server + path,
+                params=dict(query or {}),
+                headers=self._headers(headers or {}),
+                data=msgspec.json.encode(body) if body is not None else None,
+                timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_SECONDS),
+            ) as answer:
+                code = answer.status
+                await self._raise_for(answer)
+                return _decoded(await answer.read())
+        except (aiohttp.ClientError, OSError) as error:
+            raise errors.Unreachable(f"{verb} {path}: {_said(error)}") from error
+        finally:
+            self._observe(Call(verb, kind.rbac_name, code, self._clock() - started))
+
+    @property
+    def _session(self) -> aiohttp.ClientSession:
+        if self._open is None:
+            raise RuntimeError("the client is used outside its async context")
+        return self._open
+
+    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        try:
+            token = self._token.current()
+        except OSError as error:
+            raise errors.Unreachable(f"the token file cannot be read: {error}") from error
+        given = {"Authorization": f"Bearer {token}"} if token else {}
+        return {"Accept": "application/json", **given, **headers}
+
+    async def _raise_for(self, answer: aiohttp.ClientResponse) -> None:
+        if answer.status < 400:
+            return
+        if answer.status == 401:
+            self._token.expire()
+        try:
+            status: object = msgspec.json.decode(await answer.read())
+        except msgspec.DecodeError:
+            status = None  # a proxy's HTML page; the code alone must do
+        raise errors.from_status(
+            answer.status, status, retry_after=answer.headers.get("Retry-After")
+        )
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    # StreamReader.readline stops at 64 KiB, and a managed object may well be larger.
+    rest = bytearray()
+    async for chunk in content.iter_any():
+        rest += chunk
+        *whole, tail = rest.split(b"\n")
+        rest = tail
+        for line in whole:
+            if line.strip():
+                yield bytes(line)
+        if len(rest) > LINE_LIMIT_BYTES:
+            raise errors.ServerError(f"an event of a watch is larger than {LINE_LIMIT_BYTES} B")
+
+
+def _change(line: bytes) -> Change:
+    event = _decoded(line)
+    found = event.get("object")
+    body: dict[str, Any] = found if isinstance(found, dict) else {}
+    if event.get("type") == "ERROR":
+        code = body.get("code")
+        raise errors.from_status(code if isinstance(code, int) else 500, body)
+    return Change(str(event.get("type")), body)
+
+
+def _decoded(data: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise errors.ServerError(
+            f"the API server's answer is not a JSON object: {error}"
+        ) from error
+
+
+def _said(error: BaseException) -> str:
+    # Timeouts have no text of their own.
+    return str(error) or type(error).__name__

@@ -1,0 +1,154 @@
+"""The queue between what changed and the pass that looks at it.
+
+    add(key) --> ready, in order --> get() --> [a worker runs] --> done(key)
+                   ^                              |
+    schedule(key, seconds) ---- later ------------+---- retry(key): later, with back-off
+
+A key stands in the queue once however often it is added, and never runs twice at a time: what is
+added while it runs is remembered and queued again when it is done. So a burst of events costs one
+pass, and the pass always sees the newest state. Each key has at most one timer; every pass
+replaces it. The queue knows nothing of models; the clock and the timer are injected.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Hashable
+from typing import Generic, Protocol, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+RETRY_FIRST_SECONDS = 0.25
+RETRY_LAST_SECONDS = 300.0
+
+
+class Timer(Protocol):
+    """What `call_later` returns."""
+
+    def cancel(self) -> None:
+        """Do not call."""
+        ...
+
+
+class Closed(Exception):  # noqa: N818 -- a state of the queue, not a fault
+    """The queue was closed: workers end."""
+
+
+class WorkQueue(Generic[K]):
+    """Keys that wait for a worker.
+
+    Args:
+        call_later: Calls a function after some seconds, as the event loop's does.
+        clock: Monotonic seconds.
+        jitter: A number from [0, 1), to spread retries.
+    """
+
+    def __init__(
+        self,
+        *,
+        call_later: Callable[[float, Callable[[], None]], Timer],
+        clock: Callable[[], float],
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._call_later = call_later
+        self._clock = clock
+        self._jitter = jitter
+        self._ready: dict[K, float] = {}  # insertion order is the queue; value: since when
+        self._running: set[K] = set()
+        self._again: set[K] = set()
+        self._timers: dict[K, Timer] = {}
+        self._failures: dict[K, int] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+        self._closed = False
+
+    def add(self, key: K) -> None:
+        """Have the key looked at as soon as a worker is free."""
+        if key in self._running:
+            self._again.add(key)
+        elif key not in self._ready and not self._closed:
+            self._ready[key] = self._clock()
+            self._wake_one()
+
+    def schedule(self, key: K, seconds: float | None) -> None:
+        """Have the key looked at after some seconds; None takes its timer away."""
+        if timer := self._timers.pop(key, None):
+            timer.cancel()
+        if seconds is not None and not self._closed:
+            self._timers[key] = self._call_later(max(seconds, 0.0), lambda: self._due(key))
+
+    def retry(self, key: K, *, least_seconds: float = 0.0) -> float:
+        """Schedule the key with back-off and return the delay in seconds.
+
+        The bound doubles from 0.25 s to 5 min with each failure; the delay is drawn from its
+        upper half: after the third failure from [0.5, 1) s.
+        """
+        failures = self._failures.get(key, 0)
+        # 2**11 times the first is beyond the last already; the cap keeps the number small.
+        self._failures[key] = min(failures + 1, 11)
+        bound = min(RETRY_LAST_SECONDS, RETRY_FIRST_SECONDS * 2.0**failures)
+        delay = max(least_seconds, bound * (0.5 + self._jitter() / 2))
+        self.schedule(key, delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """The key's pass went well: the next failure starts at the first delay."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key; `done` must follow.
+
+        Raises:
+            Closed: The queue was closed.
+        """
+        while not self._ready:
+            if self._closed:
+                raise Closed
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            try:
+                await waiter
+            finally:
+                if waiter in self._waiting:
+                    self._waiting.remove(waiter)
+        key = next(iter(self._ready))
+        del self._ready[key]
+        self._running.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """The key's pass is over; it runs again when it was added meanwhile."""
+        self._running.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def close(self) -> None:
+        """Let no further key in and wake the workers, so that they end."""
+        self._closed = True
+        self._ready.clear()
+        self._again.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        while self._waiting:
+            self._wake_one()
+
+    @property
+    def depth(self) -> int:
+        """Keys that wait for a worker."""
+        return len(self._ready)
+
+    @property
+    def oldest_seconds(self) -> float:
+        """How long the first key has waited."""
+        return self._clock() - next(iter(self._ready.values())) if self._ready else 0.0
+
+    def _due(self, key: K) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+    def _wake_one(self) -> None:
+        while self._waiting:
+            waiter = self._waiting.pop(0)
+            if not waiter.done():
+                waiter.set_result(None)
+                return
