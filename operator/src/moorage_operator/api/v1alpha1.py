@@ -1,0 +1,276 @@
+"""InferenceModel v1alpha1 as frozen values: `parse` fills the defaults and lists the problems.
+
+The CRD (`crds/inferencemodels.yaml`) is the same API in OpenAPI; `tests/contract` holds the two
+together. Kubernetes' own pieces (resources, tolerations, affinity, the pod template) stay
+mappings: the API server judges them when the Deployment is applied.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, cast
+
+from .fields import Fields, Problem
+from .model_uri import ModelUri, Scheme, parse_model_uri
+
+__all__ = [
+    "Endpoints",
+    "Health",
+    "InferenceModel",
+    "ModelSpec",
+    "ModelUri",
+    "Ports",
+    "Problem",
+    "Protocol",
+    "ReadinessTarget",
+    "RuntimeSpec",
+    "Scheduling",
+    "Scheme",
+    "Transport",
+    "parse",
+]
+
+# A model's name or version is one segment of a URL's path, of folders and of label-like texts.
+MODEL_NAME = re.compile(r"[A-Za-z0-9._-]+")
+# What a kubelet can ask for: an absolute path of printable characters, with valid escapes.
+PROBE_PATH = re.compile(r'/([!-"$&-~]|%[0-9A-Fa-f]{2})*')
+PROBE_PATH_EXPECTED = "a path that begins with '/', without spaces, like /v2/health/ready"
+
+
+class Protocol(StrEnum):
+    """Protocols that the operator can ask a model by."""
+
+    OPEN_INFERENCE = "OpenInference"
+
+
+class Transport(StrEnum):
+    """How the operator and the probes ask."""
+
+    HTTP = "HTTP"
+    GRPC = "GRPC"
+
+
+class ReadinessTarget(StrEnum):
+    """Whose readiness makes a pod ready: the model's, or that of the server as a whole."""
+
+    MODEL = "Model"
+    SERVER = "Server"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """`spec.model`; `name` has its default, an empty `version` is the server's choice."""
+
+    name: str
+    version: str = ""
+    uri: ModelUri | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """`spec.runtime.ports`: what the container listens on and the Service offers."""
+
+    http: int = 8000
+    grpc: int = 8001
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSpec:
+    """`spec.runtime`; an empty `image` is the bundled runtime."""
+
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[Mapping[str, Any], ...] = ()
+    resources: Mapping[str, Any] | None = None
+    ports: Ports = Ports()
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """`spec.endpoints`: paths that replace the protocol's own; empty: the protocol's."""
+
+    live: str = ""
+    ready: str = ""
+    model_ready: str = ""
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`spec.health`, in seconds and counts."""
+
+    startup_timeout_seconds: int = 600
+    period_seconds: int = 5
+    timeout_seconds: int = 2
+    failure_threshold: int = 3
+    poll_interval_seconds: int = 30
+    readiness_target: ReadinessTarget = ReadinessTarget.MODEL
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """Fields of the spec that are fields of a pod, as they were written."""
+
+    node_selector: Mapping[str, Any]
+    tolerations: tuple[Mapping[str, Any], ...]
+    affinity: Mapping[str, Any]
+    priority_class_name: str
+    service_account_name: str
+    image_pull_secrets: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceModel:
+    """One resource with every default filled in; `problems` make it unacceptable."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    deleting: bool
+    replicas: int
+    suspend: bool
+    model: ModelSpec
+    protocol: Protocol
+    transport: Transport
+    runtime: RuntimeSpec
+    endpoints: Endpoints
+    health: Health
+    scheduling: Scheduling
+    pod_template: Mapping[str, Any]
+    problems: tuple[Problem, ...]
+
+    @property
+    def desired_replicas(self) -> int:
+        """Replicas that should run now."""
+        return 0 if self.suspend else self.replicas
+
+
+def parse(body: Mapping[str, Any]) -> InferenceModel:
+    """The resource as a value; never raises for what a user wrote."""
+    metadata = cast("Mapping[str, Any]", body["metadata"])
+    name = str(metadata["name"])
+    problems: list[Problem] = []
+    spec = Fields(body.get("spec"), "spec", problems)
+    parsed = InferenceModel(
+        namespace=str(metadata["namespace"]),
+        name=name,
+        uid=str(metadata["uid"]),
+        generation=int(metadata.get("generation", 0)),
+        deleting="deletionTimestamp" in metadata,
+        replicas=spec.integer("replicas", 1, 0, 2**31 - 1),
+        suspend=spec.flag("suspend", default=False),
+        model=_parse_model(spec.child("model"), name),
+        protocol=spec.choice("protocol", Protocol.OPEN_INFERENCE),
+        transport=spec.choice("transport", Transport.HTTP),
+        runtime=_parse_runtime(spec.child("runtime")),
+        endpoints=_parse_endpoints(spec.child("endpoints")),
+        health=_parse_health(spec.child("health")),
+        scheduling=_parse_scheduling(spec),
+        pod_template=_parse_pod_template(spec),
+        problems=(),
+    )
+    spec.unknown()
+    _check_together(parsed, spec)
+    return replace(parsed, problems=tuple(problems))
+
+
+def _parse_model(fields: Fields, resource_name: str) -> ModelSpec:
+    spec = ModelSpec(
+        name=_parse_name(fields, "name") or resource_name,
+        version=_parse_name(fields, "version"),
+        uri=parse_model_uri(fields, "uri"),
+    )
+    fields.unknown()
+    return spec
+
+
+def _parse_name(fields: Fields, name: str) -> str:
+    text = fields.text(name)
+    if not text or MODEL_NAME.fullmatch(text):
+        return text
+    fields.reject(name, text, "letters, digits, '.', '_' and '-'")
+    return ""
+
+
+def _parse_runtime(fields: Fields) -> RuntimeSpec:
+    ports = fields.child("ports")
+    spec = RuntimeSpec(
+        image=fields.text("image"),
+        command=fields.texts("command"),
+        args=fields.texts("args"),
+        env=fields.mappings("env"),
+        resources=fields.mapping("resources") or None,
+        ports=Ports(
+            http=ports.integer("http", 8000, 1, 65535),
+            grpc=ports.integer("grpc", 8001, 1, 65535),
+        ),
+    )
+    if spec.ports.http == spec.ports.grpc:
+        ports.reject("grpc", spec.ports.grpc, "another port than ports.http")
+    ports.unknown()
+    fields.unknown()
+    return spec
+
+
+def _parse_endpoints(fields: Fields) -> Endpoints:
+    endpoints = Endpoints(
+        live=_parse_path(fields, "live"),
+        ready=_parse_path(fields, "ready"),
+        model_ready=_parse_path(fields, "modelReady"),
+        metadata=_parse_path(fields, "metadata"),
+    )
+    fields.unknown()
+    return endpoints
+
+
+def _parse_path(fields: Fields, name: str) -> str:
+    path = fields.text(name)
+    if not path or PROBE_PATH.fullmatch(path):
+        return path
+    fields.reject(name, path, PROBE_PATH_EXPECTED)
+    return ""
+
+
+def _parse_health(fields: Fields) -> Health:
+    health = Health(
+        startup_timeout_seconds=fields.integer("startupTimeoutSeconds", 600, 1, 86400),
+        period_seconds=fields.integer("periodSeconds", 5, 1, 300),
+        timeout_seconds=fields.integer("timeoutSeconds", 2, 1, 60),
+        failure_threshold=fields.integer("failureThreshold", 3, 1, 100),
+        poll_interval_seconds=fields.integer("pollIntervalSeconds", 30, 1, 3600),
+        readiness_target=fields.choice("readinessTarget", ReadinessTarget.MODEL),
+    )
+    fields.unknown()
+    return health
+
+
+def _parse_scheduling(spec: Fields) -> Scheduling:
+    return Scheduling(
+        node_selector=spec.mapping("nodeSelector"),
+        tolerations=spec.mappings("tolerations"),
+        affinity=spec.mapping("affinity"),
+        priority_class_name=spec.text("priorityClassName"),
+        service_account_name=spec.text("serviceAccountName"),
+        image_pull_secrets=spec.mappings("imagePullSecrets"),
+    )
+
+
+def _parse_pod_template(spec: Fields) -> Mapping[str, Any]:
+    template = spec.mapping("podTemplate")
+    pod = template.get("spec")
+    if pod is not None and not isinstance(pod, Mapping):
+        spec.reject("podTemplate.spec", pod, "an object", "InvalidPodTemplate")
+        return {}
+    return template
+
+
+def _check_together(parsed: InferenceModel, spec: Fields) -> None:
+    if not parsed.runtime.image and not parsed.model.uri and not spec.problems:
+        sentence = (
+            "set model.uri (pvc://CLAIM/PATH or configmap://NAME), "
+            "or runtime.image when the image holds the model"
+        )
+        spec.problems.append(Problem(spec.path, sentence))

@@ -1,0 +1,354 @@
+"""The plain values between the shell and the plan: what was observed, what is planned.
+
+The shell fills an `Observed` from its stores, `plan.plan` turns it into a `Plan`, the shell acts
+on that. Nothing here decides anything and nothing here knows an API client.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+__all__ = [
+    "Answer",
+    "AnswerReason",
+    "ContainerObserved",
+    "DeploymentCondition",
+    "DeploymentObserved",
+    "ModelInfo",
+    "ObjectKey",
+    "Observed",
+    "Plan",
+    "PlannedEvent",
+    "PodObserved",
+    "PollPace",
+    "ProbeResult",
+    "ProbeTarget",
+    "Reference",
+    "ReferenceKind",
+    "ReferenceState",
+    "Refusal",
+    "Scheduled",
+    "ServerInfo",
+    "ServiceObserved",
+    "TensorInfo",
+]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ObjectKey:
+    """Names one InferenceModel; the key of the work queue."""
+
+    namespace: str
+    name: str
+
+
+# ------------------------------------------------------------------ observed: children
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerObserved:
+    """One container's spec name and image with what its kubelet reports.
+
+    Before the kubelet has reported, `container_id` is empty and every state field is empty.
+    `running_since` is set only while it runs; `terminated_*` describe the present state,
+    `last_terminated_*` the run before it.
+    """
+
+    name: str
+    image: str = ""
+    container_id: str = ""
+    started: bool = False
+    ready: bool = False
+    restart_count: int = 0
+    waiting_reason: str = ""
+    waiting_message: str = ""
+    running_since: datetime | None = None
+    terminated_reason: str = ""
+    exit_code: int | None = None
+    terminated_message: str = ""
+    terminated_started_at: datetime | None = None
+    terminated_at: datetime | None = None
+    last_terminated_reason: str = ""
+    last_terminated_exit_code: int | None = None
+    last_terminated_message: str = ""
+    last_terminated_started_at: datetime | None = None
+    last_terminated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """The pod's PodScheduled condition; `status` is None before the scheduler said anything."""
+
+    status: bool | None = None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodObserved:
+    """The few facts of a pod that status is made from.
+
+    `ready` and `ready_since` are the pod's Ready condition. `revision` is our label
+    `moorage.dev/revision`, `template_hash` the Deployment controller's. `reason` and `message` are
+    those of the pod's status (such as Evicted). `runtime` is the container named `runtime`.
+    """
+
+    name: str
+    uid: str
+    created: datetime
+    ip: str = ""
+    node: str = ""
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    ready: bool = False
+    ready_since: datetime | None = None
+    deleting: bool = False
+    template_hash: str = ""
+    revision: str = ""
+    scheduled: Scheduled = Scheduled()
+    init: tuple[ContainerObserved, ...] = ()
+    runtime: ContainerObserved = ContainerObserved("runtime")
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentCondition:
+    """One condition of a Deployment: `type` is Progressing, Available or ReplicaFailure."""
+
+    type: str
+    status: bool | None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentObserved:
+    """The Deployment as it stands; `applied_hash` is our annotation on it."""
+
+    uid: str
+    generation: int
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
+    ready_replicas: int = 0
+    spec_replicas: int = 0
+    applied_hash: str = ""
+    conditions: tuple[DeploymentCondition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceObserved:
+    """The Service as it stands; `applied_hash` is our annotation on it."""
+
+    uid: str
+    applied_hash: str = ""
+
+
+# ------------------------------------------------------------------ observed: probe answers
+
+
+class AnswerReason(StrEnum):
+    """What a server's answer, or its absence, means; the drivers' shared vocabulary."""
+
+    READY = "Ready"
+    NOT_READY = "NotReady"  # the server says no, and not why
+    LOADING = "Loading"  # the server says that it loads
+    LOAD_FAILED = "LoadFailed"  # the server says that loading failed; message: its own text
+    MODEL_NOT_FOUND = "ModelNotFound"  # message: what the server has, where it can tell
+    VERSION_NOT_FOUND = "VersionNotFound"  # the model is there, the version is not
+    REFUSED = "Refused"  # nothing listens on the port
+    TIMED_OUT = "TimedOut"
+    WRONG_PROTOCOL = "WrongProtocol"  # something answers, in another protocol
+    MALFORMED = "Malformed"  # right protocol, body that cannot be read
+    NOT_ASKED = "NotAsked"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One question's outcome. `verdict` None: unknown, nobody said yes or no."""
+
+    verdict: bool | None
+    reason: AnswerReason
+    message: str = ""
+
+
+NOT_ASKED = Answer(None, AnswerReason.NOT_ASKED)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """A tensor as the model's metadata declares it; a variable dimension is -1."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """Server metadata."""
+
+    name: str
+    version: str = ""
+    extensions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """Model metadata."""
+
+    name: str
+    versions: tuple[str, ...] = ()
+    platform: str = ""
+    inputs: tuple[TensorInfo, ...] = ()
+    outputs: tuple[TensorInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """The last answers of one container of one pod.
+
+    `consecutive_unknown` counts the polls in a row, this one included, whose model-ready verdict
+    was None. A result belongs to a container: a restart makes it void.
+    """
+
+    pod_uid: str
+    container_id: str
+    asked_at: datetime
+    live: Answer = NOT_ASKED
+    ready: Answer = NOT_ASKED
+    model_ready: Answer = NOT_ASKED
+    consecutive_unknown: int = 0
+    server: ServerInfo | None = None
+    model: ModelInfo | None = None
+
+
+# ------------------------------------------------------------------ observed: the rest
+
+
+class ReferenceKind(StrEnum):
+    """Kinds of objects that a model's spec may name."""
+
+    CONFIG_MAP = "ConfigMap"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    SECRET = "Secret"  # noqa: S105  the kind's name, not a password
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reference:
+    """An object in the model's namespace that its pods cannot start without."""
+
+    kind: ReferenceKind
+    name: str
+
+
+class ReferenceState(StrEnum):
+    """What the shell knows of a referenced object; `FORBIDDEN`: it may not look."""
+
+    EXISTS = "exists"
+    MISSING = "missing"
+    FORBIDDEN = "forbidden"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The API server's refusal of a planned object, kept until an apply of it succeeds.
+
+    `applied_hash` is the annotation of the refused object, so that an edited object is not blamed
+    for its predecessor. `reason` is the Status object's (Invalid, Forbidden, ...), or
+    `AlreadyExists` where the name belongs to an object that this model does not own.
+    """
+
+    kind: str
+    name: str
+    applied_hash: str
+    code: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything that `plan` may look at, at one moment, for one model.
+
+    `probes` is keyed by pod uid. `status` is the status as the API server has it, for transition
+    times, `lastFailure`, and verdicts that a restarted operator has not asked for again.
+    """
+
+    deployment: DeploymentObserved | None = None
+    service: ServiceObserved | None = None
+    pods: tuple[PodObserved, ...] = ()
+    probes: Mapping[str, ProbeResult] = field(default_factory=dict[str, ProbeResult])
+    references: Mapping[Reference, ReferenceState] = field(
+        default_factory=dict[Reference, ReferenceState]
+    )
+    refusals: tuple[Refusal, ...] = ()
+    status: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+# ------------------------------------------------------------------ planned
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTarget:
+    """One container to poll, and all that a driver needs for it.
+
+    `protocol` and `transport` are the spec's values (OpenInference; HTTP, GRPC). Paths are
+    percent-encoded and hold for HTTP alone. `timeout_seconds` bounds one question.
+    """
+
+    pod_uid: str
+    container_id: str
+    address: str
+    port: int
+    protocol: str
+    transport: str
+    model_name: str
+    model_version: str
+    live_path: str
+    ready_path: str
+    model_ready_path: str
+    metadata_path: str
+    server_path: str
+    timeout_seconds: float
+
+
+class PollPace(StrEnum):
+    """How often the targets are worth asking: often while something moves, seldom when not."""
+
+    SETTLING = "settling"
+    STABLE = "stable"
+    FAILING = "failing"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEvent:
+    """A Kubernetes Event about the model; `type` is Normal or Warning."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now.
+
+    `objects` are to be applied, in this order; an object that is not in it is left alone, never
+    deleted (ownerReferences do that). `status` is the whole status. `poll_interval_seconds` is the
+    user's interval for the pace STABLE. `requeue_after` (seconds) is set where nothing but time
+    will tell, `references` are what the shell looks up for the next `Observed`.
+    """
+
+    objects: tuple[dict[str, Any], ...]
+    status: dict[str, Any]
+    events: tuple[PlannedEvent, ...] = ()
+    targets: tuple[ProbeTarget, ...] = ()
+    poll: PollPace = PollPace.SETTLING
+    poll_interval_seconds: float = 30.0
+    requeue_after: float | None = None
+    references: frozenset[Reference] = frozenset()
