@@ -19,7 +19,6 @@ from moorage_runtime.codec.oip_request import OutputForm
 from moorage_runtime.inference import (
     InferResponse,
     ModelMetadata,
-    ModelStatus,
     ServerMetadata,
 )
 from moorage_runtime.tensors import Tensor, TensorSpec
@@ -73,7 +72,7 @@ def encode(response: InferResponse, form: OutputForm, response_id: str) -> Encod
 
 def encode_error(message: str) -> bytes:
     """The error object of every endpoint; what UTF-8 cannot carry is escaped."""
-    return orjson.dumps({"error": message.encode(errors="backslashreplace").decode()})
+    return orjson.dumps({"error": _printable(message)})
 
 
 def encode_server_metadata(metadata: ServerMetadata) -> bytes:
@@ -105,12 +104,16 @@ def encode_model_metadata(metadata: ModelMetadata, version: str) -> bytes:
     return orjson.dumps(document)
 
 
-def encode_model_ready(name: str, status: ModelStatus) -> bytes:
-    """The body of the model ready endpoint; ``error`` says why a load failed."""
-    document: dict[str, Any] = {"name": name, "ready": status.state == "READY"}
-    if status.message:
-        document["error"] = status.message
+def encode_model_ready(name: str, *, is_ready: bool, why_not: str) -> bytes:
+    """The body of the model ready endpoint; the reason is there only when it is known."""
+    document: dict[str, Any] = {"name": name, "ready": is_ready}
+    if why_not:
+        document["error"] = _printable(why_not)
     return orjson.dumps(document)
+
+
+def _printable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _describe(tensor: Tensor, sizes: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """gRPC services as tables of methods from bytes to bytes, independent of the transport.
 
 A service frontend decodes and encodes its own messages; the transport (grpcio today) only moves
-bytes and status codes. So the transport can be replaced by one setting.
+bytes and status codes. So the transport can be replaced. A method ends its call with another
+status than OK by raising an error of ``errors``, or :class:`GrpcFault` where none fits.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -1,0 +1,110 @@
+"""Typed tensor contents of OIP's protobuf messages: repeated fields to arrays and back. Pure.
+
+Source: OIP, gRPC, "Tensor Data": each datatype has one field of InferTensorContents; FP16 has
+none and must be raw, and so must BF16. Small integers travel in 32-bit fields; a value outside
+the datatype's range is refused, never cut off.
+"""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage_runtime._generated.oip_pb2 import InferTensorContents
+from moorage_runtime.errors import InvalidRequest
+from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor
+
+_FIELD: Final[Mapping[Datatype, str]] = MappingProxyType(
+    {
+        Datatype.BOOL: "bool_contents",
+        Datatype.UINT8: "uint_contents",
+        Datatype.UINT16: "uint_contents",
+        Datatype.UINT32: "uint_contents",
+        Datatype.UINT64: "uint64_contents",
+        Datatype.INT8: "int_contents",
+        Datatype.INT16: "int_contents",
+        Datatype.INT32: "int_contents",
+        Datatype.INT64: "int64_contents",
+        Datatype.FP32: "fp32_contents",
+        Datatype.FP64: "fp64_contents",
+        Datatype.BYTES: "bytes_contents",
+    }
+)
+# Datatypes narrower than their field.
+_NARROW: Final = frozenset({Datatype.UINT8, Datatype.UINT16, Datatype.INT8, Datatype.INT16})
+
+
+def has_field(datatype: Datatype) -> bool:
+    """Whether tensors of this datatype can be typed; all others must be raw."""
+    return datatype in _FIELD
+
+
+def has_values(contents: InferTensorContents) -> bool:
+    """Whether any field holds a value; an empty message is as good as none."""
+    return bool(contents.ListFields())
+
+
+def decode(
+    contents: InferTensorContents, datatype: Datatype, shape: tuple[int, ...], path: str
+) -> NDArray[Any]:
+    """The array that the contents hold; it owns its memory.
+
+    Args:
+        contents: The message; without any value where the shape has no element.
+        datatype: Type of the elements.
+        shape: Real dimensions.
+        path: Where the input stands in the request, for messages.
+
+    Raises:
+        InvalidRequest: Values in another field than the datatype's, more or fewer values than
+            the shape has elements, or a value outside the datatype's range.
+    """
+    field = _FIELD.get(datatype)
+    for descriptor, _ in contents.ListFields():
+        if field is None:
+            raise InvalidRequest(
+                f"{path}.contents.{descriptor.name}: {datatype} has no typed form; send it in "
+                "raw_input_contents"
+            )
+        if descriptor.name != field:
+            raise InvalidRequest(
+                f"{path}.contents.{descriptor.name}: has values, but {datatype} goes into {field}"
+            )
+    values: Any = () if field is None else getattr(contents, field)
+    count = math.prod(shape)
+    if len(values) != count:
+        raise InvalidRequest(
+            f"{path}.contents: {len(values)} values in {field or 'no field'}, but shape "
+            f"{list(shape)} has {count}"
+        )
+    return _convert(values, datatype, f"{path}.contents.{field}").reshape(shape)
+
+
+def encode(tensor: Tensor, contents: InferTensorContents) -> None:
+    """Put the tensor's elements into their field of an empty message.
+
+    The datatype must have a field, see :func:`has_field`.
+    """
+    getattr(contents, _FIELD[tensor.datatype]).extend(tensor.array.reshape(-1).tolist())
+
+
+def _convert(values: Any, datatype: Datatype, path: str) -> NDArray[Any]:
+    if datatype is Datatype.BYTES:
+        array = np.empty(len(values), np.object_)
+        array[:] = list(values)
+        return array
+    if datatype not in _NARROW:
+        return np.array(values, NUMPY_DTYPE[datatype])
+    wide = np.array(values, np.int64)
+    limits = np.iinfo(NUMPY_DTYPE[datatype])
+    outside = (wide < limits.min) | (wide > limits.max)
+    if outside.any():
+        index = int(outside.argmax())
+        raise InvalidRequest(
+            f"{path}[{index}]: {wide[index]} is outside {datatype}'s range from {limits.min} to "
+            f"{limits.max}"
+        )
+    return wide.astype(NUMPY_DTYPE[datatype])
