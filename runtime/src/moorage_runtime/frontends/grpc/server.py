@@ -112,7 +112,7 @@ class GrpcServer:
     def _address(self) -> str:
         return f"{self._host}:{self._port}"
 
-    def _handlers(self, service: GrpcService) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
+    def _handlers(self, service: GrpcService) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         for name, method in service.unary.items():
             handlers[name] = grpc.unary_unary_rpc_method_handler(
