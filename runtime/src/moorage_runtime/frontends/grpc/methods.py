@@ -15,7 +15,7 @@ UnaryMethod = Callable[[bytes], Awaitable[bytes]]
 StreamMethod = Callable[[bytes], AsyncIterator[bytes]]
 
 
-class GrpcFault(Exception):  # noqa: N818 - a fault as in errors.py, whose names it shares
+class GrpcFault(Exception):
     """Ends a call with a status other than OK.
 
     Attributes:

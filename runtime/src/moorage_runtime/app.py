@@ -1,0 +1,175 @@
+"""Puts the runtime together and keeps it running until it is told to end.
+
+Settings -> registry, loader, dataplane, frontends, listeners -> signal -> drain -> end
+"""
+
+import asyncio
+import contextlib
+import importlib.metadata
+import logging
+import signal
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from moorage_runtime import cores
+from moorage_runtime.backends.base import Backend
+from moorage_runtime.backends.onnx import OnnxBackend
+from moorage_runtime.backends.python import PythonBackend
+from moorage_runtime.dataplane import Dataplane
+from moorage_runtime.frontends import health_grpc, oip_grpc
+from moorage_runtime.frontends.grpc.methods import GrpcService
+from moorage_runtime.frontends.grpc.server import GrpcServer
+from moorage_runtime.frontends.http.limits import Limits
+from moorage_runtime.frontends.http.router import Mount, Router
+from moorage_runtime.frontends.http.server import HttpServer
+from moorage_runtime.frontends.metrics_http import MetricsFrontend
+from moorage_runtime.frontends.oip_rest import OipRestFrontend
+from moorage_runtime.frontends.tfs_rest import TfsRestFrontend
+from moorage_runtime.inference import ServerMetadata
+from moorage_runtime.metrics import InferenceMetrics, new_registry
+from moorage_runtime.repository.loader import Loader, LoaderOptions
+from moorage_runtime.repository.registry import Registry
+from moorage_runtime.settings import Settings
+
+log = logging.getLogger(__name__)
+
+NAME: Final = "moorage"
+# Only what works is listed (R0-041).
+EXTENSIONS: Final = ("binary_tensor_data", "model_repository")
+
+
+class ListenError(Exception):
+    """A port cannot be opened; the text says which and why."""
+
+
+async def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Raises:
+        ListenError: A port is taken or not allowed.
+    """
+    stop = _stop_signals()
+    prometheus = new_registry()
+    metrics = InferenceMetrics(prometheus)
+    registry = Registry()
+    registry.watch(lambda: metrics.set_ready(_ready_versions(registry)))
+    loader = Loader(_loader_options(settings), registry, _backends(), metrics.loaded)
+    dataplane = Dataplane(
+        registry,
+        loader,
+        server=ServerMetadata(NAME, importlib.metadata.version("moorage-runtime"), EXTENSIONS),
+        metrics=metrics,
+        default_model=settings.default_model,
+        online=not settings.start_offline,
+    )
+    http = _http_server(settings, dataplane, prometheus)
+    grpc = GrpcServer(
+        _grpc_services(settings, dataplane),
+        settings.host,
+        settings.grpc_port,
+        max_message_bytes=settings.max_request_bytes,
+    )
+    http_port = await _listen(http, "http_port", settings.http_port)
+    grpc_port = await _listen(grpc, "grpc_port", settings.grpc_port)
+    log.info("listening on HTTP port %d and gRPC port %d", http_port, grpc_port)
+    loading = asyncio.create_task(loader.run())
+    loading.add_done_callback(_log_failure)
+    received = await stop
+    await _drain(settings, received, dataplane, http, grpc)
+    loading.cancel()
+    loader.close()
+    log.info("ended")
+
+
+async def _drain(
+    settings: Settings,
+    received: signal.Signals,
+    dataplane: Dataplane,
+    http: HttpServer,
+    grpc: GrpcServer,
+) -> None:
+    """Readiness is false at once; running requests finish; then the ports close (C-021)."""
+    dataplane.drain()
+    # who pressed Ctrl-C has no load balancer that needs time
+    delay = 0.0 if received is signal.SIGINT else settings.drain_seconds
+    log.info("%s: not ready from now on, closing the ports in %g s", received.name, delay)
+    await asyncio.sleep(delay)
+    await asyncio.gather(
+        http.stop(settings.shutdown_grace_seconds), grpc.stop(settings.shutdown_grace_seconds)
+    )
+
+
+def _stop_signals() -> "asyncio.Future[signal.Signals]":
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def settle(received: signal.Signals) -> None:
+        # a second signal changes nothing: the grace time bounds the end anyhow
+        if not stop.done():
+            stop.set_result(received)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, settle, number)
+    return stop
+
+
+def _loader_options(settings: Settings) -> LoaderOptions:
+    return LoaderOptions(
+        settings.model_repository,
+        settings.model_name,
+        threads=settings.threads or cores.usable(),
+        waiting=settings.queue_size,
+        poll_seconds=settings.poll_seconds,
+    )
+
+
+def _backends() -> Mapping[str, Backend]:
+    return {"onnx": OnnxBackend(), "python": PythonBackend()}
+
+
+def _http_server(
+    settings: Settings, dataplane: Dataplane, prometheus: CollectorRegistry
+) -> HttpServer:
+    mounts = [Mount("/metrics", MetricsFrontend(prometheus).handle)]
+    if "oip" in settings.protocols:
+        mounts.append(Mount("/v2", OipRestFrontend(dataplane).handle))
+    if "tensorflow-serving" in settings.protocols:
+        mounts.append(Mount("/v1/models", TfsRestFrontend(dataplane).handle))
+    router = Router(*mounts)
+    return HttpServer(
+        router.handle,
+        settings.host,
+        settings.http_port,
+        Limits(body_bytes=settings.max_request_bytes),
+        fault=router.fault,
+    )
+
+
+def _grpc_services(settings: Settings, dataplane: Dataplane) -> list[GrpcService]:
+    protocols: list[GrpcService] = []
+    if "oip" in settings.protocols:
+        protocols.append(oip_grpc.service(dataplane))
+    return [*protocols, health_grpc.service(dataplane, [s.name for s in protocols])]
+
+
+async def _listen(server: HttpServer | GrpcServer, setting: str, port: int) -> int:
+    try:
+        return await server.start()
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ListenError(
+            f"{setting} {port} cannot be opened: {reason}; expected a free port"
+        ) from error
+
+
+def _ready_versions(registry: Registry) -> dict[tuple[str, str], bool]:
+    return {(s.name, s.version): s.state == "READY" for s in registry.statuses()}
+
+
+def _log_failure(task: "asyncio.Task[None]") -> None:
+    with contextlib.suppress(asyncio.CancelledError):
+        error = task.exception()
+        if error is not None:
+            log.error("loading models ended unexpectedly", exc_info=error)

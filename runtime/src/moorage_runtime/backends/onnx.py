@@ -1,0 +1,176 @@
+"""The ONNX Runtime backend: ``*.onnx`` on the CPU.
+
+Metadata comes from the graph itself: names, datatypes, and shapes with -1 for every dimension
+that is symbolic or unknown.
+"""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from moorage_runtime.backends import text
+from moorage_runtime.backends.base import LoadedModel, ModelSource
+from moorage_runtime.errors import InvalidConfig, InvalidRequest, ModelFailed
+from moorage_runtime.inference import InferRequest
+from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
+
+_DATATYPES: Final = {
+    "tensor(bool)": Datatype.BOOL,
+    "tensor(uint8)": Datatype.UINT8,
+    "tensor(uint16)": Datatype.UINT16,
+    "tensor(uint32)": Datatype.UINT32,
+    "tensor(uint64)": Datatype.UINT64,
+    "tensor(int8)": Datatype.INT8,
+    "tensor(int16)": Datatype.INT16,
+    "tensor(int32)": Datatype.INT32,
+    "tensor(int64)": Datatype.INT64,
+    "tensor(float16)": Datatype.FP16,
+    "tensor(float)": Datatype.FP32,
+    "tensor(double)": Datatype.FP64,
+    "tensor(string)": Datatype.BYTES,
+}
+_LOG_FATAL: Final = 4
+
+
+class OnnxBackend:
+    """Loads ONNX files into ONNX Runtime sessions on the CPU."""
+
+    def load(self, source: ModelSource) -> LoadedModel:
+        """Load one model.
+
+        Raises:
+            InvalidConfig: The file is no ONNX model, or has a tensor that OIP cannot carry.
+        """
+        session = _session(source)
+        inputs = tuple(_spec(source.path, "input", node) for node in session.get_inputs())
+        outputs = tuple(_spec(source.path, "output", node) for node in session.get_outputs())
+        _check_declared(source, "inputs", source.inputs, inputs)
+        _check_declared(source, "outputs", source.outputs, outputs)
+        return OnnxModel(session, inputs, outputs)
+
+
+class OnnxModel:
+    """One session; ONNX Runtime allows concurrent runs."""
+
+    platform = "onnx_onnxv1"
+    dynamic = False
+    steady = True
+    streams = False
+
+    def __init__(
+        self,
+        session: ort.InferenceSession,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+    ) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self._session = session
+        self._datatypes = {spec.name: spec.datatype for spec in outputs}
+        self._output_names = [spec.name for spec in outputs]
+
+    def infer(self, request: InferRequest) -> tuple[Tensor, ...]:
+        """Run the session on the request's tensors; only the requested outputs are computed."""
+        feeds = {tensor.name: _feed(tensor) for tensor in request.inputs}
+        names = [output.name for output in request.outputs] or self._output_names
+        try:
+            arrays = cast("list[NDArray[Any]]", self._session.run(names, feeds))
+        except Exception as error:
+            raise _fault(error) from error
+        return tuple(map(self._tensor, names, arrays))
+
+    def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
+        """One answer."""
+        yield self.infer(request)
+
+    def close(self) -> None:
+        """Let the session go; it is freed when the last run ends."""
+
+    def _tensor(self, name: str, array: NDArray[Any]) -> Tensor:
+        datatype = self._datatypes[name]
+        if datatype is Datatype.BYTES:
+            return Tensor(name, datatype, text.to_bytes(array))
+        return Tensor(name, datatype, np.ascontiguousarray(array).reshape(array.shape))
+
+
+def _session(source: ModelSource) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    # ONNX Runtime's own choice is all cores of the host, whatever the container may use; and
+    # threads that spin while idle burn the cores that other requests need.
+    options.intra_op_num_threads = source.options.get("threads", 0) or source.threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # errors are raised too and reach the log and the client from there
+    options.log_severity_level = _LOG_FATAL
+    try:
+        return ort.InferenceSession(str(source.path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise InvalidConfig(
+            f"{source.path.name} is not a model that ONNX Runtime can load: "
+            f"{_text_of(error, source.path)}"
+        ) from error
+
+
+def _spec(path: pathlib.Path, kind: str, node: Any) -> TensorSpec:
+    datatype = _DATATYPES.get(node.type)
+    if datatype is None:
+        raise InvalidConfig(
+            f"{path.name}: {kind} '{node.name}' is of type {node.type}, expected one of "
+            f"{', '.join(_DATATYPES)}"
+        )
+    # symbolic dimensions come as their name, unknown ones as None
+    shape = tuple(d if isinstance(d, int) and d >= 0 else -1 for d in node.shape)
+    return TensorSpec(node.name, datatype, shape)
+
+
+def _check_declared(
+    source: ModelSource,
+    field: str,
+    declared: tuple[TensorSpec, ...] | None,
+    real: tuple[TensorSpec, ...],
+) -> None:
+    """model.yaml may repeat what the graph says, not contradict it."""
+    by_name = {spec.name: spec for spec in real}
+    for index, spec in enumerate(declared or ()):
+        found = by_name.get(spec.name)
+        if found is None:
+            raise InvalidConfig(
+                f"model.yaml: {field}[{index}].name: {source.path.name} has no '{spec.name}', "
+                f"expected one of {', '.join(by_name)}"
+            )
+        if (found.datatype, found.shape) != (spec.datatype, spec.shape):
+            raise InvalidConfig(
+                f"model.yaml: {field}[{index}]: '{spec.name}' is declared {spec.datatype} "
+                f"{list(spec.shape)}, {source.path.name} has {found.datatype} "
+                f"{list(found.shape)}"
+            )
+
+
+def _feed(tensor: Tensor) -> NDArray[Any]:
+    if tensor.datatype is Datatype.BYTES:
+        return text.to_text(tensor.array)
+    if tensor.array.dtype != NUMPY_DTYPE[tensor.datatype]:
+        raise InvalidRequest(f"input '{tensor.name}' is not {tensor.datatype}")
+    return tensor.array
+
+
+def _fault(error: Exception) -> ModelFailed:
+    return ModelFailed(f"ONNX Runtime: {_text_of(error)}")
+
+
+def _text_of(error: Exception, path: pathlib.Path | None = None) -> str:
+    """The library's sentence without its codes and without paths of this machine."""
+    text_ = str(error)
+    if path is not None:
+        text_ = text_.replace(str(path), path.name).replace(str(path.parent), "")
+    # its form is: marker, number, name and sentence, parted by " : "
+    parts = text_.split(" : ", 3)
+    if text_.startswith("[ONNXRuntimeError]") and len(parts) == 4:
+        text_ = parts[3]
+    first = text_.strip().splitlines()[0] if text_.strip() else type(error).__name__
+    # where in the library's source it was thrown helps nobody here
+    return first if "/onnxruntime/" not in first else first.split("/onnxruntime/", 1)[0].strip()

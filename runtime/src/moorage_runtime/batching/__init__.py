@@ -1,1 +1,0 @@
-"""Batching of requests to one model."""

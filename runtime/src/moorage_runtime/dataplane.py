@@ -1,0 +1,208 @@
+"""What every frontend calls and the only thing it calls: the server without any protocol.
+
+frontend -> Dataplane -> registry, rules, runner -> backend
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+import msgspec
+
+from moorage_runtime.errors import RuntimeFault
+from moorage_runtime.inference import (
+    InferRequest,
+    InferResponse,
+    ModelMetadata,
+    ModelStatus,
+    ServerMetadata,
+)
+from moorage_runtime.metrics import InferenceMetrics
+from moorage_runtime.repository.loader import Loader
+from moorage_runtime.repository.registry import Registry
+from moorage_runtime.tensors import Tensor
+
+OK: Final = "ok"
+
+
+class Dataplane:
+    """The server's state and its one operation.
+
+    Args:
+        registry: The models.
+        loader: Loads and unloads on request.
+        server: What the server says of itself.
+        metrics: Gets every inference.
+        default_model: Model for requests of protocols that may name none.
+        online: Initial state of the traffic switch (R3-044).
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        loader: Loader,
+        *,
+        server: ServerMetadata,
+        metrics: InferenceMetrics,
+        default_model: str | None = None,
+        online: bool = True,
+    ) -> None:
+        self._registry = registry
+        self._loader = loader
+        self._server = server
+        self._metrics = metrics
+        self._default_model = default_model
+        self._is_online = online
+        self._is_draining = False
+        self._watchers: list[Callable[[], None]] = []
+        registry.watch(self._changed)
+
+    # Health: plain reads, so that nothing can hold them up (C-020).
+
+    def live(self) -> bool:
+        """The process can answer requests; also while models load or the server drains."""
+        return True
+
+    def ready(self) -> bool:
+        """Online, not draining, and every configured model is ready."""
+        return self._is_online and not self._is_draining and self._registry.is_ready()
+
+    def accepting(self) -> bool:
+        """False from the moment the server was told to end."""
+        return not self._is_draining
+
+    def is_online(self) -> bool:
+        """The traffic switch of GRPS (R3-042)."""
+        return self._is_online
+
+    def online(self) -> None:
+        """Put the server into traffic; idempotent."""
+        self._is_online = True
+        self._changed()
+
+    def offline(self) -> None:
+        """Take the server out of traffic; what it serves is unaffected; idempotent."""
+        self._is_online = False
+        self._changed()
+
+    def drain(self) -> None:
+        """The server ends soon: not ready from now on, for good (C-021)."""
+        self._is_draining = True
+        self._changed()
+
+    def on_readiness_change(self, callback: Callable[[], None]) -> None:
+        """Call back after anything that may change an answer about readiness."""
+        self._watchers.append(callback)
+
+    # What there is.
+
+    def server_metadata(self) -> ServerMetadata:
+        """Name, version and extensions."""
+        return self._server
+
+    def model_ready(self, name: str, version: str = "") -> ModelStatus:
+        """State of the version that a request with this version would reach.
+
+        Raises:
+            ModelNotFound, VersionNotFound: There is none.
+        """
+        status = self._registry.find(name, version).status()
+        if self._is_draining and status.state == "READY":
+            return msgspec.structs.replace(
+                status, state="UNLOADED", message="the server is shutting down"
+            )
+        return status
+
+    def model_metadata(self, name: str, version: str = "") -> ModelMetadata:
+        """Metadata of the version that a request with this version would reach.
+
+        Raises:
+            ModelNotFound, VersionNotFound: There is none.
+            ModelNotReady: It is not loaded.
+        """
+        return self._registry.loaded(name, version).metadata
+
+    def model_index(self) -> tuple[ModelStatus, ...]:
+        """Every known version of every model, with its state."""
+        return self._registry.statuses()
+
+    def default_model(self) -> str | None:
+        """The configured default, else the only model, else None."""
+        return self._default_model or self._registry.only()
+
+    # Inference.
+
+    async def infer(self, request: InferRequest) -> InferResponse:
+        """Answer one request.
+
+        Raises:
+            RuntimeFault: Any of the errors of ``errors``.
+        """
+        started = time.perf_counter()
+        outcome = "Cancelled"
+        version = request.model_version
+        try:
+            loaded = self._registry.loaded(request.model_name, request.model_version)
+            version = loaded.metadata.version
+            loaded.rules.check(request)
+            outputs = await loaded.runner.infer(request)
+            response = _response(request, version, loaded.rules.select(request, outputs))
+            outcome = OK
+        except RuntimeFault as fault:
+            outcome = fault.reason
+            raise
+        finally:
+            self._metrics.record(
+                request.model_name, version, outcome, time.perf_counter() - started
+            )
+        return response
+
+    async def infer_stream(self, request: InferRequest) -> AsyncIterator[InferResponse]:
+        """Answer one request in as many parts as the model gives.
+
+        Raises:
+            RuntimeFault: As ``infer``, also after some parts.
+        """
+        started = time.perf_counter()
+        outcome = "Cancelled"
+        version = request.model_version
+        try:
+            loaded = self._registry.loaded(request.model_name, request.model_version)
+            version = loaded.metadata.version
+            loaded.rules.check(request)
+            async for outputs in loaded.runner.stream(request):
+                yield _response(request, version, loaded.rules.select(request, outputs))
+            outcome = OK
+        except RuntimeFault as fault:
+            outcome = fault.reason
+            raise
+        finally:
+            self._metrics.record(
+                request.model_name, version, outcome, time.perf_counter() - started
+            )
+
+    # Model repository extension.
+
+    async def load(self, name: str) -> None:
+        """Load or re-load a model of the repository.
+
+        Raises:
+            ModelNotFound, ModelFailed: As the loader's ``load``.
+        """
+        await self._loader.load(name)
+
+    async def unload(self, name: str) -> None:
+        """Unload a model.
+
+        Raises:
+            ModelNotFound: There is no such model.
+        """
+        await self._loader.unload(name)
+
+    def _changed(self) -> None:
+        for callback in self._watchers:
+            callback()
+
+
+def _response(request: InferRequest, version: str, outputs: tuple[Tensor, ...]) -> InferResponse:
+    return InferResponse(request.model_name, version, outputs, request.id)

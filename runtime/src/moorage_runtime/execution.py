@@ -1,0 +1,169 @@
+"""Runs a loaded model for many requests at once without holding up the event loop.
+
+    dataplane -> Runner.infer -> worker thread, or the event loop itself -> LoadedModel.infer
+
+A hand-over to a thread costs some 50 us. A model that is known to take less, and whose time
+depends on nothing but the shapes, is therefore run in the event loop; how long it takes is
+measured with every run, by size of the input, and the first surprise sends it back to threads.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from moorage_runtime.backends.base import LoadedModel
+from moorage_runtime.errors import QueueFull
+from moorage_runtime.inference import InferRequest
+from moorage_runtime.tensors import Datatype, Tensor
+
+# Below this a thread costs more than it frees: about three hand-overs.
+INLINE_SECONDS: Final = 150e-6
+# Runs of a size before its cost is believed: the first ones warm caches and allocate.
+_SAMPLES: Final = 4
+# How fast the estimate follows a slower run; a faster one is taken at once, because noise only
+# ever adds.
+_RISE: Final = 0.1
+
+
+class CostEstimate:
+    """Seconds a run takes, by the power of two of the number of input elements."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, float] = {}
+        self._samples: dict[int, int] = {}
+
+    def is_cheap(self, size_class: int) -> bool:
+        """Whether runs of this size are known to be shorter than INLINE_SECONDS."""
+        return (
+            self._seconds.get(size_class, INLINE_SECONDS) < INLINE_SECONDS
+            and self._samples[size_class] >= _SAMPLES
+        )
+
+    def record(self, size_class: int, seconds: float) -> None:
+        """Learn from one run."""
+        known = self._seconds.get(size_class)
+        self._samples[size_class] = min(self._samples.get(size_class, 0) + 1, _SAMPLES)
+        if known is None or seconds < known:
+            self._seconds[size_class] = seconds
+        else:
+            self._seconds[size_class] = known + (seconds - known) * _RISE
+
+
+class Runner:
+    """Runs one version of a model.
+
+    Args:
+        model: The loaded model; closed when the last run after ``close`` has ended.
+        name: For the names of the worker threads.
+        threads: Runs at the same time.
+        waiting: Requests that may wait for a thread before further ones are refused.
+    """
+
+    def __init__(self, model: LoadedModel, name: str, *, threads: int, waiting: int) -> None:
+        self.model = model
+        self._cost = CostEstimate() if model.steady else None
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"model-{name}")
+        self._limit = threads + waiting
+        self._active = 0
+        self._is_closed = False
+
+    @property
+    def active(self) -> int:
+        """Requests that run or wait."""
+        return self._active
+
+    async def infer(self, request: InferRequest) -> tuple[Tensor, ...]:
+        """Run once.
+
+        Raises:
+            QueueFull: Too many requests wait already.
+            RuntimeFault: As the model's ``infer``.
+        """
+        if self._cost is None:
+            return await self._in_thread(request, None)
+        size_class = _size_class(request)
+        if not self._cost.is_cheap(size_class):
+            return await self._in_thread(request, size_class)
+        return self._measured(request, size_class)
+
+    async def stream(self, request: InferRequest) -> AsyncIterator[tuple[Tensor, ...]]:
+        """Run, yielding the parts as they come; raises as ``infer``.
+
+        The model is asked for the next part only when this one was taken. When the consumer
+        stops, the model's generator is closed.
+        """
+        if not self.model.streams:
+            yield await self.infer(request)
+            return
+        self._enter()
+        loop = asyncio.get_running_loop()
+        parts = self.model.stream(request)
+        try:
+            while (part := await loop.run_in_executor(self._pool, _next, parts)) is not None:
+                yield part
+        finally:
+            closing = loop.run_in_executor(self._pool, _close, parts)
+            closing.add_done_callback(lambda _: self._leave())
+
+    def close(self) -> None:
+        """Let running requests finish, then free the model."""
+        self._is_closed = True
+        if not self._active:
+            self._free()
+
+    def _measured(self, request: InferRequest, size_class: int | None) -> tuple[Tensor, ...]:
+        started = time.perf_counter()
+        outputs = self.model.infer(request)
+        if size_class is not None and self._cost is not None:
+            self._cost.record(size_class, time.perf_counter() - started)
+        return outputs
+
+    async def _in_thread(
+        self, request: InferRequest, size_class: int | None
+    ) -> tuple[Tensor, ...]:
+        self._enter()
+        future = self._pool.submit(self._measured, request, size_class)
+        # a cancelled request still occupies its thread until the model is done with it
+        loop = asyncio.get_running_loop()
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._leave))
+        return await asyncio.wrap_future(future)
+
+    def _enter(self) -> None:
+        if self._active >= self._limit:
+            raise QueueFull(
+                f"{self._active} requests are running or waiting for the model already, at most "
+                f"{self._limit} may"
+            )
+        self._active += 1
+
+    def _leave(self) -> None:
+        self._active -= 1
+        if self._is_closed and not self._active:
+            self._free()
+
+    def _free(self) -> None:
+        # closing may block, and nobody waits for it
+        self._pool.submit(self.model.close)
+        self._pool.shutdown(wait=False)
+
+
+def _size_class(request: InferRequest) -> int:
+    size = 0
+    for tensor in request.inputs:
+        if tensor.datatype is Datatype.BYTES:
+            # the elements' lengths count too
+            size += sum(map(len, tensor.array.reshape(-1).tolist()))
+        size += tensor.array.size
+    return size.bit_length()
+
+
+def _next(parts: Iterator[tuple[Tensor, ...]]) -> tuple[Tensor, ...] | None:
+    return next(parts, None)
+
+
+def _close(parts: Iterator[tuple[Tensor, ...]]) -> None:
+    close = getattr(parts, "close", None)
+    if close is not None:
+        close()

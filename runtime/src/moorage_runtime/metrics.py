@@ -1,0 +1,118 @@
+"""The runtime's Prometheus metrics: their names, and the calls that move them.
+
+Only models that the server knows become labels, so that a client cannot add series by asking for
+names that do not exist.
+"""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+# 100 us to 10 s: from a small model in the event loop to a large one in a queue.
+_LATENCY_BUCKETS: Final = (
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)
+_LOAD_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+# Outcomes in which the client, not the server, chose the name.
+_UNKNOWN: Final = frozenset({"ModelNotFound", "VersionNotFound"})
+
+
+class InferenceMetrics:
+    """Counts and times of inferences and loads.
+
+    Args:
+        registry: Where they are collected.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._count = Counter(
+            "moorage_inferences",
+            "Inference requests by outcome: ok, Cancelled, or the reason of the error.",
+            ("model", "version", "outcome"),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "moorage_inference_seconds",
+            "Time from the decoded request to the model's answer, waiting included.",
+            ("model", "version"),
+            buckets=_LATENCY_BUCKETS,
+            registry=registry,
+        )
+        self._load_seconds = Histogram(
+            "moorage_model_load_seconds",
+            "Time to load a version of a model.",
+            ("model", "version"),
+            buckets=_LOAD_BUCKETS,
+            registry=registry,
+        )
+        self._load_failures = Counter(
+            "moorage_model_load_failures",
+            "Loads that failed, by reason.",
+            ("model", "version", "reason"),
+            registry=registry,
+        )
+        self._ready = Gauge(
+            "moorage_model_ready",
+            "1 when the version can answer, 0 when not.",
+            ("model", "version"),
+            registry=registry,
+        )
+        # labels() takes a lock and hashes its arguments; the hot path keeps the children
+        self._counts: dict[tuple[str, str, str], Counter] = {}
+        self._times: dict[tuple[str, str], Histogram] = {}
+
+    def record(self, model: str, version: str, outcome: str, seconds: float) -> None:
+        """One inference has ended."""
+        if outcome in _UNKNOWN:
+            model = version = ""
+        count = self._counts.get((model, version, outcome))
+        if count is None:
+            count = self._count.labels(model, version, outcome)
+            self._counts[model, version, outcome] = count
+        count.inc()
+        if outcome == "ok":
+            time_ = self._times.get((model, version))
+            if time_ is None:
+                time_ = self._seconds.labels(model, version)
+                self._times[model, version] = time_
+            time_.observe(seconds)
+
+    def loaded(self, model: str, version: str, outcome: str, seconds: float) -> None:
+        """One load has ended."""
+        if outcome == "ok":
+            self._load_seconds.labels(model, version).observe(seconds)
+        else:
+            self._load_failures.labels(model, version, outcome).inc()
+
+    def set_ready(self, states: dict[tuple[str, str], bool]) -> None:
+        """Replace the gauge of ready versions."""
+        self._ready.clear()
+        for (model, version), is_ready in states.items():
+            self._ready.labels(model, version).set(is_ready)
+
+
+def new_registry() -> CollectorRegistry:
+    """A registry with the process's own metrics (memory, CPU, garbage collection)."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry

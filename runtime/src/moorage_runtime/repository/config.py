@@ -1,0 +1,116 @@
+"""``model.yaml``: what a model's file cannot tell.
+
+Stands between the loader, which reads the file, and the backends and the registry, which take
+the parts. Every field is optional. The schema that editors use is made from these classes
+(``model.schema.json``), so that it cannot differ.
+"""
+
+from typing import Any, Final, Literal
+
+import msgspec
+import yaml
+
+from moorage_runtime.errors import InvalidConfig
+from moorage_runtime.inference import Signature
+from moorage_runtime.tensors import Datatype, TensorSpec
+
+
+class TensorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One input or output: name, OIP datatype, shape with -1 for a variable dimension."""
+
+    name: str
+    datatype: Datatype
+    shape: tuple[int, ...]
+    optional: bool = False
+
+
+class SignatureConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A TensorFlow Serving signature: keys (or feature names) to the model's tensor names."""
+
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    method: Literal["predict", "classify", "regress"] = "predict"
+
+
+class OnnxConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of the ONNX Runtime backend; 0 threads means those that the container may use."""
+
+    threads: int = 0
+
+
+class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole of a model.yaml.
+
+    Attributes:
+        backend: "onnx" or "python"; by the file's name when absent.
+        python_class: Name of the class in model.py; the only PythonModel in it when absent.
+        platform: Platform name in the metadata instead of the backend's.
+        inputs: Declared inputs of a Python model, or the names of an ONNX model's confirmed.
+        outputs: Declared outputs.
+        batching: The first dimension of every input and output is a batch; by the shapes when
+            absent.
+        default_version: Version for requests that name none; the highest when absent.
+        versions: Versions to load; all when absent.
+        signatures: TensorFlow Serving signatures.
+        labels: Version label to version.
+        version_numbers: Version to the number that TensorFlow Serving clients use.
+        parameters: Handed to a Python model as they are.
+        onnx: Options of the ONNX Runtime backend.
+    """
+
+    backend: Literal["onnx", "python"] | None = None
+    python_class: str | None = None
+    platform: str | None = None
+    inputs: tuple[TensorConfig, ...] | None = None
+    outputs: tuple[TensorConfig, ...] | None = None
+    batching: bool | None = None
+    default_version: str | None = None
+    versions: tuple[str, ...] | None = None
+    signatures: dict[str, SignatureConfig] = {}
+    labels: dict[str, str] = {}
+    version_numbers: dict[str, int] = {}
+    parameters: dict[str, Any] = {}
+    onnx: OnnxConfig = OnnxConfig()
+
+
+NO_CONFIG: Final = ModelConfig()
+
+
+def parse(text: bytes) -> ModelConfig:
+    """Read a model.yaml.
+
+    Raises:
+        InvalidConfig: The text is no YAML mapping or a field is wrong; the message has the
+            field's path and what was expected.
+    """
+    try:
+        document = yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        problem = " ".join(str(error).split())
+        raise InvalidConfig(f"model.yaml is not YAML: {problem}") from error
+    if document is None:
+        return NO_CONFIG
+    if not isinstance(document, dict):
+        raise InvalidConfig(f"model.yaml: expected a mapping, found {type(document).__name__}")
+    try:
+        return msgspec.convert(document, ModelConfig)
+    except msgspec.ValidationError as error:
+        raise InvalidConfig(f"model.yaml: {error}") from error
+
+
+def specs(tensors: tuple[TensorConfig, ...]) -> tuple[TensorSpec, ...]:
+    """Declared tensors in the form of the metadata."""
+    return tuple(TensorSpec(t.name, t.datatype, t.shape, t.optional) for t in tensors)
+
+
+def signatures(config: ModelConfig) -> dict[str, Signature]:
+    """Declared signatures in the form of the metadata."""
+    return {
+        name: Signature(signature.method, signature.inputs, signature.outputs)
+        for name, signature in config.signatures.items()
+    }
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of model.yaml."""
+    return msgspec.json.schema(ModelConfig)

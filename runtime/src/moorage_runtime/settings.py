@@ -1,0 +1,315 @@
+"""Every setting of the runtime: one table of flags, variables, defaults and what they mean.
+
+    command line, MOORAGE_* environment -> parse() -> Settings -> app
+
+A flag wins over its variable. ``docs/reference/runtime-settings.md`` is made from this table.
+"""
+
+import argparse
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+PROTOCOLS: Final = ("oip", "tensorflow-serving")
+MIB: Final = 1024 * 1024
+
+LogFormat = Literal["auto", "json", "text"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process was told, checked.
+
+    Attributes: as the table ``SETTINGS`` explains them; times in seconds, sizes in bytes.
+    """
+
+    model_repository: pathlib.Path | None
+    model_name: str | None
+    default_model: str | None
+    host: str
+    http_port: int
+    grpc_port: int
+    protocols: tuple[str, ...]
+    threads: int
+    queue_size: int
+    poll_seconds: float
+    max_request_bytes: int
+    start_offline: bool
+    drain_seconds: float
+    shutdown_grace_seconds: float
+    log_level: str
+    log_format: LogFormat
+
+
+class SettingError(Exception):
+    """A setting has a value that cannot be used; the text names it and what was expected."""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One row of the table.
+
+    Attributes:
+        field: Attribute of Settings.
+        default: Text of the default, "" for none.
+        expected: What a value looks like, for the help and for errors.
+        help: One or two sentences.
+        read: Turns the text into the value; raises ValueError.
+    """
+
+    field: str
+    default: str
+    expected: str
+    help: str
+    read: Callable[[str], Any]
+
+    @property
+    def flag(self) -> str:
+        """The command-line option."""
+        return f"--{self.field.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return f"MOORAGE_{self.field.upper()}"
+
+
+def _optional(text: str) -> str | None:
+    return text or None
+
+
+def _path(text: str) -> pathlib.Path | None:
+    return pathlib.Path(text) if text else None
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65535:
+        raise ValueError
+    return port
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 0:
+        raise ValueError
+    return count
+
+
+def _positive(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise ValueError
+    return count
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError
+    return seconds
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError
+    return text.lower() == "true"
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError
+        return text
+
+    return read
+
+
+def _protocols(text: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not words or any(word not in PROTOCOLS for word in words):
+        raise ValueError
+    return tuple(word for word in PROTOCOLS if word in words)
+
+
+SETTINGS: Final[Sequence[Setting]] = (
+    Setting(
+        "model_repository",
+        "",
+        "a folder or a model file",
+        "What to serve: a folder with a folder per model, one model's folder, or a model file. "
+        "Without it the server has no models.",
+        _path,
+    ),
+    Setting(
+        "model_name",
+        "",
+        "a name",
+        "Serve the whole of the model repository as one model of this name.",
+        _optional,
+    ),
+    Setting(
+        "default_model",
+        "",
+        "a name",
+        "Model for requests that name none, where a protocol allows that. The only model when "
+        "there is one.",
+        _optional,
+    ),
+    Setting("host", "0.0.0.0", "an address", "Address that both ports listen on.", str),
+    Setting(
+        "http_port",
+        "8000",
+        "a port, 0 for any free one",
+        "Port of every HTTP protocol and of /metrics.",
+        _port,
+    ),
+    Setting(
+        "grpc_port",
+        "8001",
+        "a port, 0 for any free one",
+        "Port of every gRPC protocol and of grpc.health.v1.",
+        _port,
+    ),
+    Setting(
+        "protocols",
+        ",".join(PROTOCOLS),
+        f"a comma-separated list of {', '.join(PROTOCOLS)}",
+        "Protocols to serve; paths and services of the others do not exist.",
+        _protocols,
+    ),
+    Setting(
+        "threads",
+        "0",
+        "a number, 0 for the cores that the container may use",
+        "Threads that run one model.",
+        _count,
+    ),
+    Setting(
+        "queue_size",
+        "1000",
+        "a number",
+        "Requests that may wait for one model; further ones are refused as unavailable.",
+        _count,
+    ),
+    Setting(
+        "poll_seconds",
+        "0",
+        "seconds, 0 for never",
+        "How often to look for new, changed and removed versions in the model repository.",
+        _seconds,
+    ),
+    Setting(
+        "max_request_bytes",
+        str(64 * MIB),
+        "bytes",
+        "Largest request, also after decompression.",
+        _positive,
+    ),
+    Setting(
+        "start_offline",
+        "false",
+        "true or false",
+        "Start out of traffic: not ready until a GRPS Online call.",
+        _switch,
+    ),
+    Setting(
+        "drain_seconds",
+        "2",
+        "seconds",
+        "After SIGTERM: how long the ports still take requests while readiness is false, so that "
+        "load balancers notice before connections are refused.",
+        _seconds,
+    ),
+    Setting(
+        "shutdown_grace_seconds",
+        "20",
+        "seconds",
+        "After that: how long running requests may take to finish.",
+        _seconds,
+    ),
+    Setting(
+        "log_level",
+        "info",
+        "debug, info, warning or error",
+        "Least level that is logged.",
+        _one_of("debug", "info", "warning", "error"),
+    ),
+    Setting(
+        "log_format",
+        "auto",
+        "auto, json or text",
+        "auto is text on a terminal and JSON elsewhere.",
+        _one_of("auto", "json", "text"),
+    ),
+)
+
+_INTRODUCTION: Final = """\
+Serve models over the Open Inference Protocol (HTTP and gRPC) and TensorFlow Serving's REST API.
+
+  moorage-runtime --model-repository model.onnx
+  curl localhost:8000/v2/models/model
+"""
+_EPILOGUE: Final = """\
+Every option can be given as an environment variable instead: MOORAGE_ and the option's name in
+capitals, such as MOORAGE_HTTP_PORT=8000. The option wins.
+
+A model repository looks like this; the folder per version may be left out, and so may the
+folder per model (then the folder or the file is the one model):
+
+  models/digits/1/model.onnx       an ONNX model, named "digits", version "1"
+  models/digits/model.yaml         optional: what the file cannot tell
+  models/doubler/model.py          a Python class
+
+The server starts at once and loads in the background; GET /v2/health/ready says when all models
+are ready, GET /v2/models/NAME/ready says of one model why it is not.
+"""
+
+
+def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+    """Read the command line and the environment.
+
+    Raises:
+        SettingError: A value cannot be used.
+        SystemExit: --help was asked for, or an option does not exist.
+    """
+    given = vars(_parser().parse_args(arguments))
+    values: dict[str, Any] = {
+        setting.field: _value(setting, given, environment) for setting in SETTINGS
+    }
+    settings = Settings(**values)
+    if settings.model_name is not None and settings.model_repository is None:
+        raise SettingError(
+            "--model-name (MOORAGE_MODEL_NAME) is set without --model-repository "
+            "(MOORAGE_MODEL_REPOSITORY): expected the model's folder or file"
+        )
+    return settings
+
+
+def _value(setting: Setting, given: dict[str, Any], environment: Mapping[str, str]) -> Any:
+    flag: str | None = given[setting.field]
+    source = setting.flag if flag is not None else setting.variable
+    text = environment.get(setting.variable, setting.default) if flag is None else flag
+    try:
+        return setting.read(text)
+    except ValueError:
+        raise SettingError(f"{source} is '{text}', expected {setting.expected}") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="moorage-runtime",
+        description=_INTRODUCTION,
+        epilog=_EPILOGUE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    for setting in SETTINGS:
+        default = f" Default: {setting.default}." if setting.default else ""
+        parser.add_argument(
+            setting.flag,
+            dest=setting.field,
+            metavar="VALUE",
+            help=f"{setting.help} Expects {setting.expected}.{default}",
+        )
+    return parser
