@@ -16,7 +16,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from moorage_runtime.errors import RuntimeFault
 from moorage_runtime.frontends.http import encoding, negotiation, serialization
@@ -111,8 +111,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport, or turn the client away when there are too many."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the type
-        self._transport = transport
+        # a cast, because the transports of uvloop do not extend those of asyncio
+        self._transport = cast("asyncio.Transport", transport)
         if not self._owner.opened(self):
             limit = self._owner.limits.connections
             self._reader.refuse(503, f"the server has its {limit} connections open already")
