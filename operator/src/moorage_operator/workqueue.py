@@ -29,7 +29,7 @@ class Timer(Protocol):
         ...
 
 
-class Closed(Exception):  # noqa: N818 -- a state of the queue, not a fault
+class Closed(Exception):
     """The queue was closed: workers end."""
 
 

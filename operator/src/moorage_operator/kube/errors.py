@@ -45,35 +45,35 @@ class ApiError(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
-class Unreachable(ApiError):  # noqa: N818 -- reads as a fact, like the other names of this tree
+class Unreachable(ApiError):
     """No answer from the API server."""
 
 
-class Unauthorized(ApiError):  # noqa: N818 -- named as in the API
+class Unauthorized(ApiError):
     """401: the credentials are not accepted."""
 
 
-class Forbidden(ApiError):  # noqa: N818 -- named as in the API
+class Forbidden(ApiError):
     """403: RBAC or an admission plugin refuses."""
 
 
-class NotFound(ApiError):  # noqa: N818 -- named as in the API
+class NotFound(ApiError):
     """404: the object, its namespace or its kind does not exist."""
 
 
-class Conflict(ApiError):  # noqa: N818 -- named as in the API
+class Conflict(ApiError):
     """409: the object is another one now, or another manager owns a field."""
 
 
-class Gone(ApiError):  # noqa: N818 -- named as in the API
+class Gone(ApiError):
     """410: the resourceVersion or the continue token is too old."""
 
 
-class Invalid(ApiError):  # noqa: N818 -- named as in the API
+class Invalid(ApiError):
     """400 or 422: the object itself is wrong."""
 
 
-class Throttled(ApiError):  # noqa: N818 -- named as in the API
+class Throttled(ApiError):
     """429: too many requests."""
 
 

@@ -1,0 +1,1 @@
+"""Message classes made by ``operator/proto/generate.py``; never edited by hand."""

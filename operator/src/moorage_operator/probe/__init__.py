@@ -1,0 +1,1 @@
+"""Asking model servers, replica by replica, whether they live, are ready and serve the model."""

@@ -1,0 +1,54 @@
+"""What every protocol's driver can be asked.
+
+A driver is the thin shell between a target and its server: it asks one question within the
+target's deadline and returns a value. It never raises for a sick, slow or hostile server.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from moorage_operator.state import Answer, ModelInfo, ProbeTarget, ServerInfo
+
+ANSWER_LIMIT_BYTES = 1 << 20
+"""A server is not trusted: a health or metadata answer above this is refused, never stored."""
+
+MESSAGE_LIMIT = 300
+"""Characters of a server's own words that are repeated in a status message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What the servers say of themselves; None where it was not told."""
+
+    server: ServerInfo | None = None
+    model: ModelInfo | None = None
+
+
+class Driver(Protocol):
+    """One protocol over one transport."""
+
+    async def live(self, target: ProbeTarget) -> Answer:
+        """Whether the server lives."""
+        ...
+
+    async def ready(self, target: ProbeTarget) -> Answer:
+        """Whether the server as a whole is ready."""
+        ...
+
+    async def model_ready(self, target: ProbeTarget) -> Answer:
+        """Whether the target's model, in the target's version, answers requests."""
+        ...
+
+    async def describe(self, target: ProbeTarget) -> Described:
+        """Server and model metadata."""
+        ...
+
+    async def close(self) -> None:
+        """Let connections go."""
+        ...
+
+
+def quoted(text: str) -> str:
+    """A server's words as one short printable line."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1] + "…"

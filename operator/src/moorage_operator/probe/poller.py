@@ -1,0 +1,302 @@
+"""When to ask which replica.
+
+    watch(key, targets, pace) --> heap of due times --> [bounded number in flight] --> deliver
+    ask_now(pod uid) -----------------^                                                   |
+                                      `------------- next due time, by pace --------------'
+
+    settling   2 % of the time that has been waited, within 0.1 s and 1 s: near enough to follow
+               a model that becomes ready, cheap for one that loads for ten minutes
+    stable     the user's interval; the kubelet's probes and the pod watch see changes first
+    failing    1, 2, 4 .. 60 s
+
+All are spread by +-20 %. No task is kept per replica: one loop and the questions in flight. A
+result is delivered when it says something that the last one did not.
+"""
+
+import asyncio
+import heapq
+import itertools
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from moorage_operator.state import ObjectKey, PollPace, ProbeResult, ProbeTarget
+
+from .driver import Driver
+from .interrogation import interrogate
+
+logger = logging.getLogger(__name__)
+
+IN_FLIGHT = 64
+"""Polls at a time. At 2 ms of CPU each this is more than a core can serve."""
+
+SETTLING_FRACTION = 0.02
+SETTLING_FIRST_SECONDS = 0.1
+SETTLING_LAST_SECONDS = 1.0
+FAILING_FIRST_SECONDS = 1.0
+FAILING_LAST_SECONDS = 60.0
+JITTER = 0.2
+DESCRIBE_SECONDS = 600.0
+"""Metadata of a running container hardly changes; this finds a model that was reloaded."""
+
+DESCRIBE_RETRY_SECONDS = 30.0
+"""Until a server without metadata is asked for it again."""
+
+
+@dataclass(slots=True)
+class _Poll:
+    key: ObjectKey
+    target: ProbeTarget
+    pace: PollPace
+    interval: float
+    since: float
+    due: float = 0.0
+    result: ProbeResult | None = None
+    failures: int = 0
+    describe_due: float = 0.0
+    running: bool = False
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """A finished poll, for metrics."""
+
+    protocol: str
+    transport: str
+    outcome: str
+    seconds: float
+    late_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """What the poller needs from outside: time, chance and ears.
+
+    Attributes:
+        clock: Monotonic seconds.
+        now: The time in UTC.
+        jitter: A number from [0, 1).
+        polled: Called after each poll.
+    """
+
+    clock: Callable[[], float]
+    now: Callable[[], datetime]
+    jitter: Callable[[], float] = random.random
+    polled: Callable[[Polled], None] = field(default=lambda _: None)
+
+
+class Poller:
+    """Polls replicas and delivers what changed.
+
+    Args:
+        drivers: A driver for each (protocol, transport).
+        deliver: Takes a result that differs from the one before.
+        edges: Time, chance and ears.
+    """
+
+    def __init__(
+        self,
+        drivers: Mapping[tuple[str, str], Driver],
+        deliver: Callable[[ObjectKey, ProbeResult], None],
+        edges: Edges,
+    ) -> None:
+        self._drivers = drivers
+        self._deliver = deliver
+        self._edges = edges
+        self._polls: dict[str, _Poll] = {}
+        self._by_key: dict[ObjectKey, set[str]] = {}
+        self._heap: list[tuple[float, int, str]] = []
+        self._order = itertools.count()
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+
+    def watch(
+        self, key: ObjectKey, targets: Iterable[ProbeTarget], pace: PollPace, interval: float
+    ) -> None:
+        """From now on poll these replicas of the model, and no others of it.
+
+        A new container, and a model that begins to settle, is asked at once.
+        """
+        wanted = {target.pod_uid: target for target in targets}
+        for uid in self._by_key.get(key, set()) - wanted.keys():
+            self._polls.pop(uid, None)
+        if wanted:
+            self._by_key[key] = set(wanted)
+        else:
+            self._by_key.pop(key, None)
+        for uid, target in wanted.items():
+            self._set(key, uid, target, pace, interval)
+
+    def forget(self, key: ObjectKey) -> None:
+        """The model is gone."""
+        self.watch(key, (), PollPace.STABLE, 0.0)
+
+    def ask_now(self, pod_uid: str) -> None:
+        """Something happened to the pod: ask at once, or again where a poll is under way."""
+        poll = self._polls.get(pod_uid)
+        if poll is None:
+            return
+        poll.since = self._edges.clock()
+        if poll.running:
+            poll.again = True
+        else:
+            self._schedule(pod_uid, poll, 0.0)
+
+    @property
+    def in_flight(self) -> int:
+        """Polls under way."""
+        return len(self._tasks)
+
+    @property
+    def targets(self) -> int:
+        """Replicas that are polled."""
+        return len(self._polls)
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        try:
+            while True:
+                self._wake.clear()
+                uid = self._pop_due()
+                if uid is None:
+                    await self._sleep()
+                    continue
+                await self._slots.acquire()
+                self._start(uid)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _set(
+        self, key: ObjectKey, uid: str, target: ProbeTarget, pace: PollPace, interval: float
+    ) -> None:
+        now = self._edges.clock()
+        poll = self._polls.get(uid)
+        if poll is None or poll.target != target:
+            again = poll is not None and poll.running
+            poll = _Poll(key, target, pace, interval, since=now, running=again, again=again)
+            self._polls[uid] = poll
+            if not again:
+                self._schedule(uid, poll, 0.0)
+            return
+        if (poll.pace, poll.interval) == (pace, interval):
+            return
+        slower = poll.pace is PollPace.SETTLING
+        poll.pace, poll.interval, poll.failures = pace, interval, 0
+        if not slower:
+            poll.since = now
+        if not poll.running:
+            self._schedule(uid, poll, self._delay(poll))
+
+    def _schedule(self, uid: str, poll: _Poll, delay: float) -> None:
+        poll.due = self._edges.clock() + delay
+        heapq.heappush(self._heap, (poll.due, next(self._order), uid))
+        self._wake.set()
+
+    def _pop_due(self) -> str | None:
+        now = self._edges.clock()
+        while self._heap and self._heap[0][0] <= now:
+            due, _, uid = heapq.heappop(self._heap)
+            if self._is_current(uid, due):
+                return uid
+        return None
+
+    def _is_current(self, uid: str, due: float) -> bool:
+        # A poll that was rescheduled or dropped leaves its old entry in the heap.
+        poll = self._polls.get(uid)
+        return poll is not None and not poll.running and poll.due == due
+
+    async def _sleep(self) -> None:
+        timeout = self._heap[0][0] - self._edges.clock() if self._heap else None
+        try:
+            async with asyncio.timeout(timeout):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _start(self, uid: str) -> None:
+        poll = self._polls.get(uid)
+        if poll is None:  # dropped while it waited for a slot
+            self._slots.release()
+            return
+        poll.running = True
+        task = asyncio.get_running_loop().create_task(self._poll(uid, poll))
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._slots.release()
+        if not task.cancelled() and (error := task.exception()):
+            logger.error("poll failed", exc_info=error)
+
+    async def _poll(self, uid: str, poll: _Poll) -> None:
+        started = self._edges.clock()
+        late = started - poll.due
+        try:
+            await self._ask(uid, poll, started)
+        finally:
+            self._reschedule(uid, poll)
+        outcome = poll.result.model_ready.reason if poll.result else "Dropped"
+        target = poll.target
+        spent = self._edges.clock() - started
+        self._edges.polled(Polled(target.protocol, target.transport, outcome, spent, late))
+
+    async def _ask(self, uid: str, poll: _Poll, started: float) -> None:
+        driver = self._drivers[poll.target.protocol, poll.target.transport]
+        describe = started >= poll.describe_due
+        async for result in interrogate(
+            driver, poll.target, poll.result, describe=describe, now=self._edges.now
+        ):
+            if self._polls.get(uid) is not poll:
+                return  # another container, or no longer wanted: the answer is void
+            before, poll.result = poll.result, result
+            if not _says_the_same(before, result):
+                self._deliver(poll.key, result)
+        if describe and poll.result and poll.result.model_ready.verdict is True:
+            known = poll.result.model is not None
+            poll.describe_due = started + (DESCRIBE_SECONDS if known else DESCRIBE_RETRY_SECONDS)
+
+    def _reschedule(self, uid: str, poll: _Poll) -> None:
+        poll.running = False
+        current = self._polls.get(uid)
+        if current is None:
+            return
+        if current is not poll:
+            if current.again:  # it waited for this one to end
+                current.running = current.again = False
+                self._schedule(uid, current, 0.0)
+            return
+        unwell = poll.result is None or poll.result.model_ready.verdict is not True
+        poll.failures = poll.failures + 1 if unwell else 0
+        again, poll.again = poll.again, False
+        self._schedule(uid, poll, 0.0 if again else self._delay(poll))
+
+    def _delay(self, poll: _Poll) -> float:
+        delay = delay_seconds(
+            poll.pace, poll.interval, self._edges.clock() - poll.since, poll.failures
+        )
+        return delay * (1 - JITTER + 2 * JITTER * self._edges.jitter())
+
+
+def delay_seconds(pace: PollPace, interval: float, waited: float, failures: int) -> float:
+    """Seconds until the next poll, before jitter.
+
+    After 20 s of settling: 0.4 s. After the third failure: 4 s.
+    """
+    if pace is PollPace.SETTLING:
+        proportional = SETTLING_FRACTION * waited
+        return min(max(proportional, SETTLING_FIRST_SECONDS), SETTLING_LAST_SECONDS)
+    if pace is PollPace.FAILING:
+        # 2**6 times the first is beyond the last already.
+        return min(FAILING_FIRST_SECONDS * 2 ** min(max(failures - 1, 0), 6), FAILING_LAST_SECONDS)
+    return interval
+
+
+def _says_the_same(before: ProbeResult | None, after: ProbeResult) -> bool:
+    return before is not None and replace(before, asked_at=after.asked_at) == after
