@@ -128,7 +128,7 @@ class Dataplane:
 
     def default_model(self) -> str | None:
         """The configured default, else the only model, else None."""
-        return self._default_model or self._registry.only()
+        return self._default_model or self._registry.default()
 
     # Inference.
 

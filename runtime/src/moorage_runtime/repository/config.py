@@ -50,6 +50,7 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         batching: The first dimension of every input and output is a batch; by the shapes when
             absent.
         default_version: Version for requests that name none; the highest when absent.
+        default: Answers requests that name no model, where a protocol allows that.
         versions: Versions to load; all when absent.
         signatures: TensorFlow Serving signatures.
         labels: Version label to version.
@@ -65,6 +66,7 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outputs: tuple[TensorConfig, ...] | None = None
     batching: bool | None = None
     default_version: str | None = None
+    default: bool = False
     versions: tuple[str, ...] | None = None
     signatures: dict[str, SignatureConfig] = {}
     labels: dict[str, str] = {}

@@ -163,6 +163,7 @@ class Loader:
             self._fail_all(model, layout, fault.message)
             return []
         model.default_version = config.default_version
+        model.is_default = config.default
         for gone in [v for v in model.versions if v not in {w.version for w in wanted}]:
             self._retire(model.versions.pop(gone))
         tasks: list[asyncio.Task[None]] = []

@@ -65,6 +65,7 @@ class Model:
     def __init__(self, name: str) -> None:
         self.name = name
         self.default_version: str | None = None
+        self.is_default = False
         self.versions: dict[str, Version] = {}
         self.chosen: Version | None = None
         self.has_been_ready = False
@@ -184,8 +185,11 @@ class Registry:
             for version in self._models[name].versions.values()
         )
 
-    def only(self) -> str | None:
-        """The one model's name when there is exactly one."""
+    def default(self) -> str | None:
+        """The model that its configuration makes the default, or the only one there is."""
+        chosen = [name for name in self.names if self._models[name].is_default]
+        if chosen:
+            return chosen[0]
         return next(iter(self._models)) if len(self._models) == 1 else None
 
     def _unknown(self, name: str) -> str:
