@@ -1,0 +1,149 @@
+"""From a model and what was observed of it to everything that is to be done: the pure middle.
+
+observe -> **plan** -> apply -> status
+
+`plan` returns the objects to apply, the whole status, what to poll and what to look up. It raises
+nothing for what a user wrote, and gives the same bytes for the same input. A spec that cannot be
+accepted plans no objects: what runs keeps running.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from .api.v1alpha1 import InferenceModel
+from .conditions import Condition, ConditionType, Reason, find_condition, truncated
+from .config import OperatorConfig
+from .readiness import Judgement, decide
+from .replicas import DEFINITE, Replica, judge
+from .resources import endpoints
+from .resources.deployment import make_deployment
+from .resources.owned import applied_hash
+from .resources.pod_template import make_pod_template, revision_of
+from .resources.references import references
+from .resources.service import make_service
+from .state import (
+    Observed,
+    Plan,
+    PlannedEvent,
+    PollPace,
+    ProbeTarget,
+    Reference,
+    ReferenceState,
+    Refusal,
+)
+from .status import make_status
+
+__all__ = ["plan"]
+
+# Nobody tells when a missing object appears, or when a refused one would be taken.
+REFERENCE_RECHECK_SECONDS = 3.0
+REFUSAL_RETRY_SECONDS = 15.0
+
+# Ways that a model passes on the way up or was sent: no warning.
+EXPECTED_REASONS = {
+    Reason.SERVING,
+    Reason.SERVING_PREVIOUS_REVISION,
+    Reason.PENDING,
+    Reason.POD_NOT_READY,
+    Reason.MODEL_LOADING,
+    Reason.SERVER_NOT_LIVE,
+    Reason.SUSPENDED,
+    Reason.SCALED_TO_ZERO,
+}
+
+
+def plan(
+    model: InferenceModel, observed: Observed, *, now: datetime, config: OperatorConfig
+) -> Plan:
+    """What to do for one model now.
+
+    Args:
+        model: The parsed resource.
+        observed: Everything known of its children, its replicas' answers and its references.
+        now: The present moment, aware; only dates what is new in the status.
+        config: The operator's settings.
+    """
+    interval = float(model.health.poll_interval_seconds)
+    if model.deleting:
+        # The garbage collector takes the children; to apply them again would fight it.
+        kept = dict(observed.status)
+        return Plan((), kept, poll=PollPace.STABLE, poll_interval_seconds=interval)
+    objects: tuple[dict[str, Any], ...] = ()
+    named: frozenset[Reference] = frozenset()
+    revision = ""
+    if not model.problems:
+        template = make_pod_template(model, config)
+        objects = (make_service(model), make_deployment(model, template))
+        revision, named = revision_of(template), references(template)
+    replicas = judge(model, observed, revision)
+    hashes = frozenset(applied_hash(item) for item in objects)
+    judgement = decide(model, observed, replicas, hashes)
+    status = make_status(model, observed, replicas, judgement, config=config, now=now)
+    return Plan(
+        objects=objects,
+        status=status,
+        events=_events(judgement.ready, observed),
+        targets=_targets(model, replicas),
+        poll=_pace(judgement),
+        poll_interval_seconds=interval,
+        requeue_after=_requeue_after(observed, judgement, hashes),
+        references=named,
+    )
+
+
+def _targets(model: InferenceModel, replicas: Sequence[Replica]) -> tuple[ProbeTarget, ...]:
+    """The running containers of this spec, by pod name."""
+    ports = model.runtime.ports
+    return tuple(
+        ProbeTarget(
+            pod_uid=replica.pod.uid,
+            container_id=replica.pod.runtime.container_id,
+            address=replica.pod.ip,
+            port=ports.http if model.transport == "HTTP" else ports.grpc,
+            protocol=str(model.protocol),
+            transport=str(model.transport),
+            model_name=model.model.name,
+            model_version=model.model.version,
+            live_path=endpoints.live_path(model),
+            ready_path=endpoints.ready_path(model),
+            model_ready_path=endpoints.model_ready_path(model),
+            metadata_path=endpoints.metadata_path(model),
+            server_path=endpoints.SERVER_PATH,
+            timeout_seconds=float(model.health.timeout_seconds),
+        )
+        for replica in replicas
+        if replica.current and replica.pod.ip and replica.pod.runtime.running_since
+    )
+
+
+def _pace(judgement: Judgement) -> PollPace:
+    if judgement.blamed is None:
+        return PollPace.STABLE
+    return PollPace.FAILING if judgement.blamed.reason in DEFINITE else PollPace.SETTLING
+
+
+def _requeue_after(
+    observed: Observed, judgement: Judgement, hashes: frozenset[str]
+) -> float | None:
+    if _standing(observed.refusals, hashes):
+        return REFUSAL_RETRY_SECONDS
+    unsure = {ReferenceState.MISSING, ReferenceState.UNKNOWN}
+    if judgement.blamed and unsure & set(observed.references.values()):
+        return REFERENCE_RECHECK_SECONDS
+    return None
+
+
+def _standing(refusals: Sequence[Refusal], hashes: frozenset[str]) -> bool:
+    return any(refusal.applied_hash in hashes for refusal in refusals)
+
+
+def _events(ready: Condition, observed: Observed) -> tuple[PlannedEvent, ...]:
+    """One event when Ready changes its status or its reason."""
+    before = find_condition(observed.status, ConditionType.READY)
+    status = "True" if ready.status else "False"
+    finding = ready.finding
+    if (before.get("status"), before.get("reason")) == (status, str(finding.reason)):
+        return ()
+    kind = "Normal" if finding.reason in EXPECTED_REASONS else "Warning"
+    return (PlannedEvent(kind, str(finding.reason), truncated(finding.message)),)

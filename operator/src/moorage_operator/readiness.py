@@ -1,0 +1,248 @@
+"""The five conditions, decided: accepted, available, model ready, ready, up to date.
+
+Each function decides one condition and says why. `Ready` takes reason and message from the first
+of the three before it that is not true, so that the REASON column names the cause. Ready means
+that traffic can be sent now; UpToDate that this spec is what serves.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import diagnosis
+from .api.v1alpha1 import InferenceModel
+from .conditions import Condition, ConditionType, Finding, Reason
+from .replicas import Replica, worst
+from .state import Observed, Refusal
+
+__all__ = ["Judgement", "decide"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The conditions in the order of blame; `blamed` is the first cause against this spec."""
+
+    conditions: tuple[Condition, ...]
+    ready: Condition
+    blamed: Finding | None
+
+
+def decide(
+    model: InferenceModel,
+    observed: Observed,
+    replicas: Sequence[Replica],
+    applied_hashes: frozenset[str],
+) -> Judgement:
+    """All conditions. `applied_hashes` are those of the objects planned for this spec."""
+    gates = (
+        _accepted(model, observed, replicas, applied_hashes),
+        _workload_available(model, observed, replicas),
+        _model_ready(model, replicas),
+    )
+    blamed = next((gate.finding for gate in gates if gate.status is not True), None)
+    ready = _ready(model, replicas, blamed)
+    up_to_date = _up_to_date(model, observed, replicas, blamed)
+    return Judgement((*gates, ready, up_to_date), ready, blamed)
+
+
+# ------------------------------------------------------------------ Accepted
+
+
+def _accepted(
+    model: InferenceModel,
+    observed: Observed,
+    replicas: Sequence[Replica],
+    applied_hashes: frozenset[str],
+) -> Condition:
+    finding = (
+        _spec_finding(model)
+        or _refusal_finding(observed, applied_hashes)
+        or _replica_failure_finding(model, observed, replicas)
+    )
+    if finding:
+        return Condition(ConditionType.ACCEPTED, status=False, finding=finding)
+    valid = Finding(Reason.VALID, "the spec is valid")
+    return Condition(ConditionType.ACCEPTED, status=True, finding=valid)
+
+
+def _spec_finding(model: InferenceModel) -> Finding | None:
+    if not model.problems:
+        return None
+    sentences = "; ".join(str(problem) for problem in model.problems)
+    return Finding(Reason(model.problems[0].reason), sentences)
+
+
+def _refusal_finding(observed: Observed, applied_hashes: frozenset[str]) -> Finding | None:
+    """What the API server says against an object planned now; an older refusal is no news."""
+    for refusal in observed.refusals:
+        if refusal.applied_hash in applied_hashes:
+            return Finding(_refusal_reason(refusal), _refusal_sentence(refusal))
+    return None
+
+
+def _refusal_reason(refusal: Refusal) -> Reason:
+    if refusal.reason == "AlreadyExists":
+        return Reason.NAME_CONFLICT
+    if _is_about_quota(refusal.message):
+        return Reason.FORBIDDEN_BY_QUOTA
+    if refusal.code in {400, 422} and refusal.kind == "Deployment":
+        return Reason.INVALID_POD_TEMPLATE
+    return Reason.APPLY_REFUSED
+
+
+def _refusal_sentence(refusal: Refusal) -> str:
+    if refusal.reason == "AlreadyExists":
+        return (
+            f'the {refusal.kind} "{refusal.name}" exists and does not belong to this model; '
+            f"delete it, or give the model another name"
+        )
+    return f'the API server refuses the {refusal.kind} "{refusal.name}": {refusal.message}'
+
+
+def _replica_failure_finding(
+    model: InferenceModel, observed: Observed, replicas: Sequence[Replica]
+) -> Finding | None:
+    """Why the Deployment may not make the pods that it lacks."""
+    failure = _deployment_condition(observed, "ReplicaFailure")
+    if failure is None or len(_current(replicas)) >= model.desired_replicas:
+        return None
+    quota = _is_about_quota(failure)
+    reason = Reason.FORBIDDEN_BY_QUOTA if quota else Reason.INVALID_POD_TEMPLATE
+    return Finding(reason, f"no pod can be made: {failure}")
+
+
+def _is_about_quota(message: str) -> bool:
+    """Whether a ResourceQuota or a LimitRange said no."""
+    return any(text in message for text in ("quota", " usage per Container ", " usage per Pod "))
+
+
+# ------------------------------------------------------------------ WorkloadAvailable, ModelReady
+
+
+def _workload_available(
+    model: InferenceModel, observed: Observed, replicas: Sequence[Replica]
+) -> Condition:
+    type_ = ConditionType.WORKLOAD_AVAILABLE
+    desired = model.desired_replicas
+    if desired == 0:
+        return Condition(type_, status=False, finding=_switched_off(model))
+    current = _current(replicas)
+    running = sum(1 for replica in current if replica.workload is None)
+    if running >= desired:
+        sentence = f"{running} of {desired} replicas run"
+        available = Finding(Reason.MINIMUM_REPLICAS_AVAILABLE, sentence)
+        return Condition(type_, status=True, finding=available)
+    finding = worst(replica.workload for replica in current if replica.workload)
+    if finding is None:
+        finding = diagnosis.missing_reference(observed.references) or Finding(
+            Reason.PENDING, f"{len(current)} of {desired} pods of this revision have been made"
+        )
+    return Condition(type_, status=False, finding=finding)
+
+
+def _switched_off(model: InferenceModel) -> Finding:
+    if model.suspend:
+        return Finding(Reason.SUSPENDED, "spec.suspend is true; set it to false to serve")
+    return Finding(Reason.SCALED_TO_ZERO, "spec.replicas is 0; scale up to serve")
+
+
+def _model_ready(model: InferenceModel, replicas: Sequence[Replica]) -> Condition:
+    type_ = ConditionType.MODEL_READY
+    desired = model.desired_replicas
+    current = _current(replicas)
+    ready = sum(1 for replica in current if replica.model_ready)
+    if 0 < desired <= ready:
+        sentence = f"the model is ready on {ready} of {desired} replicas"
+        finding = Finding(Reason.ALL_REPLICAS_READY, sentence)
+        return Condition(type_, status=True, finding=finding)
+    against = worst(replica.model for replica in current if replica.model)
+    if against is None:
+        sentence = f"the model is ready on {ready} of {desired} replicas; no other answers yet"
+        finding = Finding(Reason.SERVER_NOT_LIVE, sentence)
+        return Condition(type_, status=None, finding=finding)
+    unknown = against.reason is Reason.PROBE_TIMEOUT
+    return Condition(type_, status=None if unknown else False, finding=against)
+
+
+# ------------------------------------------------------------------ Ready, UpToDate
+
+
+def _ready(
+    model: InferenceModel, replicas: Sequence[Replica], blamed: Finding | None
+) -> Condition:
+    type_ = ConditionType.READY
+    desired = model.desired_replicas
+    serving = sum(1 for replica in _current(replicas) if replica.serving)
+    if blamed is None and 0 < desired <= serving:
+        finding = Finding(Reason.SERVING, f"{serving} of {desired} replicas serve the model")
+        return Condition(type_, status=True, finding=finding)
+    cause = blamed or Finding(Reason.PENDING, f"{serving} of {desired} replicas serve the model")
+    if desired > 0 and _previous_serves(model, replicas):
+        sentence = (
+            f"an earlier revision serves; this one does not: {cause.reason}: {cause.message}"
+        )
+        finding = Finding(Reason.SERVING_PREVIOUS_REVISION, sentence)
+        return Condition(type_, status=True, finding=finding)
+    return Condition(type_, status=False, finding=cause)
+
+
+def _previous_serves(model: InferenceModel, replicas: Sequence[Replica]) -> bool:
+    """Whether pods of an earlier revision carry the traffic while this one comes up.
+
+    All serving pods count together, since a rollout trades one for the other. They have to be as
+    many as wanted, or, where an edit asks for more than ran before, as the earlier revision has:
+    1 serving pod is enough for an edit from 1 to 3 replicas, and 1 of 4 is not for 4.
+    """
+    previous = [replica for replica in replicas if not replica.current]
+    serving = sum(1 for replica in replicas if replica.serving)
+    needed = min(model.desired_replicas, len(previous))
+    return any(replica.serving for replica in previous) and serving >= needed
+
+
+def _up_to_date(
+    model: InferenceModel,
+    observed: Observed,
+    replicas: Sequence[Replica],
+    blamed: Finding | None,
+) -> Condition:
+    type_ = ConditionType.UP_TO_DATE
+    desired = model.desired_replicas
+    current = _current(replicas)
+    serving = sum(1 for replica in current if replica.serving)
+    earlier = len(replicas) - len(current)
+    accepted = not model.problems and (desired == 0 or blamed is None)
+    settled = len(current) == desired == serving and not earlier and _is_observed(observed)
+    if accepted and settled:
+        finding = Finding(Reason.ROLLOUT_COMPLETE, f"all {desired} replicas are of this spec")
+        return Condition(type_, status=True, finding=finding)
+    sentence = f"{serving} of {desired} replicas of this spec serve"
+    if earlier:
+        sentence += f", {earlier} of an earlier revision remain"
+    if blamed:
+        sentence += f"; {blamed.reason}: {blamed.message}"
+    reason = Reason.PROGRESS_DEADLINE_EXCEEDED if _is_stuck(observed) else Reason.ROLLING_OUT
+    return Condition(type_, status=False, finding=Finding(reason, sentence))
+
+
+def _is_observed(observed: Observed) -> bool:
+    """Whether the Deployment controller has seen the Deployment as it is now."""
+    deployment = observed.deployment
+    return deployment is not None and deployment.observed_generation >= deployment.generation
+
+
+def _is_stuck(observed: Observed) -> bool:
+    deployment = observed.deployment
+    return deployment is not None and any(
+        condition.type == "Progressing" and condition.reason == "ProgressDeadlineExceeded"
+        for condition in deployment.conditions
+    )
+
+
+def _deployment_condition(observed: Observed, type_: str) -> str | None:
+    """The message of a Deployment's condition where it is true."""
+    conditions = observed.deployment.conditions if observed.deployment else ()
+    found = (item.message for item in conditions if item.type == type_ and item.status is True)
+    return next(found, None)
+
+
+def _current(replicas: Sequence[Replica]) -> list[Replica]:
+    return [replica for replica in replicas if replica.current]

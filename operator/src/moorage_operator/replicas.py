@@ -1,0 +1,199 @@
+"""Each pod judged: which revision it is of, whether it serves, and if not, why not.
+
+Two witnesses are heard. Kubernetes says whether the container runs and whether the kubelet's
+readiness probe passes (`diagnosis`); the server says, asked by the operator at the pod's own
+address, whether the model is ready. A pod of the current revision serves when both say so. A pod
+of an earlier revision was accepted by both in its time and is left to the kubelet: the spec no
+longer tells what its server should be asked for.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from . import diagnosis
+from .api.v1alpha1 import InferenceModel
+from .conditions import Finding, Reason, truncated
+from .state import Answer, AnswerReason, Observed, PodObserved, ProbeResult
+
+__all__ = ["Replica", "judge", "worst"]
+
+REASONS = {
+    AnswerReason.NOT_READY: Reason.MODEL_LOADING,
+    AnswerReason.LOADING: Reason.MODEL_LOADING,
+    AnswerReason.LOAD_FAILED: Reason.MODEL_LOAD_FAILED,
+    AnswerReason.MODEL_NOT_FOUND: Reason.MODEL_NOT_FOUND,
+    AnswerReason.VERSION_NOT_FOUND: Reason.VERSION_NOT_SERVED,
+    AnswerReason.REFUSED: Reason.SERVER_NOT_LIVE,
+    AnswerReason.TIMED_OUT: Reason.PROBE_TIMEOUT,
+    AnswerReason.WRONG_PROTOCOL: Reason.PROTOCOL_MISMATCH,
+    AnswerReason.MALFORMED: Reason.PROTOCOL_MISMATCH,
+}
+
+# Answers that only an edit, of the spec or of the model, will change.
+DEFINITE = {
+    Reason.MODEL_LOAD_FAILED,
+    Reason.MODEL_NOT_FOUND,
+    Reason.VERSION_NOT_SERVED,
+    Reason.PROTOCOL_MISMATCH,
+}
+
+# Among several replicas the reason that tells most is shown: what will not mend itself first.
+SEVERITY = (
+    Reason.MODEL_LOAD_FAILED,
+    Reason.MODEL_NOT_FOUND,
+    Reason.VERSION_NOT_SERVED,
+    Reason.PROTOCOL_MISMATCH,
+    Reason.INVALID_IMAGE_NAME,
+    Reason.IMAGE_PULL_BACK_OFF,
+    Reason.SECRET_NOT_FOUND,
+    Reason.CREATE_CONTAINER_CONFIG_ERROR,
+    Reason.VOLUME_MOUNT_FAILED,
+    Reason.OOM_KILLED,
+    Reason.STARTUP_TIMEOUT,
+    Reason.CRASH_LOOP_BACK_OFF,
+    Reason.LIVENESS_FAILING,
+    Reason.UNSCHEDULABLE,
+    Reason.SERVER_READY_MODEL_NOT,
+    Reason.SERVER_NOT_LIVE,
+    Reason.PROBE_TIMEOUT,
+    Reason.POD_NOT_READY,
+    Reason.MODEL_LOADING,
+    Reason.PENDING,
+)
+
+PENDING_SENTENCE = "the model has not been asked yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One pod with its verdicts.
+
+    `workload` is what Kubernetes speaks against it, `model` what the server speaks against it;
+    `result` are the server's answers where they are of the container that runs now.
+    """
+
+    pod: PodObserved
+    current: bool
+    serving: bool
+    model_ready: bool
+    workload: Finding | None = None
+    model: Finding | None = None
+    result: ProbeResult | None = None
+
+
+def judge(model: InferenceModel, observed: Observed, revision: str) -> tuple[Replica, ...]:
+    """Every pod that lives, by name. An empty `revision` makes every pod one of an earlier."""
+    alive = [
+        pod
+        for pod in observed.pods
+        if not pod.deleting and pod.phase not in {"Succeeded", "Failed"}
+    ]
+    before = _previous_entries(observed.status)
+    return tuple(
+        _judge_current(pod, model, observed, before.get(pod.name, {}))
+        if revision and pod.revision == revision
+        else Replica(pod, current=False, serving=pod.ready, model_ready=pod.ready)
+        for pod in sorted(alive, key=lambda pod: pod.name)
+    )
+
+
+def worst(findings: Iterable[Finding]) -> Finding | None:
+    """The finding that tells most, the first among equals, with how many others there are."""
+    found = sorted(findings, key=lambda finding: SEVERITY.index(finding.reason))
+    if not found:
+        return None
+    others = len(found) - 1
+    more = f" (and {others} more not ready)" if others else ""
+    return Finding(found[0].reason, f"{truncated(found[0].message)}{more}")
+
+
+def _judge_current(
+    pod: PodObserved, model: InferenceModel, observed: Observed, before: Mapping[str, Any]
+) -> Replica:
+    workload = diagnosis.pod_finding(pod, model.health, observed.references)
+    if pod.runtime.running_since is None:
+        return Replica(pod, current=True, serving=False, model_ready=False, workload=workload)
+    result = observed.probes.get(pod.uid)
+    if result and result.container_id != pod.runtime.container_id:
+        result = None
+    against = _model_finding(pod, model, result, before)
+    if against and against.reason in DEFINITE:
+        workload = None  # the server answers now: that it ended once is no longer the news
+    if against is None and not pod.ready and workload is None:
+        workload = Finding(
+            Reason.POD_NOT_READY,
+            f"pod {pod.name}: the model answers that it is ready, "
+            f"the kubelet's readiness probe has not passed",
+        )
+    return Replica(
+        pod,
+        current=True,
+        serving=against is None and pod.ready,
+        model_ready=against is None,
+        workload=workload,
+        model=against,
+        result=result,
+    )
+
+
+def _model_finding(
+    pod: PodObserved,
+    model: InferenceModel,
+    result: ProbeResult | None,
+    before: Mapping[str, Any],
+) -> Finding | None:
+    """What the server speaks against the replica; None: the model is ready."""
+    answer = result.model_ready if result else None
+    if result is None or answer is None or answer.reason is AnswerReason.NOT_ASKED:
+        return _as_before(pod, before)
+    if answer.verdict is True:
+        return None
+    was_ready = pod.ready and before.get("modelReady") is True
+    patience = model.health.failure_threshold
+    if answer.verdict is None and was_ready and result.consecutive_unknown < patience:
+        return None
+    return _answer_finding(pod, model, result, answer)
+
+
+def _as_before(pod: PodObserved, before: Mapping[str, Any]) -> Finding | None:
+    """The last verdict that the status has of this container, until it is asked (again).
+
+    So an operator that restarts writes nothing about what has not changed.
+    """
+    same_container = before.get("restarts") == pod.runtime.restart_count
+    was_ready = before.get("modelReady") is True
+    if same_container and was_ready and before.get("ready") in {pod.ready, False}:
+        return None
+    reason = str(before.get("reason", ""))
+    if same_container and reason in set(REASONS.values()) | {Reason.SERVER_READY_MODEL_NOT}:
+        return Finding(Reason(reason), str(before.get("message", "")))
+    return Finding(Reason.MODEL_LOADING, f"pod {pod.name}: {PENDING_SENTENCE}")
+
+
+def _answer_finding(
+    pod: PodObserved, model: InferenceModel, result: ProbeResult, answer: Answer
+) -> Finding:
+    reason = REASONS[answer.reason]
+    if answer.reason is AnswerReason.NOT_READY and result.ready.verdict is True:
+        reason = Reason.SERVER_READY_MODEL_NOT
+    name = model.model.name
+    sentence = {
+        Reason.MODEL_LOADING: f"model {name} is not ready yet",
+        Reason.SERVER_READY_MODEL_NOT: f"the server is ready, model {name} is not",
+        Reason.MODEL_LOAD_FAILED: f"model {name} does not load",
+        Reason.MODEL_NOT_FOUND: f"the server has no model {name}",
+        Reason.VERSION_NOT_SERVED: f"model {name} is served, version {model.model.version} is not",
+        Reason.SERVER_NOT_LIVE: "the server does not answer",
+        Reason.PROBE_TIMEOUT: "the server did not answer in time",
+        Reason.PROTOCOL_MISMATCH: (
+            f"what answers does not speak {model.protocol} over {model.transport}"
+        ),
+    }[reason]
+    detail = f": {answer.message}" if answer.message else ""
+    return Finding(reason, f"pod {pod.name}: {sentence}{detail}")
+
+
+def _previous_entries(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    entries = cast("list[Mapping[str, Any]]", status.get("replicaStatuses") or [])
+    return {str(entry.get("pod")): entry for entry in entries}

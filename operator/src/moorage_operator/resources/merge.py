@@ -1,0 +1,82 @@
+"""Laying `spec.podTemplate` over the planned template, as a strategic merge patch would.
+
+Objects merge, null removes a field, a list replaces a list, except for the lists of a pod that
+have a key. Nothing is judged here: what Kubernetes does not accept, the API server says.
+
+Source: Kubernetes API concepts, "Strategic merge patch"; merge keys of core/v1 PodSpec.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+__all__ = ["merged"]
+
+# Items with the same key merge.
+MERGED_ITEMS = {"containers": "name", "initContainers": "name"}
+# Items with the same key are replaced whole: each holds one of several exclusive sources.
+REPLACED_ITEMS = {
+    "env": "name",
+    "hostAliases": "ip",
+    "imagePullSecrets": "name",
+    "ports": "containerPort",
+    "volumeDevices": "devicePath",
+    "volumeMounts": "mountPath",
+    "volumes": "name",
+}
+PROBES = {"livenessProbe", "readinessProbe", "startupProbe"}
+PROBE_HANDLERS = {"exec", "grpc", "httpGet", "tcpSocket"}
+
+
+def merged(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """A new object: `base` with `overlay` laid over it; neither is changed."""
+    result = dict(base)
+    for key, value in overlay.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping):
+            below = result.get(key)
+            part = cast("Mapping[str, Any]", below) if isinstance(below, Mapping) else {}
+            upper = cast("Mapping[str, Any]", value)
+            result[key] = merged(_without_handlers(key, part, upper), upper)
+        elif isinstance(value, list) and isinstance(result.get(key), list):
+            result[key] = _merged_list(key, result[key], cast("list[Any]", value))
+        else:
+            result[key] = value
+    return result
+
+
+def _without_handlers(
+    key: str, part: Mapping[str, Any], overlay: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The planned probe less its handler where the overlay brings one: a probe has just one."""
+    if key not in PROBES or not PROBE_HANDLERS & set(overlay):
+        return part
+    return {name: value for name, value in part.items() if name not in PROBE_HANDLERS}
+
+
+def _merged_list(key: str, base: list[Any], overlay: list[Any]) -> list[Any]:
+    merge_key = MERGED_ITEMS.get(key) or REPLACED_ITEMS.get(key)
+    if merge_key is None:
+        return overlay
+    result = list(base)
+    for item in overlay:
+        place = _place(result, merge_key, item)
+        if place is None:
+            result.append(item)
+        elif key in MERGED_ITEMS:
+            result[place] = merged(result[place], item)
+        else:
+            result[place] = item
+    return result
+
+
+def _place(items: list[Any], merge_key: str, item: Any) -> int | None:
+    """Where the item with the same key stands; None where it is new, or no object at all."""
+    wanted = _key_of(item, merge_key)
+    if wanted is None:
+        return None
+    return next((at for at, each in enumerate(items) if _key_of(each, merge_key) == wanted), None)
+
+
+def _key_of(item: Any, merge_key: str) -> Any:
+    return cast("Mapping[str, Any]", item).get(merge_key) if isinstance(item, Mapping) else None

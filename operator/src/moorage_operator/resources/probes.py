@@ -1,0 +1,88 @@
+"""The kubelet's probes: what it asks a pod, and how long it waits.
+
+The startup probe asks what the readiness probe asks, so that liveness begins only once the model
+has loaded, and so that a container that has started has been ready. Liveness never asks for the
+model: a slow load must not restart a pod.
+"""
+
+from typing import Any
+
+from moorage_operator.api.v1alpha1 import InferenceModel, ReadinessTarget, Transport
+from moorage_operator.config import OperatorConfig
+
+from . import endpoints
+
+__all__ = ["make_probes"]
+
+# A start is asked often: the time from loaded to ready is what users wait for.
+STARTUP_PERIOD_LIMIT_SECONDS = 2
+# A liveness failure costs a restart and a load, so it is asked with more patience than readiness.
+LIVENESS_PERIOD_FLOOR_SECONDS = 10
+
+# Services of grpc.health.v1 that the bundled runtime knows; tests/contract pins them.
+LIVENESS_SERVICE = "liveness"
+READINESS_SERVICE = "readiness"
+MODEL_SERVICE_PREFIX = "model:"
+
+
+def make_probes(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
+    """`startupProbe`, `readinessProbe` and `livenessProbe` of the container `runtime`.
+
+    Startup: one probe each period, ceil(startupTimeoutSeconds / period) of them, so 600 s at a
+    period of 2 s are 300 probes.
+    """
+    health = model.health
+    ready = _ready(model, config)
+    startup_period = min(health.period_seconds, STARTUP_PERIOD_LIMIT_SECONDS)
+    return {
+        "startupProbe": {
+            **ready,
+            "periodSeconds": startup_period,
+            "timeoutSeconds": health.timeout_seconds,
+            "failureThreshold": -(-health.startup_timeout_seconds // startup_period),
+        },
+        "readinessProbe": {
+            **ready,
+            "periodSeconds": health.period_seconds,
+            "timeoutSeconds": health.timeout_seconds,
+            "failureThreshold": health.failure_threshold,
+        },
+        "livenessProbe": {
+            **_live(model, config),
+            "periodSeconds": max(health.period_seconds, LIVENESS_PERIOD_FLOOR_SECONDS),
+            "timeoutSeconds": health.timeout_seconds,
+            "failureThreshold": health.failure_threshold,
+        },
+    }
+
+
+def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
+    written = model.endpoints
+    if model.transport is Transport.HTTP or written.ready or written.model_ready:
+        return _http_get(model, endpoints.kubelet_ready_path(model))
+    if not endpoints.is_bundled(model, config):
+        return _tcp_socket(model)
+    if model.health.readiness_target is ReadinessTarget.SERVER:
+        return _grpc(model, READINESS_SERVICE)
+    return _grpc(model, f"{MODEL_SERVICE_PREFIX}{model.model.name}")
+
+
+def _live(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
+    if model.transport is Transport.HTTP or model.endpoints.live:
+        return _http_get(model, endpoints.live_path(model))
+    # Another server's grpc.health.v1 may mean ready (Triton's does), or not exist at all.
+    if not endpoints.is_bundled(model, config):
+        return _tcp_socket(model)
+    return _grpc(model, LIVENESS_SERVICE)
+
+
+def _http_get(model: InferenceModel, path: str) -> dict[str, Any]:
+    return {"httpGet": {"path": path, "port": model.runtime.ports.http, "scheme": "HTTP"}}
+
+
+def _tcp_socket(model: InferenceModel) -> dict[str, Any]:
+    return {"tcpSocket": {"port": model.runtime.ports.grpc}}
+
+
+def _grpc(model: InferenceModel, service: str) -> dict[str, Any]:
+    return {"grpc": {"port": model.runtime.ports.grpc, "service": service}}

@@ -1,0 +1,34 @@
+"""The Service that clients of a model talk to."""
+
+from typing import Any
+
+from moorage_operator import labels, names
+from moorage_operator.api.v1alpha1 import InferenceModel
+
+from .owned import make_owned
+
+__all__ = ["make_service"]
+
+
+def make_service(model: InferenceModel) -> dict[str, Any]:
+    """A Service with the runtime's two ports under the same numbers."""
+    ports = model.runtime.ports
+    spec: dict[str, Any] = {
+        "selector": labels.selector(model.name),
+        "ports": [
+            _make_port(names.HTTP_PORT, ports.http, "http"),
+            # h2c: HTTP/2 without TLS, for proxies that need to be told.
+            _make_port(names.GRPC_PORT, ports.grpc, "kubernetes.io/h2c"),
+        ],
+    }
+    return make_owned(model, "v1", "Service", names.service(model.name), spec)
+
+
+def _make_port(name: str, number: int, app_protocol: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "port": number,
+        "targetPort": number,
+        "protocol": "TCP",
+        "appProtocol": app_protocol,
+    }
