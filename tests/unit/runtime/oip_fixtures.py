@@ -76,6 +76,9 @@ class FakeDataplane:
 
     def model_ready(self, name: str, version: str = "") -> ModelStatus:
         model = self._find(name, version)
+        if self.is_draining and model.state == "READY":
+            message = "the server is shutting down"
+            return ModelStatus(name, model.metadata.version, "UNLOADED", message)
         return ModelStatus(name, model.metadata.version, model.state, model.message)
 
     def model_metadata(self, name: str, version: str = "") -> ModelMetadata:

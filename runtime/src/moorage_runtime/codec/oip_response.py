@@ -19,6 +19,7 @@ from moorage_runtime.codec.oip_request import OutputForm
 from moorage_runtime.inference import (
     InferResponse,
     ModelMetadata,
+    ModelStatus,
     ServerMetadata,
 )
 from moorage_runtime.tensors import Tensor, TensorSpec
@@ -104,11 +105,11 @@ def encode_model_metadata(metadata: ModelMetadata, version: str) -> bytes:
     return orjson.dumps(document)
 
 
-def encode_model_ready(name: str, *, is_ready: bool, why_not: str) -> bytes:
-    """The body of the model ready endpoint; the reason is there only when it is known."""
-    document: dict[str, Any] = {"name": name, "ready": is_ready}
-    if why_not:
-        document["error"] = _printable(why_not)
+def encode_model_ready(name: str, status: ModelStatus) -> bytes:
+    """The body of the model ready endpoint; ``error`` says why not, where that is known."""
+    document: dict[str, Any] = {"name": name, "ready": status.state == "READY"}
+    if status.message:
+        document["error"] = _printable(status.message)
     return orjson.dumps(document)
 
 

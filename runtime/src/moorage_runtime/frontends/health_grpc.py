@@ -116,8 +116,7 @@ class _Health:
                 status = self._dataplane.model_ready(*candidate)
             except errors.NotFound:
                 continue
-            is_serving = status.state == "READY" and self._dataplane.accepting()
-            return _serving(is_it=is_serving)
+            return _serving(is_it=status.state == "READY")
         return ServingStatus.SERVICE_UNKNOWN
 
     def _model_names(self) -> list[str]:

@@ -59,8 +59,7 @@ class _Methods:
     async def model_ready(self, data: bytes) -> bytes:
         model = oip_proto.decode_model_ready(data)
         status = self._dataplane.model_ready(model.name, model.version)
-        is_ready = status.state == "READY" and self._dataplane.accepting()
-        return oip_proto.encode_model_ready(is_ready=is_ready)
+        return oip_proto.encode_model_ready(is_ready=status.state == "READY")
 
     async def server_metadata(self, data: bytes) -> bytes:
         oip_proto.check_empty(data)

@@ -94,24 +94,15 @@ class OipRestFrontend:
                 is_ready = self._dataplane.ready()
                 return HttpResponse(200 if is_ready else 503, _READY if is_ready else _NOT_READY)
             case Endpoint.MODEL_READY:
-                return self._model_ready(target)
+                status = self._dataplane.model_ready(target.model, target.version)
+                body = oip_response.encode_model_ready(target.model, status)
+                return HttpResponse(200 if status.state == "READY" else 503, body)
             case Endpoint.SERVER_METADATA:
                 metadata = self._dataplane.server_metadata()
                 return HttpResponse(200, oip_response.encode_server_metadata(metadata))
             case _:
                 model = self._dataplane.model_metadata(target.model, target.version)
                 return HttpResponse(200, oip_response.encode_model_metadata(model, target.version))
-
-    def _model_ready(self, target: Target) -> HttpResponse:
-        status = self._dataplane.model_ready(target.model, target.version)
-        accepting = self._dataplane.accepting()
-        is_ready = status.state == "READY" and accepting
-        body = oip_response.encode_model_ready(
-            target.model,
-            is_ready=is_ready,
-            why_not=status.message if accepting else "the server is shutting down",
-        )
-        return HttpResponse(200 if is_ready else 503, body)
 
     async def _infer(self, target: Target, request: HttpRequest) -> HttpResponse:
         try:
