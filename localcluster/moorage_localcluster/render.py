@@ -130,6 +130,8 @@ def kube_proxy(layout: Layout) -> str:
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
         "mode": "nftables",
+        # the default of a second spares large clusters; here a ready pod shall be reachable
+        "nftables": {"minSyncPeriod": "100ms"},
         "clusterCIDR": places.POD_RANGE,
         "hostnameOverride": places.NODE_NAME,
         "healthzBindAddress": f"127.0.0.1:{layout.ports.proxy_health}",

@@ -4,19 +4,25 @@ Metadata comes from the graph itself: names, datatypes, and shapes with -1 for e
 that is symbolic or unknown.
 """
 
+import os
 import pathlib
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
+
+# ONNX Runtime reports its use to its makers unless this is set before it is imported. A server
+# must not talk to third parties, nor try to keep an identifier on its disk.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 from moorage_runtime.backends import text
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.errors import InvalidConfig, InvalidRequest, ModelFailed
 from moorage_runtime.inference import InferRequest
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
+
+import onnxruntime as ort  # isort: skip
 
 _DATATYPES: Final = {
     "tensor(bool)": Datatype.BOOL,
