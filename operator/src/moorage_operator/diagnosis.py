@@ -205,8 +205,8 @@ def _ended_by_startup_probe(ended: Termination, health: Health) -> bool:
     """Whether the run lasted as long as the startup probe lets a run last.
 
     Kubernetes marks no cause on such an end, so the length of the run tells: from
-    startupTimeoutSeconds less one period up to the last probe and the grace period. With 600 s, a period of 5 s, a
-    timeout of 2 s and a grace of 30 s that is 595 to 642 s.
+    startupTimeoutSeconds less one period up to the last probe and the grace period. With 600 s,
+    a period of 5 s, a timeout of 2 s and a grace of 30 s that is 595 to 642 s.
     """
     if ended.started_at is None or ended.ended_at is None:
         return False

@@ -274,3 +274,6 @@ def _check_together(parsed: InferenceModel, spec: Fields) -> None:
             "or runtime.image when the image holds the model"
         )
         spec.problems.append(Problem(spec.path, sentence))
+    if parsed.transport is Transport.GRPC and parsed.endpoints.metadata:
+        sentence = "an HTTP path has no effect with transport GRPC; remove it"
+        spec.problems.append(Problem(spec.at("endpoints.metadata"), sentence))
