@@ -1,0 +1,285 @@
+"""The operator put together by hand: what is made of what, started and stopped in which order.
+
+    client -> reflectors -> store <- handlers (kopf)          health server: from first to last
+                            |  ^
+                        queue  | results
+                            v  |
+                         workers -> applier, poller, lookups, events
+
+It starts watching children before it works on models, so that the first pass sees what is there;
+and it ends in the reverse order, within a few seconds.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+from . import handlers, labels, observe
+from .apply import Applier
+from .events import EventPoster
+from .health_server import HealthServer
+from .kube import auth, errors, kinds
+from .kube.client import KubeClient
+from .kube.reflector import Reflector
+from .metrics import Metrics
+from .probe.oip_grpc import OipGrpc
+from .probe.oip_rest import OipRest
+from .probe.poller import Edges, Poller
+from .reconciler import Hands, Reconciler, work
+from .referenced import Lookups
+from .settings import Settings
+from .state import ObjectKey
+from .store import Store
+from .workqueue import WorkQueue
+
+logger = logging.getLogger(__name__)
+
+CRD_WAIT_SECONDS = 2.0
+SWEEP_SECONDS = 600.0
+DRAIN_SECONDS = 3.0
+"""Passes under way get so long to end; what they leave undone the next process does."""
+
+STALE_SECONDS = 240.0
+"""A watch that heard nothing, not even a bookmark, over three reconnects is stuck."""
+
+STUCK_SECONDS = 300.0
+"""A key that no worker takes for so long means that the workers hang."""
+
+
+def utc_now() -> datetime:
+    """The time, aware."""
+    return datetime.now(UTC)
+
+
+class App:
+    """One process of the operator.
+
+    Args:
+        settings: Its settings.
+        access: The API server.
+        version: The operator's version.
+    """
+
+    def __init__(self, settings: Settings, access: auth.Access, version: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._settings = settings
+        self._access = access
+        self._clock = loop.time
+        self._metrics = Metrics()
+        self._metrics.built(version)
+        self._stop = asyncio.Event()
+        self._waiting = "waiting for the API server"
+        self._tasks: list[asyncio.Task[None]] = []
+        self._queue: WorkQueue[ObjectKey] = WorkQueue(call_later=loop.call_later, clock=loop.time)
+        self._store = Store(changed=self._queue.add, pod_moved=self._pod_moved)
+        self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
+        drivers = {("OpenInference", "HTTP"): OipRest(), ("OpenInference", "GRPC"): OipGrpc()}
+        self._drivers = drivers
+        self._poller = Poller(
+            drivers,
+            self._store.put_probe,
+            Edges(clock=loop.time, now=utc_now, polled=self._metrics.polled),
+        )
+        self._lookups = Lookups(self._client, self._store.put_references)
+        self._events = EventPoster(
+            self._client, instance=socket.gethostname(), clock=loop.time, now=utc_now
+        )
+        self._reflectors = self._make_reflectors()
+
+    async def run(self) -> int:
+        """Work until SIGTERM or SIGINT; the exit status."""
+        handlers.take_signals(self._stop)
+        async with AsyncExitStack() as stack:
+            server = HealthServer(
+                self._settings.health_host,
+                self._settings.health_port,
+                live=self.troubles,
+                ready=lambda: [self._waiting] if self._waiting else [],
+                metrics=self._exposition,
+            )
+            try:
+                await stack.enter_async_context(server)
+            except OSError as error:
+                logger.error("health server cannot listen", extra={"error": str(error)})  # noqa: TRY400 -- a full port is the user's, not a defect with a stack
+                return 1
+            logger.info("health server listens", extra={"port": server.port})
+            await stack.enter_async_context(self._client)
+            for driver in self._drivers.values():
+                stack.push_async_callback(driver.close)
+            stack.push_async_callback(self._lookups.close)
+            return await self._serve()
+
+    def troubles(self) -> Sequence[str]:
+        """What a restart might mend."""
+        now = self._clock()
+        found = [
+            f"the watch of {reflector.kind.rbac_name} is silent"
+            for reflector in self._reflectors
+            if reflector.synced.is_set() and now - reflector.last_heard > STALE_SECONDS
+        ]
+        if self._queue.oldest_seconds > STUCK_SECONDS:
+            found.append("no worker takes a model from the queue")
+        return found
+
+    async def _serve(self) -> int:
+        started = await self._unless_stopped(self._start())
+        if not started:
+            return 0
+        ending = asyncio.create_task(self._stop.wait(), name="stop")
+        watched = [ending, self._models, *self._tasks]
+        await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        orderly = self._stop.is_set()
+        if not orderly:
+            self._report_dead_tasks()
+        await self._end()
+        ending.cancel()
+        return 0 if orderly else 1
+
+    async def _start(self) -> None:
+        await self._wait_for_crd()
+        self._waiting = "waiting for the first list of pods, Deployments and Services"
+        for reflector in self._reflectors:
+            self._spawn(reflector.run(), f"watch {reflector.kind.rbac_name}")
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
+        reconciler = Reconciler(self._hands(), self._settings.config, now=utc_now)
+        for number in range(self._settings.workers):
+            worker = work(self._queue, reconciler.reconcile, self._metrics.passed, self._clock)
+            self._spawn(worker, f"worker {number}")
+        self._spawn(self._poller.run(), "poller")
+        self._spawn(self._events.run(), "events")
+        self._spawn(self._sweep(), "sweep")
+        self._models_stop = asyncio.Event()
+        self._models = asyncio.create_task(
+            handlers.watch_models(
+                self._access,
+                self._store,
+                self._settings.namespaces,
+                self._models_stop,
+                # kopf takes the signals for itself; they are ours.
+                lambda: handlers.take_signals(self._stop),
+            ),
+            name="watch inferencemodels",
+        )
+        self._waiting = ""
+        logger.info("operator started", extra={"namespaces": list(self._settings.namespaces)})
+
+    async def _wait_for_crd(self) -> None:
+        told = ""
+        while True:
+            try:
+                if await self._client.serves(kinds.INFERENCE_MODELS):
+                    return
+                reason = (
+                    "the CRD inferencemodels.moorage.dev is not installed: apply "
+                    "crds/inferencemodels.yaml or install the chart"
+                )
+            except errors.ApiError as error:
+                reason = f"the API server does not answer: {error.message}"
+            self._waiting = reason
+            if reason != told:
+                logger.warning("waiting", extra={"reason": reason})
+                told = reason
+            await asyncio.sleep(CRD_WAIT_SECONDS)
+
+    async def _unless_stopped(self, coroutine: Coroutine[Any, Any, None]) -> bool:
+        """Whether the coroutine ended before the process was told to."""
+        task = asyncio.create_task(coroutine, name="start")
+        ending = asyncio.create_task(self._stop.wait(), name="stop")
+        await asyncio.wait([task, ending], return_when=asyncio.FIRST_COMPLETED)
+        ending.cancel()
+        if task.done():
+            task.result()
+            return True
+        task.cancel()
+        await asyncio.gather(task, *self._cancelled(), return_exceptions=True)
+        return False
+
+    async def _end(self) -> None:
+        self._waiting = "the operator is ending"
+        self._queue.close()
+        workers = [task for task in self._tasks if task.get_name().startswith("worker")]
+        await asyncio.wait(workers, timeout=DRAIN_SECONDS)
+        await asyncio.gather(*self._cancelled(), return_exceptions=True)
+        await self._lookups.close()
+        # Last, because kopf waits for, and then cancels, every task that is younger than itself.
+        self._models_stop.set()
+        await asyncio.wait([self._models], timeout=DRAIN_SECONDS)
+        self._models.cancel()
+        logger.info("operator ended")
+
+    def _cancelled(self) -> list[asyncio.Task[None]]:
+        for task in self._tasks:
+            task.cancel()
+        return self._tasks
+
+    def _report_dead_tasks(self) -> None:
+        for task in self._tasks:
+            if task.done() and not task.cancelled():
+                logger.error(
+                    "task ended", extra={"task": task.get_name()}, exc_info=task.exception()
+                )
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                gone = await handlers.sweep(self._client, self._store, self._settings.namespaces)
+            except errors.ApiError as error:
+                logger.warning("sweep failed", extra={"error": error.message})
+                continue
+            if gone:
+                logger.info("missed deletions found", extra={"models": gone})
+
+    def _hands(self) -> Hands:
+        applier = Applier(self._client, self._store, wrote=self._metrics.wrote, clock=self._clock)
+        return Hands(self._store, applier, self._poller, self._lookups, self._events)
+
+    def _make_reflectors(self) -> list[Reflector]:
+        sinks = [
+            (kinds.DEPLOYMENTS, observe.Children("Deployment", self._store)),
+            (kinds.SERVICES, observe.Children("Service", self._store)),
+            (kinds.PODS, observe.Pods(self._store)),
+        ]
+        return [
+            Reflector(
+                self._client,
+                kind,
+                sink,
+                namespace=namespace,
+                selector=labels.CHILDREN_SELECTOR,
+                clock=self._clock,
+                restarted=self._metrics.watch_restarted(kind.rbac_name),
+            )
+            for namespace in self._settings.namespaces or [""]
+            for kind, sink in sinks
+        ]
+
+    def _pod_moved(self, uid: str) -> None:
+        self._poller.ask_now(uid)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        self._tasks.append(asyncio.create_task(coroutine, name=name))
+
+    def _exposition(self) -> bytes:
+        metrics = self._metrics
+        metrics.queue_depth.set(self._queue.depth)
+        metrics.queue_oldest.set(self._queue.oldest_seconds)
+        metrics.poll_targets.set(self._poller.targets)
+        counts = {"True": 0, "False": 0, "Unknown": 0}
+        for record in self._store.models():
+            counts[_ready(record.status)] += 1
+        for status, count in counts.items():
+            metrics.models.labels(status).set(count)
+        return metrics.text()
+
+
+def _ready(status: Any) -> str:
+    for condition in status.get("conditions", []):
+        if condition["type"] == "Ready" and condition["status"] in ("True", "False"):
+            return condition["status"]
+    return "Unknown"

@@ -1,0 +1,232 @@
+"""Writes: a plan's objects and its status, by server-side apply, and only where it is needed.
+
+A child is left alone while it carries the planned hash and every planned field is still ours
+(`ownership`); so nothing is written when nothing changed, and whatever is edited by hand comes
+back. A refused object is no exception but a `Refusal` in the store, which the next plan turns into
+a condition. What a write returns goes into the store, so that the next pass never looks at
+something older than its own writes.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import names, observe, ownership
+from .kube import errors, kinds
+from .kube.client import KubeClient
+from .state import ObjectKey, Refusal
+from .store import Child, ModelRecord, Store
+
+logger = logging.getLogger(__name__)
+
+Object = Mapping[str, Any]
+
+REFUSED_SECONDS = 10.0
+"""A refused child is not sent again before; the plan asks for a pass after 15 s."""
+
+
+class ModelGone(Exception):
+    """The InferenceModel does not exist any more; its pass ends here."""
+
+
+class Applier:
+    """Applies children and statuses.
+
+    Args:
+        client: The API.
+        store: Takes what writes return, and refusals.
+        wrote: Called with the kind of each write, "status" for a status.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        store: Store,
+        *,
+        wrote: Callable[[str], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._wrote = wrote
+        self._clock = clock
+        # Fields that the API server dropped from our own apply: they will never be ours.
+        self._dropped: dict[str, frozenset[str]] = {}
+        self._statuses: dict[str, tuple[Object, Object]] = {}
+        # When each child of a model was refused last.
+        self._refused_at: dict[tuple[ObjectKey, str, str], float] = {}
+
+    async def apply(self, record: ModelRecord, objects: tuple[Object, ...]) -> bool:
+        """Whether anything was written or refused, so that the plan must be made again.
+
+        Raises:
+            ModelGone: The model is gone.
+            ApiError: The API server could not be reached, or is in trouble: try again.
+        """
+        changed = False
+        for body in objects:
+            changed |= await self._apply_child(record, body)
+        return changed
+
+    async def write_status(self, record: ModelRecord, status: dict[str, Any]) -> bool:
+        """Whether the status had to be written.
+
+        Raises:
+            ModelGone: The model is gone.
+            ApiError: It could not be written: try again.
+        """
+        if status == record.status or self._statuses.get(record.model.uid) == (
+            status,
+            record.status,
+        ):
+            return False
+        body = {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "metadata": {
+                "name": record.key.name,
+                "namespace": record.key.namespace,
+                # Another object of this name must not get this one's status.
+                "uid": record.model.uid,
+            },
+            "status": status,
+        }
+        try:
+            written = await self._client.apply(
+                kinds.INFERENCE_MODEL_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
+            )
+        except (errors.NotFound, errors.Conflict) as error:
+            raise ModelGone from error
+        # The API server prunes what the CRD does not know; without remembering both sides such a
+        # status would be written for ever.
+        self._statuses[record.model.uid] = (status, written.get("status") or {})
+        self._wrote("status")
+        self._store.put_model(written)
+        return True
+
+    def forget(self, record: ModelRecord) -> None:
+        """The model is gone."""
+        self._statuses.pop(record.model.uid, None)
+
+    async def _apply_child(self, record: ModelRecord, body: Object) -> bool:
+        kind, name = str(body["kind"]), str(body["metadata"]["name"])
+        child = self._store.child(record.key, kind, name)
+        if child and child.deleting:
+            return False  # its DELETED event starts the next pass
+        if child and child.owner_uid == record.model.uid and self._is_applied(child, body):
+            return self._clear(record.key, kind, name)
+        if self._was_just_refused(record.key, body):
+            return False
+        try:
+            if not child or child.owner_uid != record.model.uid:
+                await self._check_free(record, body)
+            written = await self._client.apply(
+                kinds.CHILDREN[kind], body, field_manager=names.FIELD_MANAGER
+            )
+        except (errors.Invalid, errors.Forbidden, _NameTaken) as error:
+            return self._refuse(record.key, body, error)
+        self._keep(body, written)
+        self._clear(record.key, kind, name)
+        return True
+
+    def _is_applied(self, child: Child, body: Object) -> bool:
+        if child.applied_hash != _applied_hash(body):
+            return False
+        lost = ownership.lost(body, child.fields) - self._dropped.get(child.uid, frozenset())
+        if lost:
+            logger.info(
+                "child was edited",
+                extra={"kind": child.kind, "object": child.name, "fields": sorted(lost)[:10]},
+            )
+        return not lost
+
+    def _was_just_refused(self, key: ObjectKey, body: Object) -> bool:
+        # Quota and admission may change their mind, so it is tried again; but not at each event.
+        kind, name = str(body["kind"]), str(body["metadata"]["name"])
+        refusal = self._store.refusal(key, kind, name)
+        return (
+            refusal is not None
+            and refusal.applied_hash == _applied_hash(body)
+            and self._clock() - self._refused_at[key, kind, name] < REFUSED_SECONDS
+        )
+
+    async def _check_free(self, record: ModelRecord, body: Object) -> None:
+        """Before a child is created: its name must be free, and its owner must still exist.
+
+        Apply would take over an object of the same name that belongs to somebody else, and would
+        make a child for a model whose deletion was missed.
+        """
+        kind, name = kinds.CHILDREN[str(body["kind"])], str(body["metadata"]["name"])
+        namespace = record.key.namespace
+        await self._check_model(record)
+        try:
+            found = await self._client.get(kind, namespace, name, metadata_only=True)
+        except errors.NotFound:
+            return
+        owners = found["metadata"].get("ownerReferences") or []
+        if not any(owner["uid"] == record.model.uid for owner in owners):
+            raise _NameTaken(_whose(str(body["kind"]), name, owners, record))
+
+    async def _check_model(self, record: ModelRecord) -> None:
+        try:
+            found = await self._client.get(
+                kinds.INFERENCE_MODELS, record.key.namespace, record.key.name, metadata_only=True
+            )
+        except errors.NotFound as error:
+            raise ModelGone from error
+        if found["metadata"]["uid"] != record.model.uid:
+            raise ModelGone
+
+    def _keep(self, body: Object, written: dict[str, Any]) -> None:
+        kind = str(body["kind"])
+        child = observe.child(kind, written)
+        self._wrote(kind)
+        dropped = ownership.lost(body, child.fields)
+        if dropped:
+            self._dropped[child.uid] = dropped
+        else:
+            self._dropped.pop(child.uid, None)
+        self._store.put_child(observe.place(written), child)
+
+    def _refuse(self, key: ObjectKey, body: Object, error: errors.ApiError) -> bool:
+        kind, name = str(body["kind"]), str(body["metadata"]["name"])
+        refusal = Refusal(kind, name, _applied_hash(body), error.code, error.reason, error.message)
+        known = self._store.refusal(key, kind, name)
+        self._store.put_refusal(key, refusal)
+        self._refused_at[key, kind, name] = self._clock()
+        if known != refusal:
+            logger.warning(
+                "child refused", extra={"kind": kind, "object": name, "error": error.message}
+            )
+        return known != refusal
+
+    def _clear(self, key: ObjectKey, kind: str, name: str) -> bool:
+        refused = self._store.refusal(key, kind, name) is not None
+        self._store.clear_refusal(key, kind, name)
+        return refused
+
+
+class _NameTaken(errors.ApiError):
+    """The child's name belongs to an object that is not the model's."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code=409, reason="AlreadyExists")
+
+
+def _applied_hash(body: Object) -> str:
+    return str(body["metadata"]["annotations"][names.APPLIED_HASH])
+
+
+def _whose(kind: str, name: str, owners: list[Any], record: ModelRecord) -> str:
+    for owner in owners:
+        if owner.get("kind") == names.KIND and owner.get("name") == record.key.name:
+            return (
+                f"{kind} {name!r} belongs to a deleted InferenceModel of the same name and waits "
+                "for garbage collection"
+            )
+    owned = f"{owners[0]['kind']} {owners[0]['name']!r}" if owners else "nobody"
+    return (
+        f"{kind} {name!r} exists and belongs to {owned}: rename the InferenceModel or delete "
+        f"the {kind}"
+    )

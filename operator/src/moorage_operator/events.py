@@ -1,0 +1,98 @@
+"""Kubernetes Events about models, posted beside the work and never in its way.
+
+Planned events come from transitions, so there are few; still the same one is not posted again
+within ten minutes, and a flood is cut: events are a courtesy to people, not a log. They are lost
+when the API server refuses them.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from . import names
+from .kube import errors, kinds
+from .kube.client import KubeClient
+from .state import PlannedEvent
+from .store import ModelRecord
+
+logger = logging.getLogger(__name__)
+
+CONTROLLER = "moorage.dev/operator"
+QUEUE = 1000
+AGAIN_SECONDS = 600.0
+SPACING_SECONDS = 0.05
+NOTE_LIMIT = 1024  # the API server refuses a longer note
+
+
+class EventPoster:
+    """Posts planned events, one after the other.
+
+    Args:
+        client: The API.
+        instance: Name of this process: the pod's.
+        clock: Monotonic seconds.
+        now: The time in UTC.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        instance: str,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._client = client
+        self._instance = instance
+        self._clock = clock
+        self._now = now
+        self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue(QUEUE)
+        self._posted: dict[tuple[str, str, str], float] = {}
+
+    def post(self, record: ModelRecord, event: PlannedEvent) -> None:
+        """Have the event posted, unless it just was or too many wait."""
+        now = self._clock()
+        same = (record.model.uid, event.reason, event.message)
+        self._posted = {each: at for each, at in self._posted.items() if now - at < AGAIN_SECONDS}
+        if same in self._posted or self._queue.full():
+            return
+        self._posted[same] = now
+        self._queue.put_nowait(self._make(record, event))
+
+    async def run(self) -> None:
+        """Post until cancelled."""
+        while True:
+            body = await self._queue.get()
+            try:
+                await self._client.create(kinds.EVENTS, body)
+            except errors.ApiError as error:
+                logger.info("event not posted", extra={"error": error.message})
+            await asyncio.sleep(SPACING_SECONDS)
+
+    def _make(self, record: ModelRecord, event: PlannedEvent) -> dict[str, Any]:
+        key = record.key
+        return {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{key.name[:200]}.{uuid.uuid4().hex[:16]}",
+                "namespace": key.namespace,
+            },
+            "eventTime": self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "reportingController": CONTROLLER,
+            "reportingInstance": self._instance,
+            "action": "Reconcile",
+            "type": event.type,
+            "reason": event.reason,
+            "note": event.message[:NOTE_LIMIT],
+            "regarding": {
+                "apiVersion": names.API_VERSION,
+                "kind": names.KIND,
+                "namespace": key.namespace,
+                "name": key.name,
+                "uid": record.model.uid,
+            },
+        }

@@ -1,0 +1,202 @@
+"""kopf as the source of model events, and nothing more of it.
+
+The one importer of kopf. A single low-level event handler puts each InferenceModel into the store;
+there is no create, update or delete handler, no timer, no daemon and no index, because these write
+annotations and finalizers to the user's objects. kopf never tells of a deletion that it missed
+(a relist does not), so `sweep` compares the store with a list from time to time.
+"""
+
+import asyncio
+import logging
+import random
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import kopf
+
+from .kube import auth, kinds
+from .kube.client import KubeClient
+from .state import ObjectKey
+from .store import Store
+
+logger = logging.getLogger(__name__)
+
+RESTART_SECONDS = 1.0
+
+
+class NoDiffBase(kopf.DiffBaseStorage):
+    """Keeps no last-handled state: nothing here asks for differences.
+
+    kopf computes them for every event all the same; this halves its cost of an event.
+    """
+
+    def build(self, **_: Any) -> Any:
+        """No essence of the object."""
+        return {}
+
+    def fetch(self, **_: Any) -> Any:
+        """No former essence."""
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Write no annotation."""
+
+
+class NoProgress(kopf.ProgressStorage):
+    """Keeps no handler's progress: an event handler has none."""
+
+    def fetch(self, **_: Any) -> Any:
+        """No progress."""
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Write no annotation."""
+
+    def purge(self, **_: Any) -> None:
+        """Nothing to take away."""
+
+    def touch(self, **_: Any) -> None:
+        """Never wake an object up by a write."""
+
+    def clear(self, *, essence: Any) -> Any:
+        """The essence as it is."""
+        return essence
+
+
+class JitteredForever:
+    """Endless back-off delays in seconds: an outage of the API server is waited out."""
+
+    def __iter__(self) -> Iterator[float]:
+        """Delays from 0.5 s, doubling to 15 s, each cut by up to a half."""
+        longest = 0.5
+        while True:
+            yield longest * random.uniform(0.5, 1)  # noqa: S311 -- spreads retries; no secret
+            longest = min(15.0, 2 * longest)
+
+
+def configure(settings: kopf.OperatorSettings) -> None:
+    """Make kopf a quiet watcher of one kind."""
+    settings.peering.standalone = True
+    settings.scanning.disabled = True  # no watch of all CRDs and namespaces
+    settings.posting.enabled = False
+    settings.watching.chunk_size = 500
+    settings.watching.server_timeout = 290
+    settings.watching.connect_timeout = 10
+    # The default of 5 s keeps every parsed object alive for as long after its last event.
+    settings.queueing.idle_timeout = 0.3
+    settings.networking.request_timeout = 30
+    settings.networking.error_backoffs = JitteredForever()
+    settings.process.ultimate_exiting_timeout = 25
+    settings.persistence.diffbase_storage = NoDiffBase()
+    settings.persistence.progress_storage = NoProgress()
+
+
+def registry(access: auth.Access, store: Store) -> kopf.OperatorRegistry:
+    """Kopf's registry with our startup, login and the one event handler."""
+    made = kopf.OperatorRegistry()
+    token = auth.Token(access, clock=asyncio.get_running_loop().time)
+
+    @kopf.on.startup(registry=made)  # pyright: ignore[reportArgumentType] -- kopf's handlers take keywords that its protocol cannot say
+    async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
+        configure(settings)
+
+    @kopf.on.login(registry=made)  # pyright: ignore[reportArgumentType] -- as above
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        token.expire()  # kopf logs in again only after a 401
+        return kopf.ConnectionInfo(
+            server=access.server,
+            ca_data=access.ca,
+            certificate_data=access.certificate,
+            private_key_data=access.key,
+            token=token.current(),
+            insecure=access.insecure,
+        )
+
+    kind = kinds.INFERENCE_MODELS
+
+    @kopf.on.event(kind.group, kind.version, kind.plural, registry=made)  # pyright: ignore[reportArgumentType] -- as above
+    async def seen(event: Mapping[str, Any], **_: Any) -> None:
+        take(store, event)
+
+    _ = start, login, seen  # registered by their decorators
+    return made
+
+
+def take(store: Store, event: Mapping[str, Any]) -> None:
+    """Put a watch event into the store; `type` is None for what a list showed."""
+    body = event["object"]
+    if event["type"] == "DELETED":
+        metadata = body["metadata"]
+        key = ObjectKey(metadata["namespace"], metadata["name"])
+        store.drop_model(key, metadata["uid"])
+    else:
+        store.put_model(body)
+
+
+async def watch_models(
+    access: auth.Access,
+    store: Store,
+    namespaces: Sequence[str],
+    stop: asyncio.Event,
+    ready: Callable[[], None],
+) -> None:
+    """Run kopf until `stop` is set; when it ends by itself, run it again.
+
+    Args:
+        access: The API server.
+        store: Takes the models.
+        namespaces: Namespaces to watch; none: all.
+        stop: Ends it.
+        ready: Called once kopf has started; kopf has then taken SIGTERM and SIGINT for itself.
+    """
+    while not stop.is_set():
+        existing = asyncio.all_tasks()
+        try:
+            tasks = await kopf.spawn_tasks(
+                registry=registry(access, store),
+                clusterwide=not namespaces,
+                namespaces=list(namespaces),
+                standalone=True,
+                stop_flag=stop,
+            )
+            ready()
+            await kopf.run_tasks(tasks, ignored=existing)
+        except Exception:
+            # What kopf gives up for: an ERROR event in a watch, credentials refused twice.
+            logger.exception("watch of the models broke")
+        if not stop.is_set():
+            logger.warning("watch of the models starts again")
+            await asyncio.sleep(RESTART_SECONDS)
+
+
+async def sweep(client: KubeClient, store: Store, namespaces: Sequence[str]) -> int:
+    """Forget the models that no longer exist; how many they were.
+
+    Raises:
+        ApiError: The list failed.
+    """
+    # Taken before the list, so that a model that is made meanwhile is not mistaken for a gone one.
+    known = [(record.key, record.model.uid) for record in store.models()]
+    alive: set[str] = set()
+    for namespace in namespaces or [""]:
+        continue_ = ""
+        while True:
+            page = await client.page(
+                kinds.INFERENCE_MODELS, namespace, continue_=continue_, metadata_only=True
+            )
+            alive |= {item["metadata"]["uid"] for item in page.items}
+            continue_ = page.continue_
+            if not continue_:
+                break
+    gone = [(key, uid) for key, uid in known if uid not in alive]
+    for key, uid in gone:
+        store.drop_model(key, uid)
+    return len(gone)
+
+
+def take_signals(stop: asyncio.Event) -> None:
+    """Let SIGTERM and SIGINT set `stop`."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)

@@ -1,0 +1,190 @@
+"""API objects to the plain values that the plan looks at; what is not needed is forgotten here.
+
+It stands between the reflectors, which bring objects as JSON, and the store, which keeps values. A
+parsed pod costs some 20 KiB as dictionaries, its value less than one. Objects come from the API
+server, so their structure is trusted; whatever a kubelet may leave out is optional here.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from . import labels, names, ownership, store
+from .state import (
+    ContainerObserved,
+    DeploymentCondition,
+    DeploymentObserved,
+    PodObserved,
+    Scheduled,
+    ServiceObserved,
+)
+
+Body = Mapping[str, Any]
+
+_VERDICTS = {"True": True, "False": False}
+
+
+def place(body: Body) -> store.Place:
+    """Where an object belongs: its namespace and the label of its model, "" without one."""
+    metadata = body["metadata"]
+    return metadata["namespace"], (metadata.get("labels") or {}).get(labels.MODEL, "")
+
+
+def pod(body: Body) -> PodObserved:
+    """A pod as the plan sees it."""
+    metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
+    conditions = {each["type"]: each for each in status.get("conditions") or []}
+    ready = conditions.get("Ready", {})
+    scheduled = conditions.get("PodScheduled", {})
+    marks = metadata.get("labels") or {}
+    init = _containers(spec.get("initContainers"), status.get("initContainerStatuses"))
+    containers = _containers(spec.get("containers"), status.get("containerStatuses"))
+    runtime = [each for each in containers if each.name == names.RUNTIME_CONTAINER]
+    return PodObserved(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        created=_required_time(metadata["creationTimestamp"]),
+        ip=status.get("podIP", ""),
+        node=spec.get("nodeName", ""),
+        phase=status.get("phase", "Pending"),
+        reason=status.get("reason", ""),
+        message=status.get("message", ""),
+        ready=ready.get("status") == "True",
+        ready_since=_time(ready.get("lastTransitionTime")),
+        deleting="deletionTimestamp" in metadata,
+        template_hash=marks.get("pod-template-hash", ""),
+        revision=marks.get(labels.REVISION, ""),
+        scheduled=Scheduled(
+            _VERDICTS.get(scheduled.get("status", "")),
+            scheduled.get("reason", ""),
+            scheduled.get("message", ""),
+        ),
+        init=init,
+        runtime=runtime[0] if runtime else ContainerObserved(names.RUNTIME_CONTAINER),
+    )
+
+
+def deployment(body: Body) -> DeploymentObserved:
+    """A Deployment as the plan sees it."""
+    metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
+    return DeploymentObserved(
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        observed_generation=status.get("observedGeneration", 0),
+        replicas=status.get("replicas", 0),
+        updated_replicas=status.get("updatedReplicas", 0),
+        available_replicas=status.get("availableReplicas", 0),
+        ready_replicas=status.get("readyReplicas", 0),
+        spec_replicas=spec.get("replicas", 1),
+        applied_hash=_applied_hash(metadata),
+        conditions=tuple(
+            DeploymentCondition(
+                each["type"],
+                _VERDICTS.get(each.get("status", "")),
+                each.get("reason", ""),
+                each.get("message", ""),
+            )
+            for each in status.get("conditions") or []
+        ),
+    )
+
+
+def service(body: Body) -> ServiceObserved:
+    """A Service as the plan sees it."""
+    return ServiceObserved(body["metadata"]["uid"], _applied_hash(body["metadata"]))
+
+
+_OF_KIND = {"Deployment": deployment, "Service": service}
+
+
+def child(kind: str, body: Body) -> store.Child:
+    """A Deployment or Service with what decides whether it must be applied again."""
+    metadata = body["metadata"]
+    owners = [each for each in metadata.get("ownerReferences") or [] if each.get("controller")]
+    return store.Child(
+        kind=kind,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        owner_uid=owners[0]["uid"] if owners else "",
+        applied_hash=_applied_hash(metadata),
+        deleting="deletionTimestamp" in metadata,
+        fields=ownership.fields_of(body, names.FIELD_MANAGER),
+        observed=_OF_KIND[kind](body),
+    )
+
+
+class Children:
+    """Takes a reflector's Deployments or Services into the store."""
+
+    def __init__(self, kind: str, into: store.Store) -> None:
+        self._kind = kind
+        self._store = into
+
+    def put(self, body: dict[str, Any]) -> None:
+        """The child as it is now."""
+        self._store.put_child(place(body), child(self._kind, body))
+
+    def drop(self, uid: str) -> None:
+        """The child is gone."""
+        self._store.drop_child(uid)
+
+
+class Pods:
+    """Takes a reflector's pods into the store."""
+
+    def __init__(self, into: store.Store) -> None:
+        self._store = into
+
+    def put(self, body: dict[str, Any]) -> None:
+        """The pod as it is now."""
+        self._store.put_pod(place(body), pod(body))
+
+    def drop(self, uid: str) -> None:
+        """The pod is gone."""
+        self._store.drop_pod(uid)
+
+
+def _containers(specs: Any, statuses: Any) -> tuple[ContainerObserved, ...]:
+    by_name = {each["name"]: each for each in statuses or []}
+    return tuple(_container(each, by_name.get(each["name"], {})) for each in specs or [])
+
+
+def _container(spec: Body, status: Body) -> ContainerObserved:
+    states = status.get("state") or {}
+    waiting, running = states.get("waiting") or {}, states.get("running") or {}
+    terminated = states.get("terminated") or {}
+    last = (status.get("lastState") or {}).get("terminated") or {}
+    return ContainerObserved(
+        name=spec["name"],
+        image=spec.get("image", ""),
+        container_id=status.get("containerID", ""),
+        started=bool(status.get("started")),
+        ready=bool(status.get("ready")),
+        restart_count=status.get("restartCount", 0),
+        waiting_reason=waiting.get("reason", ""),
+        waiting_message=waiting.get("message", ""),
+        running_since=_time(running.get("startedAt")),
+        terminated_reason=terminated.get("reason", ""),
+        exit_code=terminated.get("exitCode"),
+        terminated_message=terminated.get("message", ""),
+        terminated_started_at=_time(terminated.get("startedAt")),
+        terminated_at=_time(terminated.get("finishedAt")),
+        last_terminated_reason=last.get("reason", ""),
+        last_terminated_exit_code=last.get("exitCode"),
+        last_terminated_message=last.get("message", ""),
+        last_terminated_started_at=_time(last.get("startedAt")),
+        last_terminated_at=_time(last.get("finishedAt")),
+    )
+
+
+def _applied_hash(metadata: Body) -> str:
+    return (metadata.get("annotations") or {}).get(names.APPLIED_HASH, "")
+
+
+def _time(text: str | None) -> datetime | None:
+    return _required_time(text) if text else None
+
+
+def _required_time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,166 @@
+"""One pass over one model, and the workers that take keys to it.
+
+    observe --> plan --> apply --> plan again where that changed the world --> status
+
+Level-driven: a pass looks at the whole state and never at what woke it. It reads nothing from the
+API server; the stores are fed by watches, by polls and by its own writes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from . import logs
+from . import plan as planning
+from .apply import Applier, ModelGone
+from .config import OperatorConfig
+from .events import EventPoster
+from .kube import errors
+from .probe.poller import Poller
+from .referenced import Lookups
+from .state import ObjectKey, Observed, Plan
+from .store import ModelRecord, Store
+from .workqueue import Closed, WorkQueue
+
+logger = logging.getLogger(__name__)
+
+PASS_TIMEOUT_SECONDS = 60.0
+"""A pass is a handful of requests of at most 30 s each; beyond this something hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What a pass acts with."""
+
+    store: Store
+    applier: Applier
+    poller: Poller
+    lookups: Lookups
+    events: EventPoster
+
+
+class Reconciler:
+    """Makes the cluster follow a model, and its status tell the truth.
+
+    Args:
+        hands: What a pass acts with.
+        config: What the plan must know of this installation.
+        now: The time in UTC.
+    """
+
+    def __init__(
+        self, hands: Hands, config: OperatorConfig, *, now: Callable[[], datetime]
+    ) -> None:
+        self._hands = hands
+        self._config = config
+        self._now = now
+        self._seen: dict[ObjectKey, ModelRecord] = {}
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        """Seconds after which the model must be looked at again; None: when something happens.
+
+        Raises:
+            ApiError: A write failed for now: try again.
+        """
+        record = self._hands.store.model(key)
+        if record is None or record.model.deleting:
+            self._forget(key)
+            return None
+        self._seen[key] = record
+        try:
+            return await self._pass(record)
+        except ModelGone:
+            self._hands.store.drop_model(key, record.model.uid)
+            return None
+
+    async def _pass(self, record: ModelRecord) -> float | None:
+        hands = self._hands
+        observed, plan = self._plan(record)
+        if await hands.applier.apply(record, plan.objects):
+            observed, plan = self._plan(record)
+        hands.poller.watch(record.key, plan.targets, plan.poll, plan.poll_interval_seconds)
+        hands.lookups.want(record.key, plan.references if _waits(observed) else frozenset())
+        if await hands.applier.write_status(record, plan.status):
+            logger.info("status written", extra=_ready_of(plan))
+        for event in plan.events:
+            hands.events.post(record, event)
+        return plan.requeue_after
+
+    def _plan(self, record: ModelRecord) -> tuple[Observed, Plan]:
+        observed = self._hands.store.observed(record.key)
+        return observed, planning.plan(
+            record.model, observed, now=self._now(), config=self._config
+        )
+
+    def _forget(self, key: ObjectKey) -> None:
+        # The children go with their owner reference; here only memory is freed.
+        self._hands.poller.forget(key)
+        self._hands.lookups.forget(key)
+        if record := self._seen.pop(key, None):
+            self._hands.applier.forget(record)
+
+
+def _waits(observed: Observed) -> bool:
+    """Whether a pod waits to start, so that a missing reference may be the reason."""
+    pods = [pod for pod in observed.pods if not pod.deleting]
+    return not pods or any(pod.runtime.running_since is None for pod in pods)
+
+
+def _ready_of(plan: Plan) -> dict[str, str]:
+    for condition in plan.status.get("conditions", []):
+        if condition["type"] == "Ready":
+            return {"ready": condition["status"], "reason": condition["reason"]}
+    return {}
+
+
+async def work(
+    queue: WorkQueue[ObjectKey],
+    reconcile: Callable[[ObjectKey], Awaitable[float | None]],
+    passed: Callable[[str, float], None],
+    clock: Callable[[], float],
+) -> None:
+    """Take keys from the queue until it is closed.
+
+    Args:
+        queue: The keys.
+        reconcile: One pass; returns when to look again.
+        passed: Called with the outcome ("ok", "retry" or "error") and the seconds of each pass.
+        clock: Monotonic seconds.
+    """
+    while True:
+        try:
+            key = await queue.get()
+        except Closed:
+            return
+        started = clock()
+        outcome = "error"
+        with logs.about(key):
+            try:
+                outcome = await _one(queue, key, reconcile)
+            finally:
+                queue.done(key)
+                passed(outcome, clock() - started)
+
+
+async def _one(
+    queue: WorkQueue[ObjectKey],
+    key: ObjectKey,
+    reconcile: Callable[[ObjectKey], Awaitable[float | None]],
+) -> str:
+    try:
+        async with asyncio.timeout(PASS_TIMEOUT_SECONDS):
+            seconds = await reconcile(key)
+    except errors.ApiError as error:
+        delay = queue.retry(key, least_seconds=error.retry_after_seconds or 0.0)
+        logger.warning("pass failed", extra={"error": error.message, "retry_in_s": delay})
+        return "retry"
+    except Exception:
+        # The one place where a defect of ours is survived: one model must not end the others.
+        delay = queue.retry(key)
+        logger.exception("pass broke", extra={"retry_in_s": delay})
+        return "error"
+    queue.forget(key)
+    queue.schedule(key, seconds)
+    return "ok"

@@ -1,0 +1,265 @@
+"""What the operator knows of the world, in memory: models, their children, pods and answers.
+
+Fed by kopf's watch (models), the reflectors (children, pods), the poller (answers) and by the
+operator's own writes, whose results are newer than any watch. Each change says whose model it
+concerns. Lost with the process and rebuilt from lists; nothing is decided here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import labels
+from .api import v1alpha1
+from .state import (
+    DeploymentObserved,
+    ObjectKey,
+    Observed,
+    PodObserved,
+    ProbeResult,
+    Reference,
+    ReferenceState,
+    Refusal,
+    ServiceObserved,
+)
+
+Place = tuple[str, str]
+"""Namespace and the value of the label that names the model; what a child knows of its model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """An InferenceModel as the API server has it."""
+
+    key: ObjectKey
+    model: v1alpha1.InferenceModel
+    resource_version: str
+    status: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A Deployment or Service that carries our label.
+
+    Attributes:
+        owner_uid: Uid of its controller, "" when it has none.
+        fields: FieldsV1 of our field manager, as JSON.
+    """
+
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+    owner_uid: str
+    applied_hash: str
+    deleting: bool
+    fields: bytes
+    observed: DeploymentObserved | ServiceObserved
+
+
+class Store:
+    """The operator's picture of the cluster.
+
+    Args:
+        changed: Called with the model that a change concerns.
+        pod_moved: Called with the uid of a pod whose readiness, address or container changed.
+    """
+
+    def __init__(
+        self,
+        *,
+        changed: Callable[[ObjectKey], None],
+        pod_moved: Callable[[str], None],
+    ) -> None:
+        self._changed = changed
+        self._pod_moved = pod_moved
+        self._models: dict[ObjectKey, ModelRecord] = {}
+        self._keys: dict[Place, ObjectKey] = {}
+        self._children: dict[Place, dict[tuple[str, str], Child]] = {}
+        self._child_places: dict[str, tuple[Place, tuple[str, str]]] = {}
+        self._pods: dict[Place, dict[str, PodObserved]] = {}
+        self._pod_places: dict[str, Place] = {}
+        self._probes: dict[str, ProbeResult] = {}
+        self._references: dict[ObjectKey, Mapping[Reference, ReferenceState]] = {}
+        self._refusals: dict[ObjectKey, dict[tuple[str, str], Refusal]] = {}
+
+    # -------------------------------------------------------------------- models
+
+    def put_model(self, body: Mapping[str, Any]) -> None:
+        """The resource as watched, or as our own status write returned it."""
+        metadata = body["metadata"]
+        key = ObjectKey(metadata["namespace"], metadata["name"])
+        known = self._models.get(key)
+        version = metadata["resourceVersion"]
+        if known and known.model.uid == metadata["uid"]:
+            if not is_newer(version, known.resource_version):
+                return
+        elif known:
+            self._refusals.pop(key, None)  # another object of the same name
+        self._models[key] = ModelRecord(
+            key, v1alpha1.parse(body), version, body.get("status") or {}
+        )
+        self._keys[_place(key)] = key
+        self._changed(key)
+
+    def drop_model(self, key: ObjectKey, uid: str) -> None:
+        """The resource is gone; ignored when another one has taken its name."""
+        known = self._models.get(key)
+        if known is None or known.model.uid != uid:
+            return
+        del self._models[key]
+        self._keys.pop(_place(key), None)
+        self._references.pop(key, None)
+        self._refusals.pop(key, None)
+        self._changed(key)
+
+    def model(self, key: ObjectKey) -> ModelRecord | None:
+        """The resource, None when it does not exist."""
+        return self._models.get(key)
+
+    def models(self) -> Iterator[ModelRecord]:
+        """All resources."""
+        return iter(list(self._models.values()))
+
+    # -------------------------------------------------------------------- children
+
+    def put_child(self, place: Place, child: Child) -> None:
+        """The child as watched, or as our own apply returned it."""
+        kept = self._children.setdefault(place, {})
+        slot = (child.kind, child.name)
+        known = kept.get(slot)
+        if (
+            known
+            and known.uid == child.uid
+            and not is_newer(child.resource_version, known.resource_version)
+        ):
+            return
+        moved = self._child_places.get(child.uid)
+        if moved and moved != (place, slot):
+            self.drop_child(child.uid)  # its label was edited
+        kept = self._children.setdefault(place, kept)
+        kept[slot] = child
+        self._child_places[child.uid] = (place, slot)
+        self._tell(place)
+
+    def drop_child(self, uid: str) -> None:
+        """The child is gone, or lost our label."""
+        place, slot = self._child_places.pop(uid, (None, None))
+        if place is None or slot is None:
+            return
+        kept = self._children.get(place, {})
+        if (known := kept.get(slot)) and known.uid == uid:
+            del kept[slot]
+        if not kept:
+            self._children.pop(place, None)
+        self._tell(place)
+
+    def child(self, key: ObjectKey, kind: str, name: str) -> Child | None:
+        """A child of the model, None when it was not seen."""
+        return self._children.get(_place(key), {}).get((kind, name))
+
+    # -------------------------------------------------------------------- pods and answers
+
+    def put_pod(self, place: Place, pod: PodObserved) -> None:
+        """The pod as watched."""
+        known = self._pods.get(place, {}).get(pod.uid)
+        if known == pod:
+            return
+        if self._pod_places.get(pod.uid, place) != place:
+            self.drop_pod(pod.uid)
+        self._pods.setdefault(place, {})[pod.uid] = pod
+        self._pod_places[pod.uid] = place
+        if known is None or _moved(known, pod):
+            self._pod_moved(pod.uid)
+        self._tell(place)
+
+    def drop_pod(self, uid: str) -> None:
+        """The pod is gone, with everything that was learnt of it."""
+        self._probes.pop(uid, None)
+        place = self._pod_places.pop(uid, None)
+        if place is None:
+            return
+        kept = self._pods.get(place, {})
+        kept.pop(uid, None)
+        if not kept:
+            self._pods.pop(place, None)
+        self._tell(place)
+
+    def put_probe(self, key: ObjectKey, result: ProbeResult) -> None:
+        """A pod's answers; of a pod that is gone they are forgotten."""
+        if result.pod_uid in self._pod_places:
+            self._probes[result.pod_uid] = result
+            self._changed(key)
+
+    # -------------------------------------------------------------------- references, refusals
+
+    def put_references(self, key: ObjectKey, states: Mapping[Reference, ReferenceState]) -> None:
+        """What is known of the objects that the model names."""
+        if self._references.get(key, {}) != states and key in self._models:
+            self._references[key] = states
+            self._changed(key)
+
+    def refusal(self, key: ObjectKey, kind: str, name: str) -> Refusal | None:
+        """The last refusal of a child, None when its last apply succeeded."""
+        return self._refusals.get(key, {}).get((kind, name))
+
+    def put_refusal(self, key: ObjectKey, refusal: Refusal) -> None:
+        """The API server refused a child."""
+        self._refusals.setdefault(key, {})[refusal.kind, refusal.name] = refusal
+
+    def clear_refusal(self, key: ObjectKey, kind: str, name: str) -> None:
+        """The child was applied."""
+        kept = self._refusals.get(key, {})
+        kept.pop((kind, name), None)
+        if not kept:
+            self._refusals.pop(key, None)
+
+    # -------------------------------------------------------------------- the plan's view
+
+    def observed(self, key: ObjectKey) -> Observed:
+        """Everything about one model, for its plan; pods in the order of their names."""
+        place = _place(key)
+        record = self._models.get(key)
+        pods = sorted(self._pods.get(place, {}).values(), key=lambda pod: pod.name)
+        mine = [
+            child.observed
+            for child in self._children.get(place, {}).values()
+            if record and child.owner_uid == record.model.uid
+        ]
+        return Observed(
+            deployment=next((c for c in mine if isinstance(c, DeploymentObserved)), None),
+            service=next((c for c in mine if isinstance(c, ServiceObserved)), None),
+            pods=tuple(pods),
+            probes={pod.uid: self._probes[pod.uid] for pod in pods if pod.uid in self._probes},
+            references=self._references.get(key, {}),
+            refusals=tuple(self._refusals.get(key, {}).values()),
+            status=record.status if record else {},
+        )
+
+    def _tell(self, place: Place) -> None:
+        if key := self._keys.get(place):
+            self._changed(key)
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Whether a resourceVersion is later than another of the same object.
+
+    Source: Kubernetes API concepts, "Resource versions": for built-in and custom resources they
+    are decimal integers that may be compared. Where one is not, the later arrival counts.
+    """
+    if version.isdigit() and than.isdigit():
+        return int(version) > int(than)
+    return version != than
+
+
+def _place(key: ObjectKey) -> Place:
+    return key.namespace, labels.model_value(key.name)
+
+
+def _moved(before: PodObserved, after: PodObserved) -> bool:
+    return (before.ready, before.ip, before.runtime.container_id, before.runtime.started) != (
+        after.ready,
+        after.ip,
+        after.runtime.container_id,
+        after.runtime.started,
+    )
