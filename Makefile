@@ -19,7 +19,7 @@ guard:
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py must not exist: it shadows the standard library"; exit 1; }
 
 $(VENV)/.installed: requirements/dev.txt operator/pyproject.toml runtime/pyproject.toml
-	@demo/python-venv.sh $(PYTHON)
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'installing python3-venv'; apt-get update -qq && apt-get install -qq -y python3-venv >/dev/null; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e operator -e runtime
@@ -33,7 +33,9 @@ demo: guard ## Install what is missing, find or start a cluster, serve a model, 
 demo-down: guard ## Remove everything that make demo made
 	$(PYTHON) demo/demo.py down
 
-test: check conformance integration e2e ## Everything that a user should trust
+test: setup format lint types fixtures ## Everything that a user should trust
+	$(CLUSTER_PROGRAM) install
+	$(BIN)/pytest tests
 
 check: setup format lint types unit ## Format, lint, types, import rules, unit and contract tests
 
@@ -64,8 +66,8 @@ integration: setup ## The operator against a real kube-apiserver
 e2e: setup ## Chart, operator, runtime and real pods on the local cluster
 	$(BIN)/pytest tests/e2e
 
-crds: setup ## Copy crds/ into the chart
-	$(BIN)/python charts/copy_crds.py
+crds: ## Copy crds/ into the chart
+	$(PYTHON) charts/copy_crds.py
 
 bench: setup ## Run the benchmarks and print their tables
 	$(BIN)/python benchmarks/run.py
@@ -74,6 +76,8 @@ lock: setup ## Resolve the hashed requirements again (needs uv)
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate operator/pyproject.toml -o operator/requirements.txt
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate runtime/pyproject.toml -o runtime/requirements.txt
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --group dev operator/pyproject.toml runtime/pyproject.toml -o requirements/dev.txt
+	echo hatchling | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/build.txt
+	printf 'tritonclient[http,grpc]\n' | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/clients.txt
 
 clean: ## Remove build output and the virtual environment
 	rm -rf build $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,124 @@
+"""Asks a server with the public Triton client and prints what it saw as one JSON object.
+
+Runs in an environment of its own: its messages and the runtime's have the same names.
+
+    triton.py http|grpc|http-asyncio|grpc-asyncio HOST:PORT
+"""
+
+import asyncio
+import inspect
+import json
+import sys
+
+import numpy as np
+import tritonclient.grpc as over_grpc
+import tritonclient.grpc.aio as over_grpc_asyncio
+import tritonclient.http as over_http
+import tritonclient.http.aio as over_http_asyncio
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
+MODULES = {
+    "http": over_http,
+    "grpc": over_grpc,
+    "http-asyncio": over_http_asyncio,
+    "grpc-asyncio": over_grpc_asyncio,
+}
+IDENTITIES = {
+    "identity_fp32": np.array([1.5, -2.25, 1e30], np.float32),
+    "identity_fp16": np.array([0.5, -3.0], np.float16),
+    "identity_uint8": np.array([0, 7, 255], np.uint8),
+    "identity_2d_int32": np.array([[1, -2, 3], [4, 5, -6]], np.int32),
+    "identity_bytes": np.array([b"", b"text", b"\xff\x00\x01", "é".encode()], np.object_),
+}
+
+
+class Asker:
+    """The four clients behind one way of calling."""
+
+    def __init__(self, transport, address):
+        self.is_http = transport.startswith("http")
+        # the asyncio modules re-export the classes of the requests
+        self.module = MODULES[transport]
+        self.client = self.module.InferenceServerClient(address)
+
+    async def call(self, name, *args, **kwargs):
+        result = getattr(self.client, name)(*args, **kwargs)
+        return await result if inspect.isawaitable(result) else result
+
+    async def infer(self, model, arrays, outputs=(), *, binary=True, **kwargs):
+        base = over_http if self.is_http else over_grpc
+        inputs = []
+        for name, array in arrays.items():
+            tensor = base.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+            if self.is_http:
+                tensor.set_data_from_numpy(array, binary_data=binary)
+            else:
+                tensor.set_data_from_numpy(array)
+            inputs.append(tensor)
+        asked = [
+            base.InferRequestedOutput(name, binary_data=binary)
+            if self.is_http
+            else base.InferRequestedOutput(name)
+            for name in outputs
+        ]
+        return await self.call("infer", model, inputs, outputs=asked or None, **kwargs)
+
+
+async def ask(transport, address):
+    asker = Asker(transport, address)
+    seen = {
+        "live": await asker.call("is_server_live"),
+        "ready": await asker.call("is_server_ready"),
+        "model ready": await asker.call("is_model_ready", "my_model"),
+        "version ready": await asker.call("is_model_ready", "my_model", "v10"),
+        "server": names(await asker.call("get_server_metadata")),
+        "model": names(await asker.call("get_model_metadata", "my_model")),
+    }
+    for model, array in IDENTITIES.items():
+        result = await asker.infer(model, {"x": array}, ["y"])
+        seen[model] = bool(np.array_equal(result.as_numpy("y"), array))
+    array = IDENTITIES["identity_fp32"]
+    both = await asker.infer("two_out", {"x": array}, ["b", "a"], request_id="my id")
+    seen["requested outputs"] = both.as_numpy("b").tolist() == [3] and bool(
+        np.array_equal(both.as_numpy("a"), array)
+    )
+    response = both.get_response()
+    seen["id"] = response["id"] if asker.is_http else response.id
+    seen["all outputs"] = (await asker.infer("two_out", {"x": array})).as_numpy("b").tolist() == [3]
+    if asker.is_http:
+        result = await asker.infer("identity_fp32", {"x": array}, ["y"], binary=False)
+        seen["as JSON"] = bool(np.array_equal(result.as_numpy("y"), array))
+        for algorithm in ("gzip", "deflate"):
+            result = await asker.infer(
+                "identity_fp32",
+                {"x": array},
+                ["y"],
+                request_compression_algorithm=algorithm,
+                response_compression_algorithm=algorithm,
+            )
+            seen[algorithm] = bool(np.array_equal(result.as_numpy("y"), array))
+    else:
+        result = await asker.infer("identity_fp32", {"x": array}, compression_algorithm="gzip")
+        seen["gzip"] = bool(np.array_equal(result.as_numpy("y"), array))
+    seen["unknown model"] = await refusal(asker.infer("nosuch", {"x": array}))
+    seen["wrong shape"] = await refusal(asker.infer("identity_2d_int32", {"x": array}))
+    await asker.call("close")
+    return seen
+
+
+def names(metadata):
+    """Name and versions, or name and extensions, whichever form the client gives."""
+    get = metadata.get if isinstance(metadata, dict) else lambda key: getattr(metadata, key, None)
+    return [get("name"), sorted(get("versions") or get("extensions") or [])]
+
+
+async def refusal(call):
+    try:
+        await call
+    except InferenceServerException as error:
+        return error.message()
+    return None
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(ask(*sys.argv[1:]))))

@@ -1,0 +1,150 @@
+"""Values of the operator's pure side, built with the few facts that a test is about."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from moorage_operator import plan as planning
+from moorage_operator.api.v1alpha1 import InferenceModel, parse
+from moorage_operator.config import OperatorConfig
+from moorage_operator.resources.pod_template import make_pod_template, revision_of
+from moorage_operator.state import (
+    Answer,
+    AnswerReason,
+    ContainerObserved,
+    DeploymentObserved,
+    ModelInfo,
+    Observed,
+    Plan,
+    PodObserved,
+    ProbeResult,
+    Scheduled,
+    ServerInfo,
+    TensorInfo,
+)
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+CONFIG = OperatorConfig(runtime_image="moorage/runtime:test")
+YES = Answer(True, AnswerReason.READY)
+DIGITS = ModelInfo(
+    "digits",
+    ("1",),
+    "onnx_onnxv1",
+    (TensorInfo("image", "FP32", (-1, 8, 8)),),
+    (TensorInfo("label", "INT64", (-1,)),),
+)
+
+
+def body(name: str = "digits", generation: int = 1, **spec: Any) -> dict[str, Any]:
+    """An InferenceModel as the API server gives it; a ConfigMap model where nothing is said."""
+    if not spec.get("model", {}).get("uri") and not spec.get("runtime", {}).get("image"):
+        spec["model"] = {"uri": "configmap://digits-files", **spec.get("model", {})}
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "generation": generation}
+    return {"metadata": metadata, "spec": spec}
+
+
+def model(name: str = "digits", generation: int = 1, **spec: Any) -> InferenceModel:
+    """A parsed InferenceModel."""
+    return parse(body(name, generation, **spec))
+
+
+def revision(of: InferenceModel) -> str:
+    """The revision that a model's pods carry."""
+    return revision_of(make_pod_template(of, CONFIG))
+
+
+def running(**facts: Any) -> ContainerObserved:
+    """The runtime container, running and started since a minute."""
+    container = ContainerObserved(
+        "runtime",
+        image=CONFIG.runtime_image,
+        container_id="containerd://first",
+        started=True,
+        ready=True,
+        running_since=NOW - timedelta(minutes=1),
+    )
+    return replace(container, **facts)
+
+
+def pod(name: str, of: InferenceModel | str, **facts: Any) -> PodObserved:
+    """A pod of a model's current revision (or of the named one) that the kubelet finds ready."""
+    ready = PodObserved(
+        name,
+        uid=f"uid-{name}",
+        created=NOW - timedelta(minutes=2),
+        ip="10.0.0.1",
+        node="node-1",
+        phase="Running",
+        ready=True,
+        ready_since=NOW - timedelta(seconds=30),
+        revision=of if isinstance(of, str) else revision(of),
+        scheduled=Scheduled(True),
+        runtime=running(),
+    )
+    return replace(ready, **facts)
+
+
+def unready(name: str, of: InferenceModel, **facts: Any) -> PodObserved:
+    """A pod whose container runs and has not started yet."""
+    waiting = {
+        "ready": False, "ready_since": None, "runtime": running(started=False, ready=False),
+    }
+    return pod(name, of, **{**waiting, **facts})
+
+
+def pending(name: str, of: InferenceModel, **facts: Any) -> PodObserved:
+    """A pod on a node whose container does not exist yet."""
+    waiting = {
+        "phase": "Pending", "ready": False, "ready_since": None, "ip": "",
+        "runtime": ContainerObserved("runtime", waiting_reason="ContainerCreating"),
+    }
+    return pod(name, of, **{**waiting, **facts})
+
+
+def said(of: PodObserved, model_ready: Answer = YES, **facts: Any) -> dict[str, ProbeResult]:
+    """What a pod's server answered, as `Observed.probes` has it."""
+    result = ProbeResult(
+        of.uid,
+        of.runtime.container_id,
+        NOW,
+        live=YES,
+        ready=YES if model_ready.verdict else Answer(False, AnswerReason.NOT_READY),
+        model_ready=model_ready,
+        server=ServerInfo("moorage-runtime", "1", ("binary_tensor_data",)),
+        model=DIGITS if model_ready.verdict else None,
+    )
+    return {of.uid: replace(result, **facts)}
+
+
+def deployment(**facts: Any) -> DeploymentObserved:
+    """A Deployment that its controller has seen."""
+    return replace(DeploymentObserved("uid-d", generation=1, observed_generation=1), **facts)
+
+
+def observed(*pods: PodObserved, **facts: Any) -> Observed:
+    """What was observed; a Deployment is there unless the facts say otherwise."""
+    return replace(Observed(deployment=deployment(), pods=pods), **facts)
+
+
+def serving(of: InferenceModel, count: int = 1, **facts: Any) -> Observed:
+    """Every replica runs, is ready and says so."""
+    pods = tuple(pod(f"p{index}", of) for index in range(count))
+    probes = {uid: result for each in pods for uid, result in said(each).items()}
+    return observed(*pods, **{"probes": probes, **facts})
+
+
+def planned(of: InferenceModel, seen: Observed, now: datetime = NOW) -> Plan:
+    """The plan with the tests' configuration."""
+    return planning.plan(of, seen, now=now, config=CONFIG)
+
+
+def condition(of: Plan | dict[str, Any], type_: str) -> dict[str, Any]:
+    """A condition of a plan's status, or of a status."""
+    status = of.status if isinstance(of, Plan) else of
+    return next(item for item in status["conditions"] if item["type"] == type_)
+
+
+def verdict(of: Plan, type_: str = "Ready") -> tuple[str, str]:
+    """Status and reason of a condition."""
+    found = condition(of, type_)
+    return found["status"], found["reason"]
