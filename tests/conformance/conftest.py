@@ -1,6 +1,6 @@
 """The server under test: this repository's runtime, or any server at a given address.
 
-    pytest tests/conformance/test_vectors.py --http-address 127.0.0.1:8000 --grpc-address 127.0.0.1:8001
+    pytest tests/conformance/test_vectors.py --http-address HOST:8000 --grpc-address HOST:8001
 
 The other server must hold the models of `make fixtures`; only the main set is asked then.
 """
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from support.runtime import running, serving
 from support.waiting import eventually
 
@@ -43,7 +42,10 @@ def fixtures() -> None:
 @pytest.fixture(scope="session")
 def server_of(request: pytest.FixtureRequest, fixtures: None) -> Iterator[Callable[[str], Server]]:
     """The server with a set of models, started when it is first asked for."""
-    http, grpc = request.config.getoption("--http-address"), request.config.getoption("--grpc-address")
+    http, grpc = (
+        request.config.getoption("--http-address"),
+        request.config.getoption("--grpc-address"),
+    )
     servers: dict[str, Server] = {}
     with ExitStack() as stack:
 

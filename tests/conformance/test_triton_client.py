@@ -13,7 +13,11 @@ SCRIPT = Path(__file__).parent / "clients" / "triton.py"
 
 def ask(python: Path, transport: str, address: str) -> dict:
     done = subprocess.run(
-        [python, SCRIPT, transport, address], capture_output=True, text=True, timeout=120, check=False
+        [python, SCRIPT, transport, address],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -32,4 +36,4 @@ def test_triton_client(clients, server, transport):
     assert "binary_tensor_data" in extensions
     assert seen.pop("model") == ["my_model", ["v10"]]
     assert seen.pop("id") == "my id"
-    assert {what: True for what in seen} == seen
+    assert dict.fromkeys(seen, True) == seen

@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
-
 from support import vectors
 
 pytestmark = pytest.mark.conformance

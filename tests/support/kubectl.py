@@ -27,7 +27,12 @@ class Kubectl:
         """Standard output of `kubectl WORDS`; with `check` a failure is an AssertionError."""
         done = subprocess.run(
             ["kubectl", "--namespace", self.namespace, *words],
-            env=dict(self.env), input=stdin, capture_output=True, text=True, check=False, timeout=300,
+            env=dict(self.env),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
         if check and done.returncode:
             raise AssertionError(f"kubectl {' '.join(words)}: {done.stderr}")
@@ -41,7 +46,11 @@ class Kubectl:
         """What kubectl says when the API server refuses the objects."""
         done = subprocess.run(
             ["kubectl", "--namespace", self.namespace, "apply", "-f", "-"],
-            env=dict(self.env), input=as_list(objects), capture_output=True, text=True, check=False,
+            env=dict(self.env),
+            input=as_list(objects),
+            capture_output=True,
+            text=True,
+            check=False,
             timeout=60,
         )
         assert done.returncode != 0, f"accepted: {done.stdout}"

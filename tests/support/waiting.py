@@ -8,7 +8,9 @@ T = TypeVar("T")
 POLL_SECONDS = 0.2
 
 
-def eventually(what: str, observe: Callable[[], T], holds: Callable[[T], bool], seconds: float) -> T:
+def eventually(
+    what: str, observe: Callable[[], T], holds: Callable[[T], bool], seconds: float
+) -> T:
     """What `observe` returned once `holds` was true of it.
 
     Raises:

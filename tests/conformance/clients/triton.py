@@ -84,7 +84,9 @@ async def ask(transport, address):
     )
     response = both.get_response()
     seen["id"] = response["id"] if asker.is_http else response.id
-    seen["all outputs"] = (await asker.infer("two_out", {"x": array})).as_numpy("b").tolist() == [3]
+    seen["all outputs"] = (await asker.infer("two_out", {"x": array})).as_numpy("b").tolist() == [
+        3
+    ]
     if asker.is_http:
         result = await asker.infer("identity_fp32", {"x": array}, ["y"], binary=False)
         seen["as JSON"] = bool(np.array_equal(result.as_numpy("y"), array))
@@ -121,4 +123,4 @@ async def refusal(call):
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(ask(*sys.argv[1:]))))
+    json.dump(asyncio.run(ask(*sys.argv[1:])), sys.stdout)

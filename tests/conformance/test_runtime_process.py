@@ -1,0 +1,327 @@
+"""The command `moorage-runtime` as its user meets it: settings, loading, trouble, the end."""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from support.runtime import COMMAND, ROOT, running, serving
+from support.waiting import eventually
+
+pytestmark = pytest.mark.conformance
+
+DIGITS = ROOT / "examples" / "01-digits"
+SAMPLE = json.loads((DIGITS / "samples" / "digit-3.json").read_text())
+
+# Answers when the file that the request names is there.
+WAITER = """\
+import pathlib
+import time
+
+from moorage_runtime.backends.python import PythonModel
+
+
+class Waiter(PythonModel):
+    inputs = [("file", "BYTES", [1])]
+    outputs = [("seen", "BOOL", [1])]
+
+    def predict(self, inputs, request):
+        file = pathlib.Path(inputs["file"][0].decode())
+        file.with_suffix(".started").touch()
+        while not file.exists():
+            time.sleep(0.01)
+        return {"seen": [True]}
+"""
+
+
+def command(*options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    return subprocess.run(
+        [COMMAND, *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+def digits_request(**changes) -> dict:
+    return {"inputs": [{**SAMPLE["inputs"][0], **changes}]}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    with serving(DIGITS / "model.onnx", "--model-name=digits") as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def waiter(tmp_path):
+    """A server whose model answers when a file appears, and that file."""
+    (tmp_path / "models" / "waiter").mkdir(parents=True)
+    (tmp_path / "models" / "waiter" / "model.py").write_text(WAITER)
+    with serving(tmp_path / "models", "--drain-seconds=1") as runtime:
+        yield runtime, tmp_path / "go"
+
+
+def ask_waiter(runtime, file: Path) -> httpx.Response:
+    tensor = {"name": "file", "shape": [1], "datatype": "BYTES", "data": [str(file)]}
+    return runtime.post("/v2/models/waiter/infer", json={"inputs": [tensor]})
+
+
+def test_help_teaches_every_option_and_its_variable():
+    done = command("--help")
+
+    assert done.returncode == 0
+    for word in ("--model-repository", "--http-port", "MOORAGE_", "model.onnx", "curl"):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "expected"),
+    [
+        (["--http-port=many"], {}, "--http-port is 'many', expected a port"),
+        (["--http-port=70000"], {}, "--http-port is '70000', expected a port"),
+        ([], {"MOORAGE_GRPC_PORT": "x"}, "MOORAGE_GRPC_PORT is 'x', expected a port"),
+        (["--drain-seconds=-1"], {}, "--drain-seconds is '-1', expected seconds"),
+        (["--protocols=oip,http"], {}, "--protocols is 'oip,http', expected a comma-separated"),
+        (
+            ["--log-level=loud"],
+            {},
+            "--log-level is 'loud', expected debug, info, warning or error",
+        ),
+        (["--model-name=m"], {}, "--model-name (MOORAGE_MODEL_NAME) is set without"),
+        (["--model-repository=/no/such"], {}, "is '/no/such', which does not exist"),
+    ],
+)
+def test_an_unusable_setting_ends_the_command_with_a_sentence(options, variables, expected):
+    done = command(*options, **variables)
+
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_unknown_option_is_refused():
+    done = command("--htp-port=1")
+
+    assert done.returncode == 2
+    assert "--htp-port" in done.stderr
+
+
+def test_a_taken_port_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = command("--host=127.0.0.1", f"--http-port={port}", "--grpc-port=0")
+
+    assert done.returncode == 1
+    assert f"http_port {port} cannot be opened" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_options_win_over_variables():
+    with running(
+        f"--model-repository={DIGITS / 'model.onnx'}",
+        "--model-name=mine",
+        env={**os.environ, "MOORAGE_MODEL_NAME": "other", "MOORAGE_LOG_FORMAT": "json"},
+    ) as runtime:
+        names = [json.loads(line)["logger"] for line in runtime.log.splitlines()]
+        assert runtime.get("/v2/models/other").status_code == 404
+        assert runtime.get("/v2/models/mine/ready").status_code in (200, 503)
+        assert "moorage_runtime.app" in names
+
+
+def test_a_server_without_models_is_ready():
+    with running() as runtime:
+        eventually(
+            "ready", lambda: runtime.get("/v2/health/ready").status_code, lambda s: s == 200, 10
+        )
+        assert runtime.get("/v2").json()["name"] == "moorage"
+
+
+def test_the_metadata_come_from_the_graph(digits):
+    assert digits.get("/v2/models/digits").json() == {
+        "name": "digits",
+        "versions": ["1"],
+        "platform": "onnx_onnxv1",
+        "inputs": [{"name": "image", "datatype": "FP32", "shape": [-1, 8, 8]}],
+        "outputs": [
+            {"name": "label", "datatype": "INT64", "shape": [-1]},
+            {"name": "probabilities", "datatype": "FP32", "shape": [-1, 10]},
+        ],
+    }
+
+
+@pytest.mark.parametrize("expected", [0, 3, 7, 8])
+def test_the_digits_are_read(digits, expected):
+    body = (DIGITS / "samples" / f"digit-{expected}.json").read_bytes()
+
+    outputs = digits.post("/v2/models/digits/infer", content=body).json()["outputs"]
+
+    assert outputs[0] == {"name": "label", "datatype": "INT64", "shape": [1], "data": [expected]}
+    assert outputs[1]["data"][expected] == max(outputs[1]["data"])
+
+
+BAD_REQUESTS = {
+    "malformed JSON": (b'{"inputs": [', 400, []),
+    "not an object": (b"[]", 400, ["object"]),
+    "no inputs": (b"{}", 400, ["inputs"]),
+    "wrong shape": (
+        json.dumps(digits_request(shape=[1, 64])),
+        400,
+        ["image", "[1, 64]", "[-1, 8, 8]"],
+    ),
+    "wrong datatype": (json.dumps(digits_request(datatype="INT64")), 400, ["image", "FP32"]),
+    "unknown datatype": (json.dumps(digits_request(datatype="FLOAT")), 400, ["FLOAT", "FP32"]),
+    "missing data": (json.dumps(digits_request(data=[])), 400, ["inputs[0].data", "64"]),
+    "text for a number": (
+        json.dumps(digits_request(data=["a"] * 64)),
+        400,
+        ["inputs[0].data", "FP32"],
+    ),
+    "unknown input": (json.dumps(digits_request(name="pic")), 400, ["'pic'", "'image'"]),
+    "unknown output": (
+        json.dumps({**SAMPLE, "outputs": [{"name": "x"}]}),
+        400,
+        ["'x'", "'label'"],
+    ),
+    "huge shape": (json.dumps(digits_request(shape=[2**62, 8, 8])), 400, ["inputs[0].shape"]),
+    "deep nesting": (b'{"inputs":' + b"[" * 200_000, 400, ["100"]),
+    "too large": (b" " * (64 * 1024 * 1024 + 1), 413, [str(64 * 1024 * 1024)]),
+}
+
+
+@pytest.mark.parametrize("what", BAD_REQUESTS)
+def test_bad_requests_get_an_error_that_says_what_was_expected(digits, what):
+    body, status, words = BAD_REQUESTS[what]
+
+    answer = digits.post("/v2/models/digits/infer", content=body)
+
+    assert answer.status_code == status, answer.text
+    text = answer.json()["error"]
+    for word in words:
+        assert word in text
+    assert "Traceback" not in text
+    assert digits.post("/v2/models/digits/infer", json=SAMPLE).status_code == 200
+
+
+def test_an_unknown_model_is_answered_with_what_there_is(digits):
+    answer = digits.post("/v2/models/nosuch/infer", json=SAMPLE)
+
+    assert answer.status_code == 404
+    assert answer.json()["error"] == "unknown model 'nosuch', this server has 'digits'"
+
+
+def test_metrics_count_what_happened(digits):
+    def count() -> float:
+        lines = digits.get("/metrics").text.splitlines()
+        name = 'moorage_inferences_total{model="digits",outcome="ok",version="1"}'
+        return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)
+
+    before = count()
+    digits.post("/v2/models/digits/infer", json=SAMPLE)
+
+    assert count() == before + 1
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"model.onnx": b"not ONNX"}, "model.onnx is not a model that ONNX Runtime can load"),
+        ({"model.onnx": b""}, "model.onnx is not a model that ONNX Runtime can load"),
+        ({"weights.bin": b""}, "no model file"),
+        ({"model.py": b"import nosuch"}, "model.py does not import: ModuleNotFoundError"),
+        ({"model.py": b"raise SystemExit(3)"}, "SystemExit"),
+        ({"model.py": b"x = 1"}, "model.py has no class that extends PythonModel"),
+        ({"a.onnx": b"x", "b.onnx": b"x"}, "several model files (a.onnx, b.onnx)"),
+        (
+            {
+                "model.onnx": b"x",
+                "model.yaml": b"inputs: [{name: x, datatype: FLOAT, shape: [1]}]",
+            },
+            "$.inputs[0].datatype",
+        ),
+        ({"model.onnx": b"x", "model.yaml": b"colour: red"}, "colour"),
+        ({"model.onnx": b"x", "model.yaml": b"default_version: '7'"}, "no version '7'"),
+        ({"model.onnx": b"x", "model.yaml": b"[:"}, "model.yaml is not YAML"),
+    ],
+)
+def test_a_model_that_does_not_load_says_why_and_the_server_stays(tmp_path, files, expected):
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    with running(f"--model-repository={tmp_path}", "--model-name=m") as runtime:
+        answer = eventually(
+            "the load failed",
+            lambda: runtime.get("/v2/models/m/ready"),
+            lambda seen: "error" in seen.json() and "loading" not in seen.text,
+            20,
+        )
+        assert answer.status_code == 503
+        assert expected in answer.json()["error"]
+        assert str(tmp_path) not in answer.text
+        assert runtime.get("/v2/health/live").status_code == 200
+        assert runtime.get("/v2/health/ready").status_code == 503
+        refused = runtime.post("/v2/models/m/infer", json=SAMPLE)
+        assert refused.status_code == 503
+        assert expected in refused.json()["error"]
+
+
+def test_health_is_not_held_up_by_a_model_that_runs(waiter):
+    runtime, file = waiter
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        running_requests = [pool.submit(ask_waiter, runtime, file) for _ in range(8)]
+        eventually("a request runs", file.with_suffix(".started").exists, bool, 10)
+
+        assert runtime.get("/v2/health/live").status_code == 200
+        assert runtime.get("/v2/health/ready").status_code == 200
+        assert runtime.get("/v2/models/waiter/ready").status_code == 200
+
+        file.touch()
+        assert {request.result().status_code for request in running_requests} == {200}
+
+
+def test_sigterm_turns_readiness_off_at_once_and_lets_requests_finish(waiter):
+    runtime, file = waiter
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        request = pool.submit(ask_waiter, runtime, file)
+        eventually("the request runs", file.with_suffix(".started").exists, bool, 10)
+
+        runtime.process.send_signal(signal.SIGTERM)
+        eventually("the signal is seen", lambda: "SIGTERM" in runtime.log, bool, 10)
+
+        assert runtime.get("/v2/health/ready").status_code == 503
+        assert runtime.get("/v2/models/waiter/ready").status_code == 503
+        assert runtime.get("/v2/health/live").status_code == 200
+        file.touch()
+        assert request.result().json()["outputs"][0]["data"] == [True]
+        assert runtime.process.wait(20) == 0
+
+
+def test_a_model_that_never_returns_does_not_keep_the_process(waiter):
+    _, file = waiter
+    with running(
+        f"--model-repository={file.parent / 'models'}",
+        "--drain-seconds=0",
+        "--shutdown-grace-seconds=1",
+    ) as stuck:
+        eventually(
+            "ready", lambda: stuck.get("/v2/health/ready").status_code, lambda s: s == 200, 10
+        )
+        asker = threading.Thread(target=_ask_and_ignore, args=(stuck, file), daemon=True)
+        asker.start()
+        eventually("the request runs", file.with_suffix(".started").exists, bool, 10)
+
+        assert stuck.terminate() == 0
+
+
+def _ask_and_ignore(runtime, file: Path) -> None:
+    with contextlib.suppress(httpx.HTTPError):
+        ask_waiter(runtime, file)
