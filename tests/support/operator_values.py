@@ -25,7 +25,7 @@ from moorage_operator.state import (
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 CONFIG = OperatorConfig(runtime_image="moorage/runtime:test")
-YES = Answer(True, AnswerReason.READY)
+YES = Answer(verdict=True, reason=AnswerReason.READY)
 DIGITS = ModelInfo(
     "digits",
     ("1",),
@@ -78,7 +78,7 @@ def pod(name: str, of: InferenceModel | str, **facts: Any) -> PodObserved:
         ready=True,
         ready_since=NOW - timedelta(seconds=30),
         revision=of if isinstance(of, str) else revision(of),
-        scheduled=Scheduled(True),
+        scheduled=Scheduled(status=True),
         runtime=running(),
     )
     return replace(ready, **facts)
@@ -87,7 +87,9 @@ def pod(name: str, of: InferenceModel | str, **facts: Any) -> PodObserved:
 def unready(name: str, of: InferenceModel, **facts: Any) -> PodObserved:
     """A pod whose container runs and has not started yet."""
     waiting = {
-        "ready": False, "ready_since": None, "runtime": running(started=False, ready=False),
+        "ready": False,
+        "ready_since": None,
+        "runtime": running(started=False, ready=False),
     }
     return pod(name, of, **{**waiting, **facts})
 
@@ -95,10 +97,23 @@ def unready(name: str, of: InferenceModel, **facts: Any) -> PodObserved:
 def pending(name: str, of: InferenceModel, **facts: Any) -> PodObserved:
     """A pod on a node whose container does not exist yet."""
     waiting = {
-        "phase": "Pending", "ready": False, "ready_since": None, "ip": "",
+        "phase": "Pending",
+        "ready": False,
+        "ready_since": None,
+        "ip": "",
         "runtime": ContainerObserved("runtime", waiting_reason="ContainerCreating"),
     }
     return pod(name, of, **{**waiting, **facts})
+
+
+def no(reason: AnswerReason, message: str = "") -> Answer:
+    """A server that says no."""
+    return Answer(verdict=False, reason=reason, message=message)
+
+
+def silence(reason: AnswerReason) -> Answer:
+    """Nobody says yes or no."""
+    return Answer(verdict=None, reason=reason)
 
 
 def said(of: PodObserved, model_ready: Answer = YES, **facts: Any) -> dict[str, ProbeResult]:
@@ -108,7 +123,7 @@ def said(of: PodObserved, model_ready: Answer = YES, **facts: Any) -> dict[str, 
         of.runtime.container_id,
         NOW,
         live=YES,
-        ready=YES if model_ready.verdict else Answer(False, AnswerReason.NOT_READY),
+        ready=YES if model_ready.verdict else no(AnswerReason.NOT_READY),
         model_ready=model_ready,
         server=ServerInfo("moorage-runtime", "1", ("binary_tensor_data",)),
         model=DIGITS if model_ready.verdict else None,

@@ -91,9 +91,25 @@ def _answers(
 def _still_true(
     model: InferenceModel, replicas: Sequence[Replica], previous: Mapping[str, Any]
 ) -> Mapping[str, Any]:
+    """The previous status while a replica vouches for what it says of the model, else {}.
+
+    A replica does that which serves, or whose container is the one that it was told of and has
+    not been asked again.
+    """
     named = cast("Mapping[str, Any]", previous.get("model") or {}).get("name")
-    serves = any(replica.serving for replica in replicas)
-    return previous if serves and named == model.model.name else {}
+    entries = cast("list[Mapping[str, Any]]", previous.get("replicaStatuses") or [])
+    known = {(entry.get("pod"), entry.get("restarts")) for entry in entries}
+    vouches = any(
+        replica.serving
+        or (
+            replica.current
+            and replica.result is None
+            and replica.pod.runtime.running_since is not None
+            and (replica.pod.name, replica.pod.runtime.restart_count) in known
+        )
+        for replica in replicas
+    )
+    return previous if vouches and named == model.model.name else {}
 
 
 def _model_status(model: InferenceModel, info: ModelInfo) -> dict[str, Any]:

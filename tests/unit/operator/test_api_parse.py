@@ -1,0 +1,152 @@
+"""parse(): defaults, and a named problem for everything else; never an exception."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.operator_values import body, model
+
+from moorage_operator.api.v1alpha1 import Health, ModelUri, Ports, Scheme, Transport, parse
+
+
+def problems(**spec) -> list[str]:
+    return [str(problem) for problem in model(**spec).problems]
+
+
+def test_the_smallest_resource_has_every_default():
+    parsed = model("iris", model={"uri": "pvc://models/iris"})
+
+    assert parsed.problems == ()
+    assert parsed.model.name == "iris"
+    assert parsed.model.version == ""
+    assert parsed.model.uri == ModelUri(Scheme.PVC, "models", "iris")
+    assert parsed.replicas == parsed.desired_replicas == 1
+    assert parsed.transport is Transport.HTTP
+    assert parsed.runtime.image == ""
+    assert parsed.runtime.ports == Ports(8000, 8001)
+    assert parsed.health == Health(600, 5, 2, 3, 30)
+
+
+def test_a_suspended_model_wants_no_replicas_and_keeps_its_number():
+    parsed = model(replicas=3, suspend=True)
+
+    assert (parsed.replicas, parsed.desired_replicas) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("pvc://claim", ModelUri(Scheme.PVC, "claim")),
+        ("pvc://claim/", ModelUri(Scheme.PVC, "claim")),
+        ("pvc://my.claim/a/b.onnx", ModelUri(Scheme.PVC, "my.claim", "a/b.onnx")),
+        ("configmap://digits-files", ModelUri(Scheme.CONFIG_MAP, "digits-files")),
+    ],
+)
+def test_a_uri_is_read(uri, expected):
+    parsed = model(model={"uri": uri})
+
+    assert parsed.model.uri == expected
+    assert parsed.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason", "sentence"),
+    [
+        ("ftp://a/b", "UnsupportedScheme", "pvc://CLAIM/PATH or configmap://NAME; the scheme"),
+        ("s3://bucket/key", "UnsupportedScheme", "'s3://bucket/key'"),
+        ("models/iris", "InvalidSpec", "expected pvc://CLAIM/PATH or configmap://NAME"),
+        ("pvc://", "InvalidSpec", "'' is no name"),
+        ("pvc://Big/x", "InvalidSpec", "'Big' is no name"),
+        ("pvc://claim/../x", "InvalidSpec", "without '.' and '..' parts"),
+        ("configmap://name/key", "InvalidSpec", "without a path"),
+    ],
+)
+def test_a_wrong_uri_says_what_to_write(uri, reason, sentence):
+    problem = model(model={"uri": uri}).problems[0]
+
+    assert problem.path == "spec.model.uri"
+    assert problem.reason == reason
+    assert sentence in problem.message
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "sentence"),
+    [
+        ({"replicas": -1}, "spec.replicas", "a whole number from 0"),
+        ({"replicas": "two"}, "spec.replicas", "got 'two'"),
+        ({"replicas": True}, "spec.replicas", "got True"),
+        ({"suspend": "yes"}, "spec.suspend", "true or false"),
+        ({"protocol": "SOAP"}, "spec.protocol", "one of OpenInference"),
+        ({"transport": "UDP"}, "spec.transport", "one of HTTP, GRPC"),
+        ({"model": {"name": "a/b"}}, "spec.model.name", "letters, digits"),
+        ({"model": {"version": 3}}, "spec.model.version", "a string"),
+        ({"health": "good"}, "spec.health", "an object"),
+        ({"runtime": {"args": "a"}}, "spec.runtime.args", "a list"),
+        ({"runtime": {"args": [1]}}, "spec.runtime.args", "a list of strings"),
+        ({"runtime": {"env": ["A=1"]}}, "spec.runtime.env", "a list of objects"),
+        ({"runtime": {"ports": {"http": 0}}}, "spec.runtime.ports.http", "from 1 to 65535"),
+        ({"runtime": {"ports": {"http": 8001}}}, "spec.runtime.ports.grpc", "another port"),
+        ({"endpoints": {"ready": "no slash"}}, "spec.endpoints.ready", "begins with '/'"),
+        ({"endpoints": {"live": "/a b"}}, "spec.endpoints.live", "without spaces"),
+        ({"endpoints": {"modelReady": "/%zz"}}, "spec.endpoints.modelReady", "'/%zz'"),
+        ({"health": {"periodSeconds": 0}}, "spec.health.periodSeconds", "from 1 to 300"),
+        ({"health": {"readinessTarget": "Pod"}}, "spec.health.readinessTarget", "Model, Server"),
+        ({"podTemplate": {"spec": []}}, "spec.podTemplate.spec", "an object"),
+        ({"smokeTests": []}, "spec.smokeTests", "does not know this field"),
+        ({"health": {"retries": 1}}, "spec.health.retries", "does not know this field"),
+        (
+            {"transport": "GRPC", "endpoints": {"metadata": "/m"}},
+            "spec.endpoints.metadata",
+            "no effect with transport GRPC",
+        ),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_value_and_what_was_expected(spec, path, sentence):
+    found = [problem for problem in model(**spec).problems if problem.path == path]
+
+    assert len(found) == 1
+    assert sentence in found[0].message
+
+
+def test_neither_a_uri_nor_an_image_is_nothing_to_serve():
+    parsed = parse({**body(), "spec": {"replicas": 1}})
+
+    assert "runtime.image" in parsed.problems[0].message
+
+
+def test_a_spec_that_is_missing_is_a_problem():
+    parsed = parse({"metadata": body()["metadata"]})
+
+    assert parsed.problems
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(
+    [
+        "replicas",
+        "suspend",
+        "model",
+        "protocol",
+        "transport",
+        "runtime",
+        "endpoints",
+        "health",
+        "podTemplate",
+        "nodeSelector",
+        "tolerations",
+        "affinity",
+        "imagePullSecrets",
+        "other",
+    ]
+)
+
+
+@given(st.dictionaries(FIELDS, json_values) | json_values)
+def test_whatever_is_stored_parse_returns(spec):
+    parsed = parse({**body(), "spec": spec})
+
+    assert parsed.model.name
+    assert all(problem.path.startswith("spec") for problem in parsed.problems)

@@ -1,0 +1,435 @@
+"""plan(): which cause is shown for what was observed, and when a model is Ready and UpToDate."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from support.operator_values import (
+    NOW,
+    YES,
+    condition,
+    deployment,
+    model,
+    no,
+    observed,
+    pending,
+    planned,
+    pod,
+    running,
+    said,
+    serving,
+    silence,
+    unready,
+    verdict,
+)
+
+from moorage_operator.state import (
+    Answer,
+    AnswerReason,
+    ContainerObserved,
+    DeploymentCondition,
+    Observed,
+    Reference,
+    ReferenceKind,
+    ReferenceState,
+    Refusal,
+    Scheduled,
+)
+
+MODEL = model()
+CONFIG_MAP = Reference(ReferenceKind.CONFIG_MAP, "digits-files")
+SECRET = Reference(ReferenceKind.SECRET, "token")
+
+
+def waiting(reason, message="") -> Observed:
+    container = ContainerObserved(
+        "runtime", image="img:1", waiting_reason=reason, waiting_message=message
+    )
+    return observed(pending("p", MODEL, runtime=container))
+
+
+def ended(seconds=3.0, **facts) -> ContainerObserved:
+    """A container that waits to be started again after a run of so many seconds."""
+    container = ContainerObserved(
+        "runtime",
+        waiting_reason="CrashLoopBackOff",
+        restart_count=2,
+        last_terminated_reason="Error",
+        last_terminated_exit_code=1,
+        last_terminated_started_at=NOW - timedelta(seconds=seconds + 10),
+        last_terminated_at=NOW - timedelta(seconds=10),
+    )
+    return replace(container, **facts)
+
+
+def crashed(seconds=3.0, **facts) -> Observed:
+    return observed(unready("p", MODEL, runtime=ended(seconds, **facts)))
+
+
+def answered(answer: Answer, **facts) -> Observed:
+    """A container that runs, has not started, and whose server answers this."""
+    of = unready("p", MODEL)
+    return observed(of, probes=said(of, answer, **facts))
+
+
+def unscheduled(message) -> Observed:
+    return observed(
+        pending(
+            "p", MODEL, scheduled=Scheduled(status=False, reason="Unschedulable", message=message)
+        )
+    )
+
+
+def failed_init(code: int) -> Observed:
+    init = ContainerObserved("fetch", exit_code=code, terminated_message="no route")
+    return observed(pending("p", MODEL, init=(init,)))
+
+
+CAUSES = {
+    "nothing has been made yet": (Observed(), "Pending", "0 of 1 pods"),
+    "a pod waits for the scheduler": (
+        observed(pending("p", MODEL, scheduled=Scheduled())), "Pending", "scheduler",
+    ),
+    "a container is being made": (waiting("ContainerCreating"), "Pending", "node-1"),
+    "no node takes the pod": (
+        unscheduled("0/1 nodes: Insufficient memory"), "Unschedulable", "Insufficient memory",
+    ),
+    "the scheduler misses a claim": (
+        unscheduled('persistentvolumeclaim "weights" not found'), "VolumeMountFailed", "weights",
+    ),
+    "the image cannot be pulled": (
+        waiting("ErrImagePull", "not found"), "ImagePullBackOff", "img:1: not found",
+    ),
+    "the pull is given up for now": (waiting("ImagePullBackOff"), "ImagePullBackOff", "img:1"),
+    "the image's name is none": (waiting("InvalidImageName", "bad"), "InvalidImageName", "bad"),
+    "the image runs as root": (
+        waiting("CreateContainerConfigError", "image will run as root"),
+        "CreateContainerConfigError", "root",
+    ),
+    "an environment's Secret is missing": (
+        waiting("CreateContainerConfigError", 'secret "token" not found'),
+        "SecretNotFound", "token",
+    ),
+    "the command exits": (
+        crashed(last_terminated_exit_code=3, last_terminated_message="no weights\n"),
+        "CrashLoopBackOff", "code 3, and a server has to keep running; its last lines: no weights",
+    ),
+    "the command has just exited": (
+        observed(unready("p", MODEL, runtime=ContainerObserved("runtime", exit_code=0))),
+        "CrashLoopBackOff", "code 0",
+    ),
+    "it runs again after a crash": (
+        observed(unready("p", MODEL, runtime=ended(
+            waiting_reason="", running_since=NOW, container_id="c2",
+        ))),
+        "CrashLoopBackOff", "code 1",
+    ),
+    "memory ran out": (
+        crashed(last_terminated_reason="OOMKilled", last_terminated_exit_code=137),
+        "OOMKilled", "memory",
+    ),
+    "loading took too long": (
+        crashed(601, last_terminated_exit_code=137), "StartupTimeout", "(600)",
+    ),
+    "loading took too long and the server ended well": (
+        crashed(603, last_terminated_exit_code=0), "StartupTimeout", "(600)",
+    ),
+    "a signal ended it": (
+        crashed(90, last_terminated_exit_code=143), "LivenessFailing", "exit code 143",
+    ),
+    "an init container fails": (failed_init(2), "CrashLoopBackOff", "fetch exited with code 2"),
+    "an init container has done its work": (failed_init(0), "Pending", "p"),
+    "nobody asked yet": (observed(unready("p", MODEL)), "ModelLoading", "not been asked"),
+    "nothing listens yet": (
+        answered(silence(AnswerReason.REFUSED)), "ServerNotLive", "does not answer",
+    ),
+    "the server loads the model": (
+        answered(no(AnswerReason.LOADING, "40 %")), "ModelLoading", "40 %",
+    ),
+    "server and model are not ready": (
+        answered(no(AnswerReason.NOT_READY)), "ModelLoading", "digits",
+    ),
+    "the server is ready, the model is not": (
+        answered(no(AnswerReason.NOT_READY), ready=YES),
+        "ServerReadyModelNot", "the server is ready",
+    ),
+    "the model does not load": (
+        answered(no(AnswerReason.LOAD_FAILED, "model.onnx: bad protobuf")),
+        "ModelLoadFailed", "model.onnx: bad protobuf",
+    ),
+    "the server has another model": (
+        answered(no(AnswerReason.MODEL_NOT_FOUND, "it has: iris")),
+        "ModelNotFound", "it has: iris",
+    ),
+    "the version is not there": (
+        answered(no(AnswerReason.VERSION_NOT_FOUND, "it has: 1")), "VersionNotServed", "it has: 1",
+    ),
+    "something else answers": (
+        answered(silence(AnswerReason.WRONG_PROTOCOL)), "ProtocolMismatch", "OpenInference",
+    ),
+    "no answer came in time": (
+        answered(silence(AnswerReason.TIMED_OUT)), "ProbeTimeout", "in time",
+    ),
+    "the operator is answered, the kubelet is not": (
+        answered(YES), "PodNotReady", "readiness probe",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("seen", "reason", "words"), CAUSES.values(), ids=CAUSES.keys())
+def test_the_cause_is_shown(seen, reason, words):
+    plan = planned(MODEL, seen)
+
+    assert verdict(plan) == ("False", reason)
+    assert words in condition(plan, "Ready")["message"]
+    assert verdict(plan, "UpToDate") == ("False", "RollingOut")
+
+
+def test_a_server_that_answers_again_speaks_for_itself_after_a_restart():
+    again = ended(
+        waiting_reason="", last_terminated_exit_code=137, running_since=NOW, container_id="c2"
+    )
+    of = unready("p", MODEL, runtime=again)
+    answer = no(AnswerReason.LOAD_FAILED, "model.onnx: bad")
+
+    plan = planned(MODEL, observed(of, probes=said(of, answer)))
+
+    assert verdict(plan) == ("False", "ModelLoadFailed")
+    assert verdict(plan, "WorkloadAvailable") == ("True", "MinimumReplicasAvailable")
+
+
+def test_an_answer_of_the_container_before_the_restart_does_not_count():
+    of = pod("p", MODEL)
+    probes = said(of)
+    restarted = replace(of, ready=False, runtime=running(container_id="c2", restart_count=1))
+
+    plan = planned(MODEL, observed(restarted, probes=probes))
+
+    assert verdict(plan, "ModelReady") == ("False", "ModelLoading")
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"), [(CONFIG_MAP, "VolumeMountFailed"), (SECRET, "SecretNotFound")]
+)
+@pytest.mark.parametrize(
+    "pods", [(), (pending("p", MODEL),)], ids=["before any pod", "while a pod waits"]
+)
+def test_a_missing_object_is_named_until_it_exists(reference, reason, pods):
+    missing = planned(MODEL, observed(*pods, references={reference: ReferenceState.MISSING}))
+    there = planned(MODEL, observed(*pods, references={reference: ReferenceState.EXISTS}))
+
+    assert verdict(missing) == ("False", reason)
+    assert reference.name in condition(missing, "Ready")["message"]
+    assert missing.requeue_after is not None
+    assert verdict(there) == ("False", "Pending")
+    assert there.requeue_after is None
+
+
+def test_a_missing_object_is_no_news_while_the_model_serves():
+    references = {CONFIG_MAP: ReferenceState.MISSING}
+
+    plan = planned(MODEL, serving(MODEL, references=references))
+
+    assert verdict(plan) == ("True", "Serving")
+    assert plan.requeue_after is None
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ('pods "digits-1" is forbidden: exceeded quota: none', "ForbiddenByQuota"),
+        ("maximum cpu usage per Container is 1, but limit is 2", "ForbiddenByQuota"),
+        ('violates PodSecurity "restricted:latest"', "InvalidPodTemplate"),
+    ],
+)
+def test_pods_that_may_not_be_made_say_why(message, reason):
+    failure = DeploymentCondition("ReplicaFailure", status=True, message=message)
+
+    plan = planned(MODEL, observed(deployment=deployment(conditions=(failure,))))
+
+    assert verdict(plan) == ("False", reason)
+    assert verdict(plan, "Accepted") == ("False", reason)
+    assert message in condition(plan, "Ready")["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "status_reason", "message", "reason"),
+    [
+        ("Deployment", 422, "Invalid", "spec.template: bad", "InvalidPodTemplate"),
+        ("Deployment", 403, "Forbidden", "exceeded quota: d", "ForbiddenByQuota"),
+        ("Deployment", 403, "Forbidden", "webhook said no", "ApplyRefused"),
+        ("Service", 409, "AlreadyExists", "", "NameConflict"),
+    ],
+)
+def test_a_refused_child_says_why_and_is_tried_again(kind, code, status_reason, message, reason):
+    child = next(item for item in planned(MODEL, Observed()).objects if item["kind"] == kind)
+    hash_ = child["metadata"]["annotations"]["moorage.dev/applied-hash"]
+    refusal = Refusal(kind, "digits", hash_, code, status_reason, message)
+
+    plan = planned(MODEL, Observed(refusals=(refusal,)))
+    edited = planned(
+        model(replicas=2, runtime={"ports": {"http": 1}}), Observed(refusals=(refusal,))
+    )
+
+    assert verdict(plan, "Accepted") == ("False", reason)
+    assert message in condition(plan, "Accepted")["message"]
+    assert plan.requeue_after is not None
+    assert verdict(edited, "Accepted") == ("True", "Valid")
+
+
+def test_a_spec_that_cannot_be_accepted_plans_nothing_and_lets_run_what_runs():
+    bad = model(generation=2, model={"uri": "ftp://a/b"})
+
+    plan = planned(bad, serving(MODEL))
+
+    assert plan.objects == ()
+    assert plan.targets == ()
+    assert verdict(plan, "Accepted") == ("False", "UnsupportedScheme")
+    assert verdict(plan) == ("True", "ServingPreviousRevision")
+    assert "ftp://a/b" in condition(plan, "Ready")["message"]
+    assert verdict(plan, "UpToDate") == ("False", "RollingOut")
+
+
+def test_every_problem_of_a_spec_is_told():
+    plan = planned(model(replicas=-1, transport="UDP"), Observed())
+
+    message = condition(plan, "Accepted")["message"]
+    assert verdict(plan) == ("False", "InvalidSpec")
+    assert "spec.replicas" in message
+    assert "spec.transport" in message
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_all_wanted_replicas_make_it_ready_and_up_to_date(replicas):
+    of = model(replicas=replicas)
+
+    plan = planned(of, serving(of, replicas))
+
+    assert verdict(plan) == ("True", "Serving")
+    assert verdict(plan, "UpToDate") == ("True", "RolloutComplete")
+    assert plan.status["replicaSummary"] == f"{replicas}/{replicas}"
+
+
+def test_one_replica_of_two_that_cannot_load_makes_it_not_ready():
+    of = model(replicas=2)
+    good, bad = pod("p1", of), unready("p2", of)
+    probes = {**said(good), **said(bad, no(AnswerReason.LOAD_FAILED, "bad file"))}
+
+    plan = planned(of, observed(good, bad, probes=probes))
+
+    assert verdict(plan) == ("False", "ModelLoadFailed")
+    assert plan.status["replicaSummary"] == "1/2"
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [({"replicas": 0}, "ScaledToZero"), ({"replicas": 2, "suspend": True}, "Suspended")],
+)
+def test_a_model_that_is_switched_off_says_so(spec, reason):
+    of = model(**spec)
+
+    stopping, stopped = planned(of, observed(pod("p", of))), planned(of, observed())
+
+    assert verdict(stopped) == verdict(stopped, "WorkloadAvailable") == ("False", reason)
+    assert verdict(stopping, "UpToDate") == ("False", "RollingOut")
+    assert verdict(stopped, "UpToDate") == ("True", "RolloutComplete")
+    assert stopped.objects[1]["spec"]["replicas"] == 0
+
+
+@pytest.mark.parametrize("condition_type", ["Accepted", "Ready", "UpToDate", "ModelReady"])
+def test_a_new_generation_is_on_every_condition_at_once(condition_type):
+    before = planned(MODEL, serving(MODEL)).status
+    edited = model(generation=2, runtime={"env": [{"name": "A", "value": "1"}]})
+
+    plan = planned(edited, serving(MODEL, status=before))
+
+    assert condition(plan, condition_type)["observedGeneration"] == 2
+
+
+def test_the_earlier_revision_serves_while_the_new_one_comes_up():
+    edited = model(generation=2, runtime={"image": "absent:1"})
+    old = pod("old", MODEL)
+    new = pending(
+        "new", edited, runtime=ContainerObserved("runtime", waiting_reason="ErrImagePull")
+    )
+
+    plan = planned(edited, observed(old, new))
+
+    assert verdict(plan) == ("True", "ServingPreviousRevision")
+    assert "ImagePullBackOff" in condition(plan, "Ready")["message"]
+    assert verdict(plan, "UpToDate") == ("False", "RollingOut")
+    assert plan.status["replicaSummary"] == "1/1"
+
+
+def test_it_is_serving_but_not_up_to_date_until_the_earlier_pods_are_gone():
+    edited = model(generation=2, runtime={"env": [{"name": "A", "value": "1"}]})
+    old, new = pod("old", MODEL), pod("new", edited)
+
+    both = planned(edited, observed(old, new, probes=said(new)))
+    going = planned(edited, observed(replace(old, deleting=True), new, probes=said(new)))
+
+    assert (verdict(both), verdict(both, "UpToDate")[0]) == (("True", "Serving"), "False")
+    assert verdict(going, "UpToDate") == ("True", "RolloutComplete")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "old_ready", "ready"),
+    [(4, 4, "True"), (4, 1, "False"), (1, 1, "True"), (1, 0, "False")],
+)
+def test_an_earlier_revision_that_does_not_carry_the_traffic_is_not_ready(
+    wanted, old_ready, ready
+):
+    edited = model(generation=2, replicas=wanted, runtime={"image": "new:1"})
+    pods = [pod(f"old{index}", MODEL, ready=index < old_ready) for index in range(wanted)]
+
+    assert verdict(planned(edited, observed(*pods)))[0] == ready
+
+
+def test_an_edit_that_scales_up_too_keeps_the_earlier_revision_ready():
+    edited = model(generation=2, replicas=3, runtime={"image": "new:1"})
+
+    assert verdict(planned(edited, observed(pod("old", MODEL))))[0] == "True"
+
+
+def test_a_deployment_that_its_controller_has_not_seen_is_not_up_to_date():
+    seen = serving(MODEL, deployment=deployment(generation=2, observed_generation=1))
+
+    assert verdict(planned(MODEL, seen), "UpToDate") == ("False", "RollingOut")
+
+
+def test_a_rollout_past_its_deadline_says_so():
+    stuck = DeploymentCondition("Progressing", status=False, reason="ProgressDeadlineExceeded")
+    seen = replace(waiting("ErrImagePull"), deployment=deployment(conditions=(stuck,)))
+
+    assert verdict(planned(MODEL, seen), "UpToDate") == ("False", "ProgressDeadlineExceeded")
+
+
+@pytest.mark.parametrize(("in_a_row", "ready"), [(1, "True"), (2, "True"), (3, "False")])
+def test_a_replica_that_served_is_given_patience_when_it_does_not_answer(in_a_row, ready):
+    before = planned(MODEL, serving(MODEL)).status
+    of = pod("p0", MODEL)
+    silent = said(of, silence(AnswerReason.TIMED_OUT), consecutive_unknown=in_a_row)
+
+    plan = planned(MODEL, observed(of, probes=silent, status=before))
+
+    assert verdict(plan)[0] == ready
+    assert verdict(plan, "ModelReady")[0] == ("True" if ready == "True" else "Unknown")
+
+
+def test_a_replica_that_says_no_is_believed_at_once():
+    before = planned(MODEL, serving(MODEL)).status
+    of = pod("p0", MODEL)
+
+    plan = planned(MODEL, observed(of, probes=said(of, no(AnswerReason.NOT_READY)), status=before))
+
+    assert verdict(plan)[0] == "False"
+
+
+@pytest.mark.parametrize("facts", [{"deleting": True}, {"phase": "Failed", "reason": "Evicted"}])
+def test_a_pod_that_goes_or_has_failed_is_no_replica(facts):
+    of = pod("p", MODEL, **facts)
+
+    plan = planned(MODEL, observed(of, probes=said(of)))
+
+    assert plan.status["replicas"] == 0
+    assert verdict(plan)[0] == "False"

@@ -1,0 +1,376 @@
+"""plan(): the rest of the status, what is polled, events; the same bytes for the same input."""
+
+import copy
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.operator_values import (
+    NOW,
+    YES,
+    condition,
+    deployment,
+    model,
+    no,
+    observed,
+    pending,
+    planned,
+    pod,
+    said,
+    serving,
+    unready,
+    verdict,
+)
+
+from moorage_operator.conditions import Reason, truncated
+from moorage_operator.state import (
+    Answer,
+    AnswerReason,
+    ContainerObserved,
+    DeploymentCondition,
+    ModelInfo,
+    Observed,
+    PollPace,
+    ReferenceState,
+    Scheduled,
+)
+
+MODEL = model()
+LATER = NOW + timedelta(hours=1)
+
+
+def crashed(at=NOW) -> ContainerObserved:
+    return ContainerObserved(
+        "runtime",
+        restart_count=1,
+        waiting_reason="CrashLoopBackOff",
+        last_terminated_reason="Error",
+        last_terminated_exit_code=3,
+        last_terminated_message="the weights are missing",
+        last_terminated_started_at=at - timedelta(seconds=2),
+        last_terminated_at=at,
+    )
+
+
+def test_a_serving_model_tells_what_its_server_told():
+    status = planned(MODEL, serving(MODEL)).status
+
+    assert status["model"] == {
+        "name": "digits",
+        "platform": "onnx_onnxv1",
+        "versions": ["1"],
+        "inputs": [{"name": "image", "datatype": "FP32", "shape": [-1, 8, 8]}],
+        "outputs": [{"name": "label", "datatype": "INT64", "shape": [-1]}],
+        "metadataHash": status["model"]["metadataHash"],
+    }
+    assert status["versionSummary"] == "1"
+    assert status["server"] == {
+        "name": "moorage-runtime",
+        "version": "1",
+        "extensions": ["binary_tensor_data"],
+    }
+    assert status["observedGeneration"] == 1
+    assert status["replicaStatuses"] == [{
+        "pod": "p0", "revision": status["replicaStatuses"][0]["revision"], "ready": True,
+        "modelReady": True, "restarts": 0, "since": "2026-03-04T05:05:37Z",
+    }]  # fmt: skip
+
+
+def test_versions_are_in_order_and_the_wanted_one_is_the_summary():
+    of = pod("p", MODEL)
+    info = ModelInfo("digits", ("10", "9"), "")
+    seen = observed(of, probes=said(of, model=info))
+    wanted = model(model={"version": "9"})
+    of_wanted = pod("p", wanted)
+
+    plain = planned(MODEL, seen).status
+    chosen = planned(wanted, observed(of_wanted, probes=said(of_wanted, model=info))).status
+
+    assert plain["model"]["versions"] == ["9", "10"]
+    assert plain["versionSummary"] == "9,10"
+    assert chosen["versionSummary"] == "9"
+
+
+def test_before_the_first_answer_only_the_models_name_is_known():
+    status = planned(MODEL, Observed()).status
+
+    assert status["model"] == {"name": "digits"}
+    assert "server" not in status
+    assert "versionSummary" not in status
+
+
+def test_a_settled_status_is_a_fixed_point():
+    first = planned(MODEL, serving(MODEL))
+
+    again = planned(MODEL, serving(MODEL, status=first.status), now=LATER)
+
+    assert again.status == first.status
+    assert again.events == ()
+    assert again.requeue_after is None
+    assert again.poll is PollPace.STABLE
+
+
+def test_a_restarted_operator_writes_nothing_before_it_has_asked():
+    first = planned(MODEL, serving(MODEL))
+
+    again = planned(MODEL, serving(MODEL, probes={}, status=first.status), now=LATER)
+
+    assert again.status == first.status
+
+
+def test_a_restarted_operator_keeps_what_a_server_said_against_its_model():
+    of = unready("p", MODEL)
+    bad = no(AnswerReason.LOAD_FAILED, "bad file")
+    first = planned(MODEL, observed(of, probes=said(of, bad)))
+
+    again = planned(MODEL, observed(of, status=first.status), now=LATER)
+
+    assert again.status == first.status
+
+
+def test_a_transition_time_moves_with_the_status_of_its_condition_alone():
+    loading = planned(MODEL, observed(unready("p", MODEL)))
+    of = unready("p", MODEL)
+    failed = no(AnswerReason.LOAD_FAILED)
+
+    worse = planned(MODEL, observed(of, probes=said(of, failed), status=loading.status), now=LATER)
+    good = planned(MODEL, serving(MODEL, status=loading.status), now=LATER)
+
+    assert condition(worse, "Ready")["reason"] == "ModelLoadFailed"
+    assert condition(worse, "Ready")["lastTransitionTime"] == "2026-03-04T05:06:07Z"
+    assert condition(good, "Ready")["lastTransitionTime"] == "2026-03-04T06:06:07Z"
+
+
+def test_a_failure_is_kept_with_its_log_and_is_resolved_when_the_model_serves():
+    broken = planned(MODEL, observed(unready("p", MODEL, runtime=crashed())))
+    mended = planned(MODEL, serving(MODEL, status=broken.status), now=LATER)
+    again = planned(MODEL, serving(MODEL, status=mended.status), now=LATER + timedelta(hours=1))
+
+    failure = {
+        "reason": "CrashLoopBackOff", "pod": "p", "container": "runtime", "exitCode": 3,
+        "message": "the weights are missing", "time": "2026-03-04T05:06:07Z",
+    }  # fmt: skip
+    assert broken.status["lastFailure"] == failure
+    assert mended.status["lastFailure"] == {**failure, "resolvedTime": "2026-03-04T06:06:07Z"}
+    assert again.status == mended.status
+
+
+def test_a_newer_failure_replaces_one_that_was_resolved():
+    before = planned(MODEL, observed(unready("p", MODEL, runtime=crashed()))).status
+    resolved = planned(MODEL, serving(MODEL, status=before)).status
+    seen = observed(unready("q", MODEL, runtime=crashed(LATER)), status=resolved)
+
+    failure = planned(MODEL, seen, now=LATER).status["lastFailure"]
+
+    assert failure["pod"] == "q"
+    assert "resolvedTime" not in failure
+
+
+def test_replicas_that_do_not_serve_come_first_and_the_list_ends_at_32():
+    of = model(replicas=40)
+    pods = [pod(f"p{index:02}", of) for index in range(39)]
+    probes = {uid: result for each in pods for uid, result in said(each).items()}
+    bad = pending("z", of, runtime=ContainerObserved("runtime", waiting_reason="ErrImagePull"))
+
+    status = planned(of, observed(*pods, bad, probes=probes)).status
+
+    assert len(status["replicaStatuses"]) == 32
+    assert status["replicaStatuses"][0]["pod"] == "z"
+    assert status["replicaStatuses"][0]["reason"] == "ImagePullBackOff"
+    assert status["omittedReplicas"] == 8
+    assert status["replicaSummary"] == "39/40"
+
+
+def test_only_running_containers_of_this_spec_are_polled():
+    of = model(replicas=2, model={"name": "n", "version": "2"}, transport="GRPC")
+    pods = (pod("a", of), pending("b", of), pod("c", MODEL), pod("d", of, deleting=True))
+
+    targets = planned(of, observed(*pods)).targets
+
+    assert [target.pod_uid for target in targets] == ["uid-a"]
+    target = targets[0]
+    assert (target.address, target.port, target.transport) == ("10.0.0.1", 8001, "GRPC")
+    assert (target.model_name, target.model_version) == ("n", "2")
+    assert target.model_ready_path == "/v2/models/n/versions/2/ready"
+    assert target.container_id == "containerd://first"
+    assert target.timeout_seconds == 2.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "pace"),
+    [
+        (YES, PollPace.STABLE),
+        (no(AnswerReason.LOADING), PollPace.SETTLING),
+        (no(AnswerReason.LOAD_FAILED), PollPace.FAILING),
+    ],
+)
+def test_it_is_asked_often_while_something_moves(answer, pace):
+    of = pod("p", MODEL)
+
+    plan = planned(model(health={"pollIntervalSeconds": 7}), observed(of, probes=said(of, answer)))
+
+    assert plan.poll is pace
+    assert plan.poll_interval_seconds == 7.0
+
+
+def test_one_event_tells_that_ready_changed():
+    loading = planned(MODEL, observed(unready("p", MODEL)))
+    same = planned(MODEL, observed(unready("p", MODEL), status=loading.status))
+    of = unready("p", MODEL)
+    bad = no(AnswerReason.LOAD_FAILED, "bad file")
+    failed = planned(MODEL, observed(of, probes=said(of, bad), status=loading.status))
+
+    assert [(event.type, event.reason) for event in loading.events] == [("Normal", "ModelLoading")]
+    assert same.events == ()
+    assert [(event.type, event.reason) for event in failed.events] == [
+        ("Warning", "ModelLoadFailed")
+    ]
+    assert "bad file" in failed.events[0].message
+
+
+def test_a_model_that_is_being_deleted_is_left_to_the_garbage_collector():
+    of = replace(MODEL, deleting=True)
+    before = planned(MODEL, serving(MODEL)).status
+
+    plan = planned(of, serving(MODEL, status=before))
+
+    assert plan.objects == ()
+    assert plan.targets == ()
+    assert plan.status == before
+
+
+@pytest.mark.parametrize("length", [10, 1024, 1025, 50000])
+def test_a_long_message_keeps_its_head_and_its_tail(length):
+    text = "".join(str(index % 10) for index in range(length))
+
+    short = truncated(text)
+
+    assert len(short) <= 1024
+    assert (short[:400], short[-400:]) == (text[:400], text[-400:])
+    assert truncated(short) == short
+
+
+# ------------------------------------------------------------------ properties
+
+texts = st.sampled_from(["", "why", "x" * 2000])
+moments = st.none() | st.integers(0, 2000).map(lambda seconds: NOW - timedelta(seconds=seconds))
+waits = st.sampled_from([
+    "", "ContainerCreating", "ErrImagePull", "InvalidImageName", "CrashLoopBackOff",
+    "CreateContainerConfigError", "NewInSomeLaterKubernetes",
+])  # fmt: skip
+containers = st.builds(
+    ContainerObserved,
+    name=st.just("runtime"),
+    container_id=st.sampled_from(["", "c1", "c2"]),
+    started=st.booleans(),
+    restart_count=st.integers(0, 2),
+    waiting_reason=waits,
+    waiting_message=texts,
+    running_since=moments,
+    exit_code=st.none() | st.sampled_from([0, 1, 137]),
+    terminated_at=moments,
+    terminated_message=texts,
+    last_terminated_reason=st.sampled_from(["", "Error", "OOMKilled"]),
+    last_terminated_exit_code=st.none() | st.sampled_from([0, 1, 137, 143]),
+    last_terminated_started_at=moments,
+    last_terminated_at=moments,
+    last_terminated_message=texts,
+)
+answers = st.sampled_from(AnswerReason).map(
+    lambda reason: Answer(
+        True if reason is AnswerReason.READY else False if reason.name.startswith("MO") else None,
+        reason,
+        "said",
+    )
+)
+spec_values = st.fixed_dictionaries({}, optional={
+    "replicas": st.integers(-1, 3),
+    "suspend": st.booleans(),
+    "transport": st.sampled_from(["HTTP", "GRPC", "UDP"]),
+    "health": st.fixed_dictionaries({"periodSeconds": st.integers(0, 9)}),
+    "podTemplate": st.fixed_dictionaries({"spec": st.dictionaries(
+        st.sampled_from(["containers", "volumes", "nodeName", "securityContext"]),
+        st.none() | st.text(max_size=3) | st.lists(st.none() | st.just({"name": "runtime"})),
+    )}),
+})  # fmt: skip
+
+
+@st.composite
+def situations(draw):
+    of = model(generation=draw(st.integers(1, 3)), **draw(spec_values))
+    pods, probes = [], {}
+    for index in range(draw(st.integers(0, 3))):
+        each = pod(
+            f"p{index}",
+            draw(st.sampled_from(["earlier", "", "current"])),
+            runtime=draw(containers),
+            init=tuple(draw(st.lists(containers, max_size=1))),
+            ready=draw(st.booleans()),
+            ready_since=draw(moments),
+            deleting=draw(st.booleans()),
+            phase=draw(st.sampled_from(["Pending", "Running", "Failed"])),
+            scheduled=Scheduled(draw(st.none() | st.booleans()), "Unschedulable", draw(texts)),
+        )
+        if each.revision == "current" and not of.problems:
+            each = replace(each, revision=planned(of, Observed()).objects[1]["spec"]["template"][
+                "metadata"]["labels"]["moorage.dev/revision"])  # fmt: skip
+        pods.append(each)
+        if draw(st.booleans()):
+            probes |= said(
+                each, draw(answers), container_id="c1", consecutive_unknown=draw(st.integers(0, 4))
+            )
+    failure = DeploymentCondition("ReplicaFailure", draw(st.none() | st.booleans()), "", "quota")
+    references = {
+        reference: draw(st.sampled_from(ReferenceState))
+        for reference in sorted(planned(of, Observed()).references)
+    }
+    return of, Observed(
+        deployment=draw(st.none() | st.just(deployment(conditions=(failure,)))),
+        pods=tuple(pods),
+        probes=probes,
+        references=references,
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(situations())
+def test_whatever_is_observed_the_plan_is_whole_and_settles(situation):
+    of, seen = situation
+    before = copy.deepcopy(seen)
+
+    plan = planned(of, seen)
+    same = planned(of, seen)
+    settled = planned(of, replace(seen, status=plan.status), now=LATER)
+
+    assert seen == before
+    assert json.dumps(plan.status) == json.dumps(same.status)
+    assert json.dumps(plan.objects) == json.dumps(same.objects)
+    assert settled.events == ()
+    assert [item["type"] for item in plan.status["conditions"]] == [
+        "Accepted",
+        "WorkloadAvailable",
+        "ModelReady",
+        "Ready",
+        "UpToDate",
+    ]
+    for item in plan.status["conditions"]:
+        assert item["reason"] in set(Reason)
+        assert item["observedGeneration"] == of.generation
+        assert 0 < len(item["message"]) <= 1024
+    again = planned(of, replace(seen, status=settled.status), now=LATER + timedelta(hours=1))
+    assert again.status == settled.status
+
+
+@given(situations())
+def test_ready_is_true_only_while_some_pod_serves(situation):
+    of, seen = situation
+
+    plan = planned(of, seen)
+
+    if verdict(plan)[0] == "True":
+        assert any(item.ready and not item.deleting for item in seen.pods)
+    if verdict(plan, "UpToDate")[0] == "True" and of.desired_replicas:
+        assert verdict(plan) == ("True", "Serving")

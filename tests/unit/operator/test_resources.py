@@ -1,0 +1,317 @@
+"""The children: probes, storage, podTemplate, hashes."""
+
+import pytest
+from support.operator_values import CONFIG, model
+
+from moorage_operator import labels
+from moorage_operator.resources import endpoints
+from moorage_operator.resources.deployment import make_deployment
+from moorage_operator.resources.owned import applied_hash
+from moorage_operator.resources.pod_template import make_pod_template, revision_of
+from moorage_operator.resources.references import references
+from moorage_operator.resources.service import make_service
+from moorage_operator.state import Reference, ReferenceKind
+
+
+def template(**spec):
+    return make_pod_template(model(**spec), CONFIG)
+
+
+def container(**spec):
+    return template(**spec)["spec"]["containers"][0]
+
+
+def handler(probe):
+    """The one handler of a probe, without times and scheme."""
+    found = {key: value for key, value in probe.items() if isinstance(value, dict)}
+    assert len(found) == 1
+    return found
+
+
+def get(path, port=8000):
+    return {"httpGet": {"path": path, "port": port, "scheme": "HTTP"}}
+
+
+GRPC = {"transport": "GRPC"}
+OTHER = {"runtime": {"image": "other:1"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "ready", "live"),
+    [
+        ({}, get("/v2/models/digits/ready"), get("/v2/health/live")),
+        (
+            {"model": {"name": "n", "version": "3"}},
+            get("/v2/models/n/versions/3/ready"),
+            get("/v2/health/live"),
+        ),
+        (
+            {"health": {"readinessTarget": "Server"}},
+            get("/v2/health/ready"),
+            get("/v2/health/live"),
+        ),
+        ({"endpoints": {"ready": "/r", "live": "/l"}}, get("/r"), get("/l")),
+        (
+            {"endpoints": {"ready": "/r", "modelReady": "/m"}},
+            get("/m"),
+            get("/v2/health/live"),
+        ),
+        (
+            {"runtime": {"image": "other:1", "ports": {"http": 8080}}},
+            get("/v2/models/digits/ready", 8080),
+            get("/v2/health/live", 8080),
+        ),
+        (
+            GRPC,
+            {"grpc": {"port": 8001, "service": "model:digits"}},
+            {"grpc": {"port": 8001, "service": "liveness"}},
+        ),
+        (
+            {**GRPC, "health": {"readinessTarget": "Server"}},
+            {"grpc": {"port": 8001, "service": "readiness"}},
+            {"grpc": {"port": 8001, "service": "liveness"}},
+        ),
+        (
+            {**GRPC, "runtime": {"image": CONFIG.runtime_image}},
+            {"grpc": {"port": 8001, "service": "model:digits"}},
+            {"grpc": {"port": 8001, "service": "liveness"}},
+        ),
+        ({**GRPC, **OTHER}, {"tcpSocket": {"port": 8001}}, {"tcpSocket": {"port": 8001}}),
+        (
+            {**GRPC, **OTHER, "endpoints": {"ready": "/r"}},
+            get("/r"),
+            {"tcpSocket": {"port": 8001}},
+        ),
+    ],
+)
+def test_the_kubelet_asks(spec, ready, live):
+    made = container(**spec)
+
+    assert handler(made["readinessProbe"]) == ready
+    assert handler(made["startupProbe"]) == ready
+    assert handler(made["livenessProbe"]) == live
+
+
+@pytest.mark.parametrize(
+    ("health", "period", "threshold"),
+    [({}, 2, 300), ({"periodSeconds": 1}, 1, 600), ({"startupTimeoutSeconds": 5}, 2, 3)],
+)
+def test_the_startup_probe_lasts_as_long_as_the_model_may_load(health, period, threshold):
+    probe = container(health=health)["startupProbe"]
+
+    assert (probe["periodSeconds"], probe["failureThreshold"]) == (period, threshold)
+
+
+def test_the_readiness_probe_has_the_users_times_and_liveness_is_more_patient():
+    health = {"periodSeconds": 1, "timeoutSeconds": 4, "failureThreshold": 7}
+    made = container(health=health)
+
+    times = {"periodSeconds": 1, "timeoutSeconds": 4, "failureThreshold": 7}
+    assert times.items() <= made["readinessProbe"].items()
+    assert {**times, "periodSeconds": 10}.items() <= made["livenessProbe"].items()
+
+
+@pytest.mark.parametrize(
+    ("uri", "volume", "repository"),
+    [
+        (
+            "pvc://weights/a/b",
+            {"persistentVolumeClaim": {"claimName": "weights", "readOnly": True}},
+            "/mnt/models/a/b",
+        ),
+        (
+            "pvc://weights",
+            {"persistentVolumeClaim": {"claimName": "weights", "readOnly": True}},
+            "/mnt/models",
+        ),
+        ("configmap://files", {"configMap": {"name": "files"}}, "/mnt/models"),
+    ],
+)
+def test_the_model_is_mounted_read_only(uri, volume, repository):
+    made = template(model={"uri": uri})
+
+    runtime = made["spec"]["containers"][0]
+    assert {"name": "model", **volume} in made["spec"]["volumes"]
+    assert runtime["volumeMounts"][0] == {
+        "name": "model",
+        "mountPath": "/mnt/models",
+        "readOnly": True,
+    }
+    assert runtime["env"][0] == {"name": "MOORAGE_MODEL_REPOSITORY", "value": repository}
+
+
+def test_an_image_that_holds_the_model_gets_no_volume_and_no_repository():
+    made = template(**OTHER)
+
+    runtime = made["spec"]["containers"][0]
+    assert "volumes" not in made["spec"]
+    assert [item["name"] for item in runtime["env"]] == [
+        "MOORAGE_MODEL_NAME",
+        "MOORAGE_HTTP_PORT",
+        "MOORAGE_GRPC_PORT",
+    ]
+    assert "args" not in runtime
+
+
+def test_the_users_environment_wins():
+    env = [{"name": "MOORAGE_MODEL_NAME", "value": "mine"}, {"name": "A", "value": "1"}]
+    made = container(runtime={"env": env})["env"]
+
+    assert {"name": "MOORAGE_MODEL_NAME", "value": "mine"} in made
+    assert made[-1] == {"name": "A", "value": "1"}
+    assert len({item["name"] for item in made}) == len(made)
+
+
+def test_pods_keep_to_the_restricted_profile():
+    made = template()["spec"]
+
+    assert made["automountServiceAccountToken"] is False
+    assert made["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert made["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+
+
+def test_scheduling_fields_are_the_pods_own():
+    fields = {
+        "nodeSelector": {"a": "b"},
+        "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        "affinity": {"podAffinity": {}},
+        "priorityClassName": "high",
+        "serviceAccountName": "models",
+        "imagePullSecrets": [{"name": "registry"}],
+    }
+
+    assert fields.items() <= template(**fields)["spec"].items()
+
+
+def test_pod_template_is_laid_over_and_the_selector_stays():
+    overlay = {
+        "metadata": {
+            "labels": {"team": "risk", labels.MODEL: "stolen", labels.REVISION: "no"},
+            "annotations": {"scrape": "true"},
+        },
+        "spec": {
+            "securityContext": {"fsGroup": 5},
+            "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}, {"name": "more"}],
+            "containers": [
+                {
+                    "name": "runtime",
+                    "livenessProbe": None,
+                    "readinessProbe": {"grpc": {"port": 9}, "periodSeconds": 4},
+                },
+                {"name": "sidecar", "image": "s"},
+            ],
+        },
+    }
+    plain, made = template(), template(podTemplate=overlay)
+
+    metadata, spec = made["metadata"], made["spec"]
+    assert metadata["labels"]["team"] == "risk"
+    assert metadata["labels"][labels.MODEL] == "digits"
+    assert revision_of(made) not in {"no", revision_of(plain)}
+    assert metadata["annotations"] == {"scrape": "true"}
+    assert spec["securityContext"] == {**plain["spec"]["securityContext"], "fsGroup": 5}
+    assert [volume["name"] for volume in spec["volumes"]] == ["model", "tmp", "more"]
+    assert spec["volumes"][1] == {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}
+    assert [each["name"] for each in spec["containers"]] == ["runtime", "sidecar"]
+    runtime = spec["containers"][0]
+    assert "livenessProbe" not in runtime
+    assert handler(runtime["readinessProbe"]) == {"grpc": {"port": 9}}
+    assert runtime["readinessProbe"]["periodSeconds"] == 4
+    assert runtime["readinessProbe"]["failureThreshold"] == 3
+    assert runtime["image"] == CONFIG.runtime_image
+
+
+def test_references_are_what_a_pod_cannot_start_without():
+    overlay = {"spec": {
+        "initContainers": [{"name": "i", "envFrom": [{"configMapRef": {"name": "settings"}}]}],
+        "volumes": [
+            {"name": "s", "secret": {"secretName": "keys"}},
+            {"name": "o", "configMap": {"name": "optional", "optional": True}},
+            {"name": "p", "projected": {"sources": [{"secret": {"name": "part"}}]}},
+            "not a volume",
+        ],
+    }}  # fmt: skip
+    env = [{"name": "T", "valueFrom": {"secretKeyRef": {"name": "token", "key": "t"}}}]
+
+    found = references(
+        template(model={"uri": "pvc://weights/x"}, runtime={"env": env}, podTemplate=overlay)
+    )
+
+    assert found == {
+        Reference(ReferenceKind.PERSISTENT_VOLUME_CLAIM, "weights"),
+        Reference(ReferenceKind.SECRET, "keys"),
+        Reference(ReferenceKind.SECRET, "part"),
+        Reference(ReferenceKind.SECRET, "token"),
+        Reference(ReferenceKind.CONFIG_MAP, "settings"),
+    }
+
+
+def test_the_deployment_never_takes_a_serving_pod_away_first():
+    made = model(replicas=3)
+    spec = make_deployment(made, make_pod_template(made, CONFIG))["spec"]
+
+    assert spec["replicas"] == 3
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": "25%", "maxUnavailable": 0}
+    assert (
+        spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+    )
+    assert spec["progressDeadlineSeconds"] == 900
+
+
+def test_children_belong_to_the_model():
+    metadata = make_service(model())["metadata"]
+
+    owner = metadata["ownerReferences"][0]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == (
+        "InferenceModel",
+        "uid-digits",
+        True,
+    )
+    assert "blockOwnerDeletion" not in owner
+
+
+def test_the_hash_follows_the_object():
+    def hash_of(**spec):
+        made = model(**spec)
+        return applied_hash(make_deployment(made, make_pod_template(made, CONFIG)))
+
+    assert hash_of() == hash_of()
+    assert hash_of() != hash_of(replicas=2)
+
+
+def test_replicas_and_polling_are_no_new_revision():
+    plain = revision_of(template())
+
+    assert revision_of(template(replicas=5, health={"pollIntervalSeconds": 7})) == plain
+    assert revision_of(template(model={"name": "other"})) != plain
+
+
+def test_the_service_offers_the_ports_of_the_runtime():
+    ports = make_service(model(runtime={"ports": {"http": 80, "grpc": 90}}))["spec"]["ports"]
+
+    assert [(port["name"], port["port"], port["targetPort"]) for port in ports] == [
+        ("http", 80, 80),
+        ("grpc", 90, 90),
+    ]
+
+
+def test_urls_are_what_a_client_types():
+    http, grpc = endpoints.urls(model("iris", model={"name": "Iris.v2", "version": "3"}), CONFIG)
+
+    assert http["url"] == (
+        "http://iris.ns.svc.cluster.local:8000/v2/models/Iris.v2/versions/3/infer"
+    )
+    assert grpc["url"] == "grpc://iris.ns.svc.cluster.local:8001"
+
+
+def test_of_another_image_only_the_transport_that_is_asked_is_claimed():
+    assert [item["transport"] for item in endpoints.urls(model(**GRPC, **OTHER), CONFIG)] == [
+        "GRPC"
+    ]
