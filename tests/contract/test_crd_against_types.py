@@ -1,0 +1,327 @@
+"""The CRD and parse() are one API: the same fields, defaults, bounds, choices and refusals."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from support.operator_values import NOW, body, model, observed, planned, serving, unready
+
+from moorage_operator import names
+from moorage_operator.api import v1alpha1
+from moorage_operator.api.v1alpha1 import parse
+from moorage_operator.state import ContainerObserved
+
+ROOT = Path(__file__).resolve().parents[2]
+CRD = yaml.safe_load((ROOT / "crds" / "inferencemodels.yaml").read_text())
+VERSION = CRD["spec"]["versions"][0]
+SCHEMA = VERSION["schema"]["openAPIV3Schema"]
+SPEC = SCHEMA["properties"]["spec"]
+STATUS = SCHEMA["properties"]["status"]
+SIZE_LIMIT_BYTES = 60_000  # far below the 262144 bytes of an annotation of `kubectl apply`
+
+# Dataclass of parse() for each object of the schema that parse() reads itself.
+PARSED = {
+    "model": v1alpha1.ModelSpec,
+    "runtime": v1alpha1.RuntimeSpec,
+    "runtime.ports": v1alpha1.Ports,
+    "endpoints": v1alpha1.Endpoints,
+    "health": v1alpha1.Health,
+}
+# Fields of InferenceModel that are not spec.<field>.
+NOT_SPEC = {"namespace", "name", "uid", "generation", "deleting", "problems", "scheduling"}
+
+
+def camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def at(path: str) -> dict[str, Any]:
+    """The schema of spec.<path>."""
+    schema = SPEC
+    for name in path.split("."):
+        schema = schema["properties"][name]
+    return schema
+
+
+def fields(kind: type) -> set[str]:
+    return {camel(field.name) for field in dataclasses.fields(kind)}
+
+
+def leaves(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, child in schema.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        yield here, child
+        yield from leaves(child, here)
+
+
+def value_at(parsed: Any, path: str) -> Any:
+    for name in path.split("."):
+        parsed = getattr(parsed, re.sub("([A-Z])", lambda part: "_" + part[1].lower(), name))
+    return parsed
+
+
+def spec_with(path: str, value: Any) -> dict[str, Any]:
+    """A valid spec with one field set."""
+    spec = body()["spec"]
+    *holders, last = path.split(".")
+    place = spec
+    for name in holders:
+        place = place.setdefault(name, {})
+    place[last] = value
+    return spec
+
+
+def problems(spec: dict[str, Any]) -> list[str]:
+    return [problem.path for problem in parse({**body(), "spec": spec}).problems]
+
+
+DEFAULTS = [(path, schema["default"]) for path, schema in leaves(SPEC) if "default" in schema]
+BOUNDS = [
+    (path, schema["minimum"], schema.get("maximum", 2**31 - 1))
+    for path, schema in leaves(SPEC)
+    if "minimum" in schema
+]
+CHOICES = [
+    (path, schema["enum"])
+    for path, schema in leaves(SPEC)
+    if "enum" in schema and not path.startswith("tolerations")
+]
+
+
+@pytest.mark.parametrize(("path", "kind"), PARSED.items(), ids=PARSED)
+def test_an_object_has_the_same_fields(path, kind):
+    assert set(at(path)["properties"]) == fields(kind)
+
+
+def test_the_spec_has_the_same_fields():
+    top = fields(v1alpha1.InferenceModel) - NOT_SPEC
+
+    assert set(SPEC["properties"]) == top | fields(v1alpha1.Scheduling)
+
+
+@pytest.mark.parametrize(("path", "default"), DEFAULTS)
+def test_a_default_is_the_same(path, default):
+    assert value_at(model(), path) == default
+
+
+def test_every_number_has_its_default_in_the_crd():
+    without = [
+        path
+        for path, schema in leaves(SPEC)
+        if schema.get("type") in {"integer", "boolean"} and "default" not in schema
+    ]
+
+    assert without == []
+
+
+@pytest.mark.parametrize(("path", "lowest", "highest"), BOUNDS)
+def test_bounds_are_the_same(path, lowest, highest):
+    assert path not in " ".join(problems(spec_with(path, lowest)))
+    assert problems(spec_with(path, highest)) == []
+    assert problems(spec_with(path, lowest - 1)) == [f"spec.{path}"]
+    assert problems(spec_with(path, highest + 1)) == [f"spec.{path}"]
+
+
+@pytest.mark.parametrize(("path", "members"), CHOICES)
+def test_choices_are_the_same(path, members):
+    kind = type(value_at(model(), path))
+
+    assert issubclass(kind, StrEnum)
+    assert members == [str(member) for member in kind]
+
+
+def cel_rules(schema: dict[str, Any]) -> list[str]:
+    """The rules of a field that are one `self.matches('...')`."""
+    rules = [rule["rule"] for rule in schema["x-kubernetes-validations"]]
+    return [rule.removeprefix("self.matches('").removesuffix("')") for rule in rules]
+
+
+@pytest.mark.parametrize("name", ["live", "ready", "modelReady", "metadata"])
+@pytest.mark.parametrize(
+    "path", ["/", "/a/b", "/a%20b?c=d", "no slash", "/a b", "/a%zz", "/a#b", "", "/\u00e4"]
+)
+def test_a_path_is_judged_alike(name, path):
+    schema = at(f"endpoints.{name}")
+    rule = cel_rules(schema)[0]
+    accepted_by_crd = bool(re.search(rule, path)) and len(path) >= schema["minLength"]
+
+    # The empty path is refused by the CRD and means "absent" to parse().
+    assert (problems(spec_with(f"endpoints.{name}", path)) == []) == (
+        accepted_by_crd or path == ""
+    )
+
+
+def crd_takes_uri(uri: str) -> bool:
+    scheme, config_map, claim, dots = (
+        rule["rule"] for rule in at("model.uri")["x-kubernetes-validations"]
+    )
+
+    def matches(rule: str) -> bool:
+        pattern = re.search(r"matches\('(.*)'\)", rule)
+        assert pattern
+        return bool(re.search(pattern[1].replace("\\\\", "\\"), uri))
+
+    return (
+        matches(scheme)
+        and (not uri.startswith("configmap://") or matches(config_map))
+        and (not uri.startswith("pvc://") or matches(claim))
+        and not matches(dots)
+    )
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "pvc://claim", "pvc://claim/", "pvc://my.claim/a/b", "pvc://claim/a..b/c", "pvc://",
+        "pvc://Big", "pvc://a_b/c", "pvc://claim/..", "pvc://claim/./a", "configmap://files",
+        "configmap://a/b", "configmap://", "configmap://-a", "ftp://a/b", "claim/path",
+        "pvc:claim", "PVC://claim", "s3://bucket/key",
+    ],
+)  # fmt: skip
+def test_a_uri_is_judged_alike(uri):
+    assert (problems(spec_with("model.uri", uri)) == []) == crd_takes_uri(uri)
+
+
+@pytest.mark.parametrize("path", ["model.name", "model.version"])
+@pytest.mark.parametrize("text", ["a", "Iris.v2_b-1", "a/b", "a b", "\u00e4"])
+def test_a_model_name_is_judged_alike(path, text):
+    pattern = at(path)["pattern"]
+
+    assert (problems(spec_with(path, text)) == []) == bool(re.search(pattern, text))
+
+
+def test_every_field_is_described():
+    described = [path for path, schema in leaves(SPEC) if len(schema.get("description", "")) > 8]
+    without_example = [
+        path
+        for path, schema in leaves(SPEC)
+        if schema["type"] in {"string", "integer"}
+        and path.count(".") < 3
+        and "xample" not in schema["description"]
+        and not path.startswith(("tolerations", "imagePullSecrets", "runtime.env"))
+    ]
+
+    assert described == [path for path, _ in leaves(SPEC)]
+    assert without_example == []
+
+
+def test_every_rule_has_a_message_that_says_what_to_write():
+    rules = [
+        rule
+        for _, schema in [("", SPEC), *leaves(SPEC)]
+        for rule in schema.get("x-kubernetes-validations", [])
+    ]
+
+    assert len(rules) >= 10
+    for rule in rules:
+        assert re.search(r"write|set|remove|must", rule["message"])
+
+
+def test_the_crd_is_small_and_names_what_the_operator_names():
+    assert len(json.dumps(CRD)) < SIZE_LIMIT_BYTES
+    assert CRD["metadata"]["name"] == f"{names.PLURAL}.{names.GROUP}"
+    assert CRD["spec"]["names"]["kind"] == names.KIND
+    assert f"{CRD['spec']['group']}/{VERSION['name']}" == names.API_VERSION
+
+
+# ------------------------------------------------------------------ status and columns
+
+
+def closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with every field that it does not name forbidden, as pruning would drop it."""
+    result = dict(schema)
+    if "properties" in schema:
+        result["properties"] = {
+            name: closed(child) for name, child in schema["properties"].items()
+        }
+        result["additionalProperties"] = False
+    if "items" in schema:
+        result["items"] = closed(schema["items"])
+    return result
+
+
+def crash_status() -> dict[str, Any]:
+    container = ContainerObserved(
+        "runtime",
+        waiting_reason="CrashLoopBackOff",
+        last_terminated_exit_code=3,
+        last_terminated_started_at=NOW - timedelta(seconds=5),
+        last_terminated_at=NOW,
+    )
+    return planned(model(), observed(unready("p", model(), runtime=container))).status
+
+
+def mended_status() -> dict[str, Any]:
+    return planned(model(), serving(model(), status=crash_status())).status
+
+
+@pytest.mark.parametrize("status", [crash_status(), mended_status()], ids=["crashed", "mended"])
+def test_what_the_plan_writes_is_in_the_schema(status):
+    jsonschema.validate(status, closed(STATUS))
+
+
+def test_the_plan_writes_every_field_of_the_schema():
+    status = mended_status()
+
+    assert set(status) == set(STATUS["properties"])
+    for name in ("model", "server", "lastFailure"):
+        assert set(status[name]) == set(STATUS["properties"][name]["properties"])
+    assert set(status["conditions"][0]) == set(
+        STATUS["properties"]["conditions"]["items"]["properties"]
+    )
+
+
+def test_columns_find_their_values():
+    source = {**body(), "status": mended_status()}
+    source["spec"]["protocol"] = "OpenInference"
+    source["metadata"]["creationTimestamp"] = "2026-03-04T05:06:07Z"
+    columns = {
+        column["name"]: look_up(source, column["jsonPath"])
+        for column in VERSION["additionalPrinterColumns"]
+    }
+
+    del columns["Message"]
+    assert columns == {
+        "Ready": "True",
+        "Replicas": "1/1",
+        "Model": "digits",
+        "Version": "1",
+        "Protocol": "OpenInference",
+        "Reason": "Serving",
+        "Age": "2026-03-04T05:06:07Z",
+        "UpToDate": "True",
+        "URL": "http://digits.ns.svc.cluster.local:8000/v2/models/digits/infer",
+    }
+
+
+def look_up(source: Any, path: str) -> Any:
+    """What kubectl's JSONPath subset finds: fields, an index, one filter by type."""
+    for part in re.findall(r"\.?([A-Za-z]+)((?:\[[^\]]+\])?)", path):
+        name, index = part
+        source = source[name]
+        if filter_ := re.search(r'@\.type=="(\w+)"', index):
+            source = next(item for item in source if item["type"] == filter_[1])
+        elif index:
+            source = source[int(index.strip("[]"))]
+    return source
+
+
+def test_scale_finds_what_the_status_writes():
+    status = mended_status()
+
+    assert VERSION["subresources"]["scale"] == {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    assert status["replicas"] == 1
+    assert "moorage.dev/model=digits" in status["selector"]
