@@ -119,7 +119,7 @@ class Applier:
         if self._was_just_refused(record.key, body):
             return False
         try:
-            if not child or child.owner_uid != record.model.uid:
+            if not child or not _is_ours(child, record):
                 await self._check_free(record, body)
             written = await self._client.apply(
                 kinds.CHILDREN[kind], body, field_manager=names.FIELD_MANAGER
@@ -212,6 +212,12 @@ class _NameTaken(errors.ApiError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code=409, reason="AlreadyExists")
+
+
+def _is_ours(child: Child, record: ModelRecord) -> bool:
+    # A child that we applied and that nobody owns was orphaned, by an edit or by a deletion of its
+    # model with --cascade=orphan: it is taken back.
+    return child.owner_uid == record.model.uid or (not child.owner_uid and bool(child.fields))
 
 
 def _applied_hash(body: Object) -> str:

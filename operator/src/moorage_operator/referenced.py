@@ -16,7 +16,7 @@ from .state import ObjectKey, Reference, ReferenceKind, ReferenceState
 logger = logging.getLogger(__name__)
 
 FIRST_SECONDS = 1.0
-LAST_SECONDS = 15.0
+LAST_SECONDS = 5.0
 
 _KINDS = {
     ReferenceKind.CONFIG_MAP: kinds.CONFIG_MAPS,

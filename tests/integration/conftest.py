@@ -1,0 +1,85 @@
+"""One control plane for all integration tests, one operator process, a namespace for each test."""
+
+import shutil
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from kubernetes.config import new_client_from_config
+from support.operator_cluster import (
+    CRD,
+    Api,
+    Kubelet,
+    ModelServer,
+    OperatorProcess,
+    control_plane,
+    eventually,
+)
+
+from kubernetes import utils
+
+pytestmark = pytest.mark.integration
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A running control plane with the CRD."""
+    folder = tmp_path_factory.mktemp("control-plane")
+    try:
+        control_plane("up", folder)
+        config = folder / "kubeconfig"
+        utils.create_from_yaml(new_client_from_config(str(config)), str(CRD))
+        yield config
+    finally:
+        control_plane("down", folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def running_operator(
+    kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OperatorProcess]:
+    operator = OperatorProcess(kubeconfig, tmp_path_factory.mktemp("operator") / "log")
+    operator.start()
+    try:
+        yield operator
+    finally:
+        operator.stop()
+
+
+@pytest.fixture
+def operator(running_operator: OperatorProcess) -> OperatorProcess:
+    """The operator, ready; a test that ends it starts it again."""
+    running_operator.wait_ready()
+    return running_operator
+
+
+@pytest.fixture
+def api(kubeconfig: Path) -> Iterator[Api]:
+    """The API in a namespace of the test's own."""
+    made = Api(kubeconfig, f"test-{next(_numbers)}")
+    made.of("Namespace").create(
+        body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": made.namespace}}
+    )
+    # The controller manager makes it; pods are refused before.
+    account = made._client.resources.get(api_version="v1", kind="ServiceAccount")
+    eventually(
+        "the default service account",
+        lambda: account.get(namespace=made.namespace).to_dict()["items"],
+    )
+    yield made
+    for model in made.list("InferenceModel"):
+        made.delete("InferenceModel", model["metadata"]["name"])
+
+
+@pytest.fixture
+def kubelet(api: Api) -> Kubelet:
+    return Kubelet(api)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as made:
+        yield made

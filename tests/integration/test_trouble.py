@@ -1,0 +1,201 @@
+"""Causes that the operator must name, and interruptions that it must outlive."""
+
+import re
+import signal
+import time
+
+import pytest
+from support.operator_cluster import (
+    Api,
+    Kubelet,
+    ModelServer,
+    OperatorProcess,
+    control_plane,
+    eventually,
+    kill_api_server,
+    model,
+)
+
+from moorage_operator.kube import kinds
+
+pytestmark = pytest.mark.integration
+
+
+def message(api: Api, type_: str = "Ready") -> str:
+    conditions = api.get("InferenceModel", "iris")["status"]["conditions"]
+    return next(each["message"] for each in conditions if each["type"] == type_)
+
+
+def test_a_missing_config_map_is_named_and_forgotten_once_it_is_there(
+    operator: OperatorProcess, api: Api
+) -> None:
+    api.apply(model("iris", model={"uri": "configmap://iris-files"}))
+    eventually("named", lambda: api.condition("iris") == ("False", "VolumeMountFailed"))
+    assert '"iris-files"' in message(api)
+
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "iris-files"}}
+    api.apply(body | {"data": {"model.onnx": "x"}})
+
+    eventually("forgotten", lambda: api.condition("iris") == ("False", "Pending"))
+
+
+def test_an_image_that_cannot_be_pulled_is_named(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    api.apply(model("iris"))
+    (pod,) = eventually("a pod", lambda: kubelet.pods("iris"))
+
+    kubelet.wait(pod, "ImagePullBackOff", "pull access denied for example/server")
+
+    eventually("named", lambda: api.condition("iris") == ("False", "ImagePullBackOff"))
+    assert "pull access denied" in message(api)
+
+
+def test_a_model_that_the_server_does_not_have_is_named_with_the_servers_words(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    server.name = "another"
+    runtime = {"image": "example/server:1", "ports": {"http": server.port}}
+    api.apply(model("iris", runtime=runtime))
+    (pod,) = eventually("a pod", lambda: kubelet.pods("iris"))
+    kubelet.run(pod)
+
+    eventually("named", lambda: api.condition("iris") == ("False", "ModelNotFound"))
+    assert "the server has iris" in message(api)
+
+    api.patch("InferenceModel", "iris", {"spec": {"model": {"name": "another"}}})
+    for new in eventually("the new pod", lambda: _newer(kubelet, pod)):
+        kubelet.run(new)
+    eventually("Ready", lambda: api.condition("iris") == ("True", "Serving"))
+
+
+def _newer(kubelet: Kubelet, old: dict) -> list[dict]:
+    uid = old["metadata"]["uid"]
+    return [each for each in kubelet.pods("iris") if each["metadata"]["uid"] != uid]
+
+
+def test_a_pod_template_that_the_api_server_refuses_is_named_and_forgotten(
+    operator: OperatorProcess, api: Api
+) -> None:
+    bad = {"spec": {"containers": [{"name": "runtime", "imagePullPolicy": "Sometimes"}]}}
+    api.apply(model("iris", runtime={"image": "example/server:1"}, podTemplate=bad))
+    eventually("named", lambda: api.condition("iris") == ("False", "InvalidPodTemplate"))
+    assert "Sometimes" in message(api)
+
+    api.patch("InferenceModel", "iris", {"spec": {"podTemplate": None}})
+
+    eventually("applied", lambda: api.get("Deployment", "iris"))
+    eventually("forgotten", lambda: api.condition("iris", "Accepted")[0] == "True")
+
+
+def test_an_object_of_somebody_else_is_not_taken_over(operator: OperatorProcess, api: Api) -> None:
+    labels = {"app": "other"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "iris"},
+        "spec": {"selector": labels, "ports": [{"port": 80}]},
+    }
+    api.apply(body)
+
+    api.apply(model("iris"))
+
+    eventually("named", lambda: api.condition("iris") == ("False", "NameConflict"))
+    service = api.get("Service", "iris")
+    assert service["spec"]["selector"] == labels
+    assert "ownerReferences" not in service["metadata"]
+
+    api.delete("Service", "iris")
+    eventually(
+        "ours",
+        lambda: api.get("Service", "iris").get("metadata", {}).get("ownerReferences"),
+        seconds=40,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["TERM", "KILL"])
+def test_the_operator_may_restart_at_any_moment(
+    operator: OperatorProcess,
+    api: Api,
+    kubelet: Kubelet,
+    server: ModelServer,
+    number: signal.Signals,
+) -> None:
+    runtime = {"image": "example/server:1", "ports": {"http": server.port}}
+    api.apply(model("iris", runtime=runtime))
+    (pod,) = eventually("a pod", lambda: kubelet.pods("iris"))
+    kubelet.run(pod)
+    eventually("Ready", lambda: api.condition("iris") == ("True", "Serving"))
+    before = api.get("InferenceModel", "iris")["metadata"]["resourceVersion"]
+
+    operator.stop(number)
+    # What happens while it is away: an edit by hand, and a model.
+    api.patch("Deployment", "iris", {"spec": {"replicas": 3}})
+    api.apply(model("late"))
+    operator.start()
+    operator.wait_ready()
+
+    eventually("mended", lambda: api.get("Deployment", "iris")["spec"]["replicas"] == 1)
+    eventually("the late one", lambda: api.get("Deployment", "late"))
+    eventually("Ready", lambda: api.condition("iris") == ("True", "Serving"))
+    eventually("asked again", lambda: server.requests.count("/v2/models/iris/ready") > 1)
+    assert int(before) > 0
+
+
+def test_a_restart_writes_nothing_where_nothing_changed(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    runtime = {"image": "example/server:1", "ports": {"http": server.port}}
+    api.apply(model("iris", runtime=runtime))
+    (pod,) = eventually("a pod", lambda: kubelet.pods("iris"))
+    kubelet.run(pod)
+    eventually("settled", lambda: api.condition("iris", "UpToDate")[0] == "True")
+    names = [("InferenceModel", "iris"), ("Deployment", "iris"), ("Service", "iris")]
+    before = [api.get(*each)["metadata"]["resourceVersion"] for each in names]
+
+    operator.stop()
+    asked = server.requests.count("/v2/models/iris/ready")
+    operator.start()
+    operator.wait_ready()
+    eventually("asked", lambda: server.requests.count("/v2/models/iris/ready") > asked)
+    eventually("metadata", lambda: operator.metric("moorage_polls_total") > 0)
+
+    assert before == [api.get(*each)["metadata"]["resourceVersion"] for each in names]
+
+
+def test_sigterm_ends_the_operator_cleanly_and_soon(operator: OperatorProcess, api: Api) -> None:
+    began = time.monotonic()
+    status = operator.stop()
+    spent = time.monotonic() - began
+    operator.start()
+
+    assert status == 0
+    assert spent < 5
+
+
+def test_the_operator_outlives_a_restart_of_the_api_server(
+    operator: OperatorProcess, api: Api
+) -> None:
+    api.apply(model("iris"))
+    eventually("a Deployment", lambda: api.get("Deployment", "iris"))
+
+    kill_api_server(api.kubeconfig.parent)
+    eventually("it is noticed", lambda: operator.metric("moorage_watch_restarts_total") >= 1)
+    control_plane("up", api.kubeconfig.parent)
+
+    api.apply(model("after"))
+    eventually("watches models", lambda: api.get("Deployment", "after"), seconds=60)
+    api.delete("Deployment", "after")
+    eventually("watches children", lambda: api.get("Deployment", "after"), seconds=60)
+
+
+def test_the_calls_that_were_made_are_the_ones_that_the_table_grants(
+    operator: OperatorProcess, api: Api
+) -> None:
+    granted = {(verb, kind.rbac_name) for kind in kinds.ALL for verb in kind.verbs}
+    text = operator.ask("/metrics")[1]
+    pattern = r'moorage_api_requests_total\{code="(\d+)",resource="([^"]+)",verb="([^"]+)"\}'
+    made = {(verb, resource) for _, resource, verb in re.findall(pattern, text)}
+
+    assert made
+    assert made - {("discover", "inferencemodels")} <= granted

@@ -1,0 +1,333 @@
+"""The parts that integration tests stand on: a control plane, a kubelet's words, the operator."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from kubernetes.dynamic import DynamicClient
+from kubernetes.dynamic.exceptions import NotFoundError
+
+import kubernetes
+
+ROOT = Path(__file__).resolve().parents[2]
+CLUSTER = ROOT / "localcluster" / "cluster"
+CRD = ROOT / "crds" / "inferencemodels.yaml"
+GROUP = "moorage.dev/v1alpha1"
+KINDS = {
+    "InferenceModel": GROUP,
+    "Deployment": "apps/v1",
+    "Service": "v1",
+    "Pod": "v1",
+    "ConfigMap": "v1",
+    "ResourceQuota": "v1",
+    "Namespace": "v1",
+    "Event": "events.k8s.io/v1",
+    "CustomResourceDefinition": "apiextensions.k8s.io/v1",
+}
+
+
+def control_plane(verb: str, folder: Path) -> None:
+    """Start or stop etcd, kube-apiserver and kube-controller-manager in a folder."""
+    command = [sys.executable, CLUSTER, "control-plane", verb, "--dir", folder]
+    if verb == "up":
+        command.append("--controllers")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    assert done.returncode == 0, f"control-plane {verb}: {done.stdout}{done.stderr}"
+
+
+def kill_api_server(folder: Path) -> None:
+    """End the API server as a crash would; etcd keeps running."""
+    record = json.loads((folder / "pids" / "kube-apiserver.json").read_text())
+    os.kill(record["pid"], signal.SIGKILL)
+
+
+class Api:
+    """The API as a test's user has it, in one namespace; objects are plain dictionaries."""
+
+    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+        self.namespace = namespace
+        self.kubeconfig = kubeconfig
+        self._client = DynamicClient(kubernetes.config.new_client_from_config(str(kubeconfig)))
+
+    def of(self, kind: str) -> Any:
+        return self._client.resources.get(api_version=KINDS[kind], kind=kind)
+
+    def apply(self, body: dict[str, Any], *, manager: str = "user") -> dict[str, Any]:
+        return (
+            self.of(body["kind"])
+            .server_side_apply(
+                body=body, namespace=self.namespace, field_manager=manager, force_conflicts=True
+            )
+            .to_dict()
+        )
+
+    def get(self, kind: str, name: str) -> dict[str, Any]:
+        """The object, {} when it does not exist."""
+        try:
+            return self.of(kind).get(name=name, namespace=self.namespace).to_dict()
+        except NotFoundError:
+            return {}
+
+    def list(self, kind: str, selector: str = "") -> list[dict[str, Any]]:
+        words = {"label_selector": selector} if selector else {}
+        return self.of(kind).get(namespace=self.namespace, **words).to_dict()["items"]
+
+    def patch(self, kind: str, name: str, body: Any, how: str = "merge") -> dict[str, Any]:
+        content_type = f"application/{how}-patch+json"
+        return (
+            self.of(kind)
+            .patch(name=name, namespace=self.namespace, body=body, content_type=content_type)
+            .to_dict()
+        )
+
+    def patch_status(self, kind: str, name: str, status: dict[str, Any]) -> None:
+        resource = self.of(kind).subresources["status"]
+        resource.patch(
+            name=name,
+            namespace=self.namespace,
+            body={"status": status},
+            content_type="application/merge-patch+json",
+        )
+
+    def delete(self, kind: str, name: str) -> None:
+        self.of(kind).delete(name=name, namespace=self.namespace)
+
+    def condition(self, name: str, type_: str = "Ready") -> tuple[str, str]:
+        """Status and reason of a condition, for the newest generation; empty before that."""
+        model = self.get("InferenceModel", name)
+        for condition in (model.get("status") or {}).get("conditions", []):
+            current = condition["observedGeneration"] == model["metadata"]["generation"]
+            if condition["type"] == type_ and current:
+                return condition["status"], condition["reason"]
+        return "", ""
+
+
+def eventually(what: str, probe: Any, *, seconds: float = 20.0) -> Any:
+    """The first truthy answer of the probe."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = probe()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}; last: {found!r}")
+        time.sleep(0.02)
+
+
+def model(name: str, **spec: Any) -> dict[str, Any]:
+    """An InferenceModel."""
+    return {
+        "apiVersion": GROUP,
+        "kind": "InferenceModel",
+        "metadata": {"name": name},
+        "spec": spec or {"runtime": {"image": "example/server:1"}},
+    }
+
+
+# ---------------------------------------------------------------------- a kubelet's words
+
+
+class Kubelet:
+    """Reports pods' states as a kubelet would; there is none in a bare control plane."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def pods(self, name: str) -> list[dict[str, Any]]:
+        return self._api.list("Pod", f"moorage.dev/model={name}")
+
+    def run(
+        self, pod: dict[str, Any], ip: str = "127.0.0.1", *, ready: bool = True, run: int = 1
+    ) -> None:
+        """The container runs; a later `run` is a restarted one."""
+        now = _now()
+        state = {"running": {"startedAt": now}}
+        self._report(pod, state, ready=ready, restarts=run - 1, ip=ip, phase="Running", run=run)
+
+    def wait(self, pod: dict[str, Any], reason: str, message: str) -> None:
+        """The container waits."""
+        state = {"waiting": {"reason": reason, "message": message}}
+        self._report(pod, state, ready=False, restarts=0, ip="", phase="Pending", run=0)
+
+    def _report(
+        self,
+        pod: dict[str, Any],
+        state: dict[str, Any],
+        *,
+        ready: bool,
+        restarts: int,
+        ip: str,
+        phase: str,
+        run: int,
+    ) -> None:
+        now, verdict = _now(), "True" if ready else "False"
+        container = pod["spec"]["containers"][0]
+        status: dict[str, Any] = {
+            "phase": phase,
+            "conditions": [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": now},
+                {"type": "Ready", "status": verdict, "lastTransitionTime": now},
+                {"type": "ContainersReady", "status": verdict, "lastTransitionTime": now},
+            ],
+            "containerStatuses": [
+                {
+                    "name": container["name"],
+                    "image": container["image"],
+                    "imageID": "sha256:0",
+                    "containerID": f"containerd://{pod['metadata']['uid']}-{run}" if run else "",
+                    "ready": ready,
+                    "started": run > 0,
+                    "restartCount": restarts,
+                    "state": state,
+                }
+            ],
+        }
+        if ip:
+            status |= {"podIP": ip, "podIPs": [{"ip": ip}], "startTime": now}
+        self._api.patch_status("Pod", pod["metadata"]["name"], status)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# ---------------------------------------------------------------------- the operator
+
+
+@dataclass
+class OperatorProcess:
+    """The operator as a process of its own; may be started and ended at any moment."""
+
+    kubeconfig: Path
+    log: Path
+    options: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "moorage_operator", "--runtime-image", "runtime:test"]
+        command += ["--health-host", "127.0.0.1", "--health-port", "0", *self.options]
+        env = {"PATH": os.environ["PATH"], "KUBECONFIG": str(self.kubeconfig), **self.env}
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+        self._from = self.log.stat().st_size
+        self.port = int(
+            eventually("a health port in the log", lambda: self.logged(r'"port": (\d+)'))
+        )
+
+    def logged(self, pattern: str) -> str:
+        """The first group of the pattern's last match in this process's log."""
+        found = re.findall(pattern, self.log.read_text()[self._from :])
+        return found[-1] if found else ""
+
+    def wait_ready(self) -> None:
+        eventually("the operator is ready", lambda: self.ask("/readyz")[0] == 200, seconds=40)
+
+    def ask(self, path: str) -> tuple[int, str]:
+        """Status and body of a health endpoint; 0 while nobody listens."""
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}{path}", timeout=5
+            ) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metric(self, name: str, *labels: str) -> float:
+        """Sum of a metric's samples that carry these `key="value"` labels."""
+        total = 0.0
+        for line in self.ask("/metrics")[1].splitlines():
+            head, _, value = line.rpartition(" ")
+            if head.split("{")[0] == name and all(label in head for label in labels):
+                total += float(value)
+        return total
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End the process; its exit status."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        return self._process.wait(timeout=20)
+
+
+# ---------------------------------------------------------------------- a model server
+
+
+class ModelServer:
+    """A real HTTP server that plays an Open Inference server with one model.
+
+    It runs in a thread of its own, because tests here are synchronous.
+    """
+
+    def __init__(self, name: str = "iris") -> None:
+        self.name = name
+        self.ready = True
+        self.error = ""
+        self.requests: list[str] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        started = asyncio.run_coroutine_threadsafe(
+            asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop
+        )
+        self._server = started.result(10)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _close(self) -> None:
+        self._server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            path = head.split(b" ")[1].decode()
+            self.requests.append(path)
+            code, body = self._answer(path)
+            length = f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            writer.write(f"HTTP/1.1 {code} -\r\n{length}".encode() + body.encode())
+            await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    def _answer(self, path: str) -> tuple[int, str]:
+        prefix = f"/v2/models/{self.name}"
+        if path == "/v2":
+            return 200, '{"name":"fake","version":"7","extensions":[]}'
+        if path.startswith("/v2/health/"):
+            return 200, ""
+        if path == f"{prefix}/ready":
+            error = f',"error":"{self.error}"' if self.error else ""
+            verdict = "true" if self.ready else "false"
+            return 200 if self.ready else 503, f'{{"ready":{verdict}{error}}}'
+        if path == prefix:
+            tensor = '{"name":"x","datatype":"FP32","shape":[-1,4]}'
+            return 200, f'{{"name":"{self.name}","inputs":[{tensor}],"outputs":[]}}'
+        return 404, '{"error":"no such model; the server has iris"}'
