@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage_runtime._generated.oip_pb2 import InferTensorContents
+from moorage_runtime.codec.narrow_integers import NARROW, narrow
 from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor
 
@@ -33,8 +34,6 @@ _FIELD: Final[Mapping[Datatype, str]] = MappingProxyType(
         Datatype.BYTES: "bytes_contents",
     }
 )
-# Datatypes narrower than their field.
-_NARROW: Final = frozenset({Datatype.UINT8, Datatype.UINT16, Datatype.INT8, Datatype.INT16})
 
 
 def has_field(datatype: Datatype) -> bool:
@@ -96,15 +95,6 @@ def _convert(values: Any, datatype: Datatype, path: str) -> NDArray[Any]:
         array = np.empty(len(values), np.object_)
         array[:] = list(values)
         return array
-    if datatype not in _NARROW:
-        return np.array(values, NUMPY_DTYPE[datatype])
-    wide = np.array(values, np.int64)
-    limits = np.iinfo(NUMPY_DTYPE[datatype])
-    outside = (wide < limits.min) | (wide > limits.max)
-    if outside.any():
-        index = int(outside.argmax())
-        raise InvalidRequest(
-            f"{path}[{index}]: {wide[index]} is outside {datatype}'s range from {limits.min} to "
-            f"{limits.max}"
-        )
-    return wide.astype(NUMPY_DTYPE[datatype])
+    if datatype in NARROW:
+        return narrow(values, datatype, path)
+    return np.array(values, NUMPY_DTYPE[datatype])

@@ -1,0 +1,183 @@
+"""GRPS over HTTP: everything below ``/grps/v1``.
+
+    HttpRequest -> codec.grps_json -> grps_calls -> codec.grps_json -> HttpResponse
+
+Every answer but bare bytes is a GrpsMessage with a status whose code is the HTTP status.
+
+Source: GRPS interface, "RESTful interface", "streaming".
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs
+
+import msgspec
+
+from moorage_runtime.codec import grps_json, grps_mapping, grps_message
+from moorage_runtime.codec.grps_message import OK, Blob, Data, Message, Status
+from moorage_runtime.errors import InvalidRequest, ModelFailed, RuntimeFault
+from moorage_runtime.frontends.grps_calls import NOT_READY, GrpsCalls, status_of
+from moorage_runtime.frontends.http.message import (
+    JSON,
+    OCTET_STREAM,
+    Answer,
+    HttpRequest,
+    HttpResponse,
+    StreamingResponse,
+)
+
+if TYPE_CHECKING:
+    from moorage_runtime.dataplane import Dataplane
+
+Method = Callable[[HttpRequest], Answer | Awaitable[Answer]]
+_PREFIX: Final = "/grps/v1/"
+# Parsing and printing so much takes milliseconds, which health checks would wait for.
+_INLINE_BYTES: Final = 256 * 1024
+_EITHER: Final = ("GET", "POST")
+
+
+class GrpsRestFrontend:
+    """Answers the requests below ``/grps/v1``."""
+
+    def __init__(self, dataplane: "Dataplane") -> None:
+        self._calls = GrpsCalls(dataplane)
+        self._routes: Mapping[str, tuple[tuple[str, ...], Method]] = MappingProxyType(
+            {
+                "health/online": (_EITHER, self._online),
+                "health/offline": (_EITHER, self._offline),
+                "health/live": (_EITHER, self._live),
+                "health/ready": (_EITHER, self._ready),
+                "metadata/server": (_EITHER, self._server_metadata),
+                "metadata/model": (("POST",), self._model_metadata),
+                "infer/predict": (("POST",), self._predict),
+            }
+        )
+
+    def handle(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
+        """The answer to one request; health and metadata at once, inference later."""
+        route = self._routes.get(request.path.removeprefix(_PREFIX))
+        if route is None:
+            return fault(request.path, 404, f"no such path: {request.path}")
+        methods, method = route
+        if request.method not in methods:
+            allowed = ", ".join(methods)
+            answer = fault(
+                request.path,
+                405,
+                f"method {request.method} is not allowed on {request.path}; use {allowed}",
+            )
+            answer.headers = ((b"Allow", allowed.encode()),)
+            return answer
+        try:
+            return method(request)
+        except RuntimeFault as error:
+            return _failure(error)
+
+    def _online(self, _: HttpRequest) -> HttpResponse:
+        self._calls.online()
+        return _answer(OK, None)
+
+    def _offline(self, _: HttpRequest) -> HttpResponse:
+        self._calls.offline()
+        return _answer(OK, None)
+
+    def _live(self, _: HttpRequest) -> HttpResponse:
+        return _answer(OK, None)
+
+    def _ready(self, _: HttpRequest) -> HttpResponse:
+        return _answer(OK if self._calls.is_ready() else NOT_READY, None)
+
+    def _server_metadata(self, _: HttpRequest) -> HttpResponse:
+        return _answer(OK, self._calls.server_metadata())
+
+    def _model_metadata(self, request: HttpRequest) -> HttpResponse:
+        return _answer(OK, self._calls.model_metadata(grps_json.decode(request.body)))
+
+    async def _predict(self, request: HttpRequest) -> Answer:
+        try:
+            return await self._predict_or_raise(request)
+        except RuntimeFault as error:
+            return _failure(error)
+
+    async def _predict_or_raise(self, request: HttpRequest) -> Answer:
+        query = parse_qs(request.query, keep_blank_values=True)
+        streams = _is_true(query, "streaming")
+        nests = _is_true(query, "return-ndarray")
+        if streams and nests:
+            raise InvalidRequest("streaming and return-ndarray exclude each other")
+        if len(request.body) > _INLINE_BYTES:
+            message = await asyncio.to_thread(_decode, request)
+        else:
+            message = _decode(request)
+        if not message.model and "model" in query:
+            message = msgspec.structs.replace(message, model=query["model"][-1])
+        if streams:
+            return await self._stream(message)
+        data = await self._calls.predict(message)
+        if nests:
+            data = grps_mapping.nested_of(data)
+        if grps_message.size_bytes(data) > _INLINE_BYTES:
+            return await asyncio.to_thread(_answer, OK, data)
+        return _answer(OK, data)
+
+    async def _stream(self, message: Message) -> Answer:
+        """The first part decides: an error before it is an ordinary answer."""
+        parts = self._calls.predict_stream(message)
+        try:
+            first = _chunk(OK, await anext(parts))
+        except StopAsyncIteration as end:
+            raise ModelFailed("the model gave no part of an answer") from end
+        return StreamingResponse(200, _chunks(first, parts))
+
+
+def fault(path: str, status: int, message: str) -> HttpResponse:  # noqa: ARG001 - a FaultRenderer
+    """A failed GrpsMessage, for what goes wrong before a method is called."""
+    return _answer(Status(status, message), None)
+
+
+def _failure(error: RuntimeFault) -> HttpResponse:
+    return _answer(status_of(error), None)
+
+
+def _answer(status: Status, data: Data | None) -> HttpResponse:
+    if isinstance(data, Blob):
+        return HttpResponse(status.code, data.value, OCTET_STREAM)
+    return HttpResponse(status.code, grps_json.encode(status, data), JSON)
+
+
+async def _chunks(first: bytes, parts: AsyncGenerator[Data]) -> AsyncIterator[bytes]:
+    async with aclosing(parts):
+        yield first
+        try:
+            async for data in parts:
+                yield _chunk(OK, data)
+        except RuntimeFault as error:
+            yield _chunk(status_of(error), None)
+
+
+def _chunk(status: Status, data: Data | None) -> bytes:
+    """One message of a stream: bare bytes, or a line of JSON."""
+    if isinstance(data, Blob):
+        return data.value
+    return grps_json.encode(status, data) + b"\n"
+
+
+def _decode(request: HttpRequest) -> Message:
+    given = request.headers.get("content-type", "")
+    match given.partition(";")[0].strip().lower():
+        case "application/json":
+            return grps_json.decode(request.body)
+        case "application/octet-stream":
+            return Message("", Blob(bytes(request.body)))
+        case _:
+            raise InvalidRequest(
+                f"Content-Type: {given[:100]!r} is neither application/json nor "
+                "application/octet-stream"
+            )
+
+
+def _is_true(query: Mapping[str, list[str]], name: str) -> bool:
+    return name in query and query[name][-1].lower() == "true"
