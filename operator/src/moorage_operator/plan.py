@@ -29,15 +29,13 @@ from .state import (
     PollPace,
     ProbeTarget,
     Reference,
-    ReferenceState,
     Refusal,
 )
 from .status import make_status
 
 __all__ = ["plan"]
 
-# Nobody tells when a missing object appears, or when a refused one would be taken.
-REFERENCE_RECHECK_SECONDS = 3.0
+# Nobody tells when a refused object would be taken.
 REFUSAL_RETRY_SECONDS = 15.0
 
 # Ways that a model passes on the way up or was sent: no warning.
@@ -87,7 +85,7 @@ def plan(
         targets=_targets(model, replicas),
         poll=_pace(judgement),
         poll_interval_seconds=interval,
-        requeue_after=_requeue_after(observed, judgement, hashes),
+        requeue_after=REFUSAL_RETRY_SECONDS if _standing(observed.refusals, hashes) else None,
         references=named,
     )
 
@@ -123,18 +121,8 @@ def _pace(judgement: Judgement) -> PollPace:
     return PollPace.FAILING if judgement.blamed.reason in DEFINITE else PollPace.SETTLING
 
 
-def _requeue_after(
-    observed: Observed, judgement: Judgement, hashes: frozenset[str]
-) -> float | None:
-    if _standing(observed.refusals, hashes):
-        return REFUSAL_RETRY_SECONDS
-    unsure = {ReferenceState.MISSING, ReferenceState.UNKNOWN}
-    if judgement.blamed and unsure & set(observed.references.values()):
-        return REFERENCE_RECHECK_SECONDS
-    return None
-
-
 def _standing(refusals: Sequence[Refusal], hashes: frozenset[str]) -> bool:
+    """Whether an object that is planned now stands refused."""
     return any(refusal.applied_hash in hashes for refusal in refusals)
 
 

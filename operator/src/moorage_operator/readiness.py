@@ -16,6 +16,10 @@ from .state import Observed, Refusal
 
 __all__ = ["Judgement", "decide"]
 
+# An apply that does not fit the schema is answered with 500 ("failed to create typed patch
+# object"), one that does not pass validation with 422, a body that is no object with 400.
+BAD_OBJECT_CODES = {400, 422, 500}
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -84,17 +88,14 @@ def _refusal_reason(refusal: Refusal) -> Reason:
         return Reason.NAME_CONFLICT
     if _is_about_quota(refusal.message):
         return Reason.FORBIDDEN_BY_QUOTA
-    if refusal.code in {400, 422} and refusal.kind == "Deployment":
+    if refusal.code in BAD_OBJECT_CODES and refusal.kind == "Deployment":
         return Reason.INVALID_POD_TEMPLATE
     return Reason.APPLY_REFUSED
 
 
 def _refusal_sentence(refusal: Refusal) -> str:
     if refusal.reason == "AlreadyExists":
-        return (
-            f'the {refusal.kind} "{refusal.name}" exists and does not belong to this model; '
-            f"delete it, or give the model another name"
-        )
+        return refusal.message
     return f'the API server refuses the {refusal.kind} "{refusal.name}": {refusal.message}'
 
 

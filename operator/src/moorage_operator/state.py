@@ -260,7 +260,8 @@ class Refusal:
 
     `applied_hash` is the annotation of the refused object, so that an edited object is not blamed
     for its predecessor. `reason` is the Status object's (Invalid, Forbidden, ...), or
-    `AlreadyExists` where the name belongs to an object that this model does not own.
+    `AlreadyExists` where the name belongs to an object that this model does not own; the message
+    then says whose it is.
     """
 
     kind: str
