@@ -161,12 +161,10 @@ def _flat(item: dict[str, Any], datatype: Datatype, path: str) -> tuple[str, lis
 
 
 def _decode_nested(value: Any) -> NDArray[Any]:
-    """The FP32 array of nested lists; its shape is the nesting."""
-    if type(value) is not list:
-        return oip_json.decode_array([value], Datatype.FP32, (), "ndarray")
+    """The FP32 array of nested lists; its shape is the nesting, and a number is a scalar."""
     shape: list[int] = []
     level: list[Any] = [value]
-    while type(level[0]) is list:
+    while any(type(item) is list for item in level):
         sizes = {len(item) if type(item) is list else -1 for item in level}
         if len(sizes) > 1 or sizes == {0}:
             raise InvalidRequest(
@@ -174,7 +172,9 @@ def _decode_nested(value: Any) -> NDArray[Any]:
             )
         shape.append(sizes.pop())
         level = [element for item in level for element in item]
-    return oip_json.decode_array(level, Datatype.FP32, tuple(shape), "ndarray").reshape(shape)
+    # numbers in strings are refused here, but answers spell what is not finite so
+    numbers = [_NONFINITE.get(item, item) if type(item) is str else item for item in level]
+    return oip_json.decode_array(numbers, Datatype.FP32, tuple(shape), "ndarray")
 
 
 def _decode_table(document: dict[str, Any]) -> Table:
