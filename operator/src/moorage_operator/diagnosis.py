@@ -5,7 +5,7 @@ container runs, and nothing that Kubernetes knows speaks against it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,7 +14,16 @@ from .conditions import Finding, Reason
 from .resources.pod_template import TERMINATION_GRACE_SECONDS
 from .state import ContainerObserved, PodObserved, Reference, ReferenceKind, ReferenceState
 
-__all__ = ["crashed_before", "missing_reference", "pod_finding"]
+__all__ = [
+    "Termination",
+    "crashed_before",
+    "ended_reason",
+    "failed_pod",
+    "last_run",
+    "log_tail",
+    "missing_reference",
+    "pod_finding",
+]
 
 IMAGE_PULL_REASONS = {
     "ImagePullBackOff",
@@ -62,8 +71,6 @@ def pod_finding(
         return missing
     if pod.scheduled.status is False:
         return _unscheduled_finding(pod)
-    if pod.phase == "Failed":
-        return Finding(Reason.PENDING, f"pod {pod.name} failed: {pod.reason}: {pod.message}")
     return Finding(Reason.PENDING, _pending_sentence(pod))
 
 
@@ -93,6 +100,16 @@ def missing_reference(references: Mapping[Reference, ReferenceState]) -> Finding
     names = ", ".join(f'{ref.kind} "{ref.name}"' for ref in missing)
     verb = "does" if len(missing) == 1 else "do"
     return Finding(reason, f"{names} {verb} not exist in this namespace; create it there")
+
+
+def failed_pod(pods: Iterable[PodObserved], revision: str) -> Finding | None:
+    """What ended the newest pod of a revision that a node gave up, such as an eviction."""
+    failed = [pod for pod in pods if pod.phase == "Failed" and pod.revision == revision]
+    if not failed:
+        return None
+    newest = max(failed, key=lambda pod: (pod.created, pod.name))
+    why = ": ".join(text for text in (newest.reason, newest.message) if text)
+    return Finding(Reason.PENDING, f"pod {newest.name} failed, another is awaited: {why}")
 
 
 def last_run(container: ContainerObserved) -> Termination | None:

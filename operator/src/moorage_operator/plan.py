@@ -76,7 +76,7 @@ def plan(
         revision, named = revision_of(template), references(template)
     replicas = judge(model, observed, revision)
     hashes = frozenset(applied_hash(item) for item in objects)
-    judgement = decide(model, observed, replicas, hashes)
+    judgement = decide(model, observed, replicas, revision, hashes)
     status = make_status(model, observed, replicas, judgement, config=config, now=now)
     return Plan(
         objects=objects,

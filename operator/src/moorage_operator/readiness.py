@@ -34,12 +34,13 @@ def decide(
     model: InferenceModel,
     observed: Observed,
     replicas: Sequence[Replica],
+    revision: str,
     applied_hashes: frozenset[str],
 ) -> Judgement:
-    """All conditions. `applied_hashes` are those of the objects planned for this spec."""
+    """All conditions, of a spec with this revision and these hashes of its planned objects."""
     gates = (
         _accepted(model, observed, replicas, applied_hashes),
-        _workload_available(model, observed, replicas),
+        _workload_available(model, observed, replicas, revision),
         _model_ready(model, replicas),
     )
     blamed = next((gate.finding for gate in gates if gate.status is not True), None)
@@ -120,7 +121,7 @@ def _is_about_quota(message: str) -> bool:
 
 
 def _workload_available(
-    model: InferenceModel, observed: Observed, replicas: Sequence[Replica]
+    model: InferenceModel, observed: Observed, replicas: Sequence[Replica], revision: str
 ) -> Condition:
     type_ = ConditionType.WORKLOAD_AVAILABLE
     desired = model.desired_replicas
@@ -132,11 +133,13 @@ def _workload_available(
         sentence = f"{running} of {desired} replicas run"
         available = Finding(Reason.MINIMUM_REPLICAS_AVAILABLE, sentence)
         return Condition(type_, status=True, finding=available)
-    finding = worst(replica.workload for replica in current if replica.workload)
-    if finding is None:
-        finding = diagnosis.missing_reference(observed.references) or Finding(
-            Reason.PENDING, f"{len(current)} of {desired} pods of this revision have been made"
-        )
+    sentence = f"{len(current)} of {desired} pods of this revision have been made"
+    finding = (
+        worst(replica.workload for replica in current if replica.workload)
+        or diagnosis.missing_reference(observed.references)
+        or diagnosis.failed_pod(observed.pods, revision)
+        or Finding(Reason.PENDING, sentence)
+    )
     return Condition(type_, status=False, finding=finding)
 
 

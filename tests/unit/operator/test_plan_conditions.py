@@ -90,6 +90,10 @@ CAUSES = {
     "a pod waits for the scheduler": (
         observed(pending("p", MODEL, scheduled=Scheduled())), "Pending", "scheduler",
     ),
+    "a node gave the pod up": (
+        observed(pod("p", MODEL, phase="Failed", reason="Evicted", message="disk is full")),
+        "Pending", "pod p failed, another is awaited: Evicted: disk is full",
+    ),
     "a container is being made": (waiting("ContainerCreating"), "Pending", "node-1"),
     "no node takes the pod": (
         unscheduled("0/1 nodes: Insufficient memory"), "Unschedulable", "Insufficient memory",
