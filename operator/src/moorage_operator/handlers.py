@@ -8,10 +8,11 @@ annotations and finalizers to the user's objects. kopf never tells of a deletion
 
 import asyncio
 import logging
+import platform
 import random
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import kopf
 
@@ -158,6 +159,8 @@ async def watch_models(
                 clusterwide=not namespaces,
                 namespaces=list(namespaces),
                 standalone=True,
+                # kopf would else look up the user's name, which an arbitrary uid does not have
+                identity=cast("Any", platform.node()),
                 stop_flag=stop,
             )
             ready()
