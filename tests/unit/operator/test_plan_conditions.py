@@ -202,6 +202,24 @@ def test_a_server_that_answers_again_speaks_for_itself_after_a_restart():
     assert verdict(plan, "WorkloadAvailable") == ("True", "MinimumReplicasAvailable")
 
 
+def test_a_restart_is_no_news_once_the_container_has_been_ready_again():
+    since = running(restart_count=1, ready=False, last_terminated_exit_code=1)
+    of = pod("p", MODEL, ready=False, runtime=since)
+
+    plan = planned(MODEL, observed(of, probes=said(of, no(AnswerReason.NOT_READY))))
+
+    assert verdict(plan) == ("False", "ModelLoading")
+
+
+def test_a_replica_that_gets_no_traffic_yet_is_not_counted_as_serving():
+    of = unready("p", MODEL)
+
+    plan = planned(MODEL, observed(of, probes=said(of)))
+
+    assert verdict(plan, "ModelReady") == ("True", "AllReplicasReady")
+    assert plan.status["replicaSummary"] == "0/1"
+
+
 def test_an_answer_of_the_container_before_the_restart_does_not_count():
     of = pod("p", MODEL)
     probes = said(of)

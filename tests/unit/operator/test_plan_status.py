@@ -169,6 +169,13 @@ def test_a_newer_failure_replaces_one_that_was_resolved():
     assert "resolvedTime" not in failure
 
 
+def test_an_older_failure_does_not_replace_a_newer_one():
+    newer = planned(MODEL, observed(unready("q", MODEL, runtime=crashed(LATER)))).status
+    seen = observed(unready("p", MODEL, runtime=crashed()), status=newer)
+
+    assert planned(MODEL, seen, now=LATER).status["lastFailure"] == newer["lastFailure"]
+
+
 def test_replicas_that_do_not_serve_come_first_and_the_list_ends_at_32():
     of = model(replicas=40)
     pods = [pod(f"p{index:02}", of) for index in range(39)]
