@@ -3,14 +3,25 @@
 The selector is immutable in a Deployment, so it is made here alone and of the model's name alone.
 """
 
-from . import names
+from .api.v1alpha1 import GROUP
+from .shortening import shortened
 
-__all__ = ["MANAGED_BY", "MODEL", "REVISION", "child", "model_value", "pod", "selector"]
+__all__ = [
+    "CHILDREN_SELECTOR",
+    "MANAGED_BY",
+    "MODEL",
+    "REVISION",
+    "child",
+    "model_value",
+    "pod",
+    "selector",
+    "selector_text",
+]
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 NAME = "app.kubernetes.io/name"
-MODEL = f"{names.GROUP}/model"
-REVISION = f"{names.GROUP}/revision"
+MODEL = f"{GROUP}/model"
+REVISION = f"{GROUP}/revision"
 
 MANAGER = "moorage"
 CHILDREN_SELECTOR = f"{MANAGED_BY}={MANAGER}"
@@ -18,7 +29,7 @@ CHILDREN_SELECTOR = f"{MANAGED_BY}={MANAGER}"
 
 def model_value(model_name: str) -> str:
     """Value of the label `moorage.dev/model`: the name, shortened with a hash above 63."""
-    return names.shortened(model_name)
+    return shortened(model_name)
 
 
 def selector(model_name: str) -> dict[str, str]:

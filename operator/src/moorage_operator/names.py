@@ -3,20 +3,29 @@
 A child's name is the model's own wherever Kubernetes lets it be, so that users find it.
 """
 
-import hashlib
 import re
 
+from .api.v1alpha1 import GROUP
+from .shortening import LABEL_LIMIT, with_hash
+
 __all__ = [
+    "API_VERSION",
     "APPLIED_HASH",
     "FIELD_MANAGER",
+    "GROUP",
+    "GRPC_PORT",
+    "HTTP_PORT",
+    "KIND",
+    "MODEL_MOUNT_PATH",
+    "MODEL_VOLUME",
+    "PLURAL",
     "RUNTIME_CONTAINER",
     "STATUS_FIELD_MANAGER",
+    "TMP_VOLUME",
     "deployment",
     "service",
-    "shortened",
 ]
 
-GROUP = "moorage.dev"
 API_VERSION = f"{GROUP}/v1alpha1"
 KIND = "InferenceModel"
 PLURAL = "inferencemodels"
@@ -32,8 +41,6 @@ TMP_VOLUME = "tmp"
 HTTP_PORT = "http"
 GRPC_PORT = "grpc"
 
-LABEL_LIMIT = 63  # of a label value and of a DNS label, in characters
-HASH_LENGTH = 8
 # A Service's name is an RFC 1035 label; an InferenceModel's may be any RFC 1123 subdomain.
 SERVICE_NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 
@@ -52,14 +59,4 @@ def service(model_name: str) -> str:
     if len(model_name) <= LABEL_LIMIT and SERVICE_NAME.fullmatch(model_name):
         return model_name
     readable = model_name.replace(".", "-")
-    return _with_hash(readable if readable[0].isalpha() else f"m-{readable}", model_name)
-
-
-def shortened(name: str) -> str:
-    """The name itself where it fits a label value (63 characters), else cut, with a hash."""
-    return name if len(name) <= LABEL_LIMIT else _with_hash(name, name)
-
-
-def _with_hash(readable: str, whole: str) -> str:
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:HASH_LENGTH]
-    return f"{readable[: LABEL_LIMIT - HASH_LENGTH - 1].rstrip('-.')}-{digest}"
+    return with_hash(readable if readable[0].isalpha() else f"m-{readable}", model_name)

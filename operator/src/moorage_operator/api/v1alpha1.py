@@ -15,6 +15,7 @@ from .fields import Fields, Problem
 from .model_uri import ModelUri, Scheme, parse_model_uri
 
 __all__ = [
+    "GROUP",
     "Endpoints",
     "Health",
     "InferenceModel",
@@ -30,6 +31,8 @@ __all__ = [
     "Transport",
     "parse",
 ]
+
+GROUP = "moorage.dev"
 
 # A model's name or version is one segment of a URL's path, of folders and of label-like texts.
 MODEL_NAME = re.compile(r"[A-Za-z0-9._-]+")
