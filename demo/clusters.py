@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +30,10 @@ class Target(Protocol):
 
     def prepare(self, tasks: Tasks, wanted: Sequence[Image]) -> None:
         """Add the tasks that end with a running cluster that has the images."""
+        ...
+
+    def repository(self, image: Image) -> str:
+        """The image's name, without tag, as the cluster's nodes find it."""
         ...
 
     def environment(self) -> dict[str, str]:
@@ -65,26 +69,43 @@ class LocalCluster:
     def prepare(self, tasks: Tasks, wanted: Sequence[Image]) -> None:
         """Packages, then binaries and images side by side, then the cluster."""
         self._state.mkdir(parents=True, exist_ok=True)
-        tasks.add("packages", lambda: self._step(
-            "packages", "Installing Debian packages", "1 min", ["install", "--packages"]
-        ))
-        tasks.add("binaries", lambda: self._step(
-            "binaries", "Building Kubernetes, helm and CoreDNS from Go modules",
-            "10 min the first time, seconds after", ["install", "--binaries"],
-        ), after=["packages"])
+        tasks.add(
+            "packages",
+            lambda: self._step(
+                "packages", "Installing Debian packages", "1 min", ["install", "--packages"]
+            ),
+        )
+        tasks.add(
+            "binaries",
+            lambda: self._step(
+                "binaries",
+                "Building Kubernetes, helm and CoreDNS from Go modules",
+                "10 min the first time, seconds after",
+                ["install", "--binaries"],
+            ),
+            after=["packages"],
+        )
         missing = [image for image in wanted if not (self._state / image.archive).exists()]
         if missing:
-            tasks.add("base-image", lambda: self._step(
-                "base-image", "Making the base image", "1 min", ["base-image"]
-            ), after=["packages"])
+            tasks.add(
+                "base-image",
+                lambda: self._step("base-image", "Making the base image", "1 min", ["base-image"]),
+                after=["packages"],
+            )
         for image in missing:
             tasks.add(image.name, lambda image=image: self._build(image), after=["base-image"])
-        tasks.add("up", lambda: self._step(
-            "up", "Starting the cluster", "20 s", ["up"]
-        ), after=["binaries"])
+        tasks.add(
+            "up",
+            lambda: self._step("up", "Starting the cluster", "20 s", ["up"]),
+            after=["binaries"],
+        )
         for image in wanted:
             needs = ["up", image.name] if image in missing else ["up"]
             tasks.add(f"load-{image.name}", lambda image=image: self._load(image), after=needs)
+
+    def repository(self, image: Image) -> str:
+        """As built; the images are imported."""
+        return image.repository
 
     def environment(self) -> dict[str, str]:
         """KUBECONFIG of this cluster, its binaries in front of the PATH."""
@@ -100,15 +121,18 @@ class LocalCluster:
         return self._output("kubeconfig").strip()
 
     def path_hint(self) -> str:
-        """kubectl and helm may be the ones built here."""
-        return "" if shutil.which("kubectl") else f"; eval \"$({self._program} env)\""
+        """The kubectl and helm that are built here, where the machine has none."""
+        return "" if shutil.which("kubectl") else f'; eval "$({self._program} env)"'
 
     @contextmanager
-    def reach(self, service: str, env: dict[str, str]) -> Iterator[tuple[str, str]]:
+    def reach(self, service: str, env: dict[str, str]) -> Generator[tuple[str, str]]:
         """The Service's cluster address: the host routes it."""
         address = subprocess.run(
             ["kubectl", "get", "service", service, "-o", "jsonpath={.spec.clusterIP}"],
-            env=env, capture_output=True, text=True, check=True,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         yield f"{address}:{HTTP_PORT}", f"{address}:{GRPC_PORT}"
 
@@ -126,20 +150,38 @@ class LocalCluster:
         partial = self._state / f"{image.archive}.partial"
         partial.unlink(missing_ok=True)
         with self._progress.step(f"Building the {image.name} image", "1 min"):
-            self._progress.run(f"image-{image.name}", [
-                sys.executable, self._program, "build",
-                "--file", self._root / image.name / "Dockerfile", "--context", self._root,
-                "--tag", image.reference,
-                "--build-arg", "BASE_IMAGE=localhost/moorage-base:bookworm", "--output", partial,
-            ])
+            self._progress.run(
+                f"image-{image.name}",
+                [
+                    sys.executable,
+                    self._program,
+                    "build",
+                    "--file",
+                    self._root / image.name / "Dockerfile",
+                    "--context",
+                    self._root,
+                    "--tag",
+                    image.reference,
+                    "--build-arg",
+                    "BASE_IMAGE=localhost/moorage-base:bookworm",
+                    "--output",
+                    partial,
+                ],
+            )
         partial.rename(self._state / image.archive)
 
     def _load(self, image: Image) -> None:
         marker = f"Loading the {image.name} image"
         with self._progress.step(marker, "10 s"):
-            self._progress.run(f"load-{image.name}", [
-                sys.executable, self._program, "load", self._state / image.archive,
-            ])
+            self._progress.run(
+                f"load-{image.name}",
+                [
+                    sys.executable,
+                    self._program,
+                    "load",
+                    self._state / image.archive,
+                ],
+            )
 
     def _output(self, command: str) -> str:
         return subprocess.run(
@@ -157,13 +199,21 @@ class DockerBuild:
 
     def _build(self, image: Image, reference: str) -> None:
         with self._progress.step(f"Building the {image.name} image", "2 min"):
-            self._progress.run(f"image-{image.name}", [
-                "docker", "build", "--file", self._root / image.name / "Dockerfile",
-                "--tag", reference, self._root,
-            ])
+            self._progress.run(
+                f"image-{image.name}",
+                [
+                    "docker",
+                    "build",
+                    "--file",
+                    self._root / image.name / "Dockerfile",
+                    "--tag",
+                    reference,
+                    self._root,
+                ],
+            )
 
     @contextmanager
-    def reach(self, service: str, env: dict[str, str]) -> Iterator[tuple[str, str]]:
+    def reach(self, service: str, env: dict[str, str]) -> Generator[tuple[str, str]]:
         """Two local ports forwarded to the Service."""
         with ExitStack() as stack:
             yield (
@@ -186,8 +236,14 @@ class Kind(DockerBuild):
         for image in wanted:
             tasks.add(image.name, lambda image=image: self._build(image, image.reference))
             tasks.add(
-                f"load-{image.name}", lambda image=image: self._load(image), after=["up", image.name]
+                f"load-{image.name}",
+                lambda image=image: self._load(image),
+                after=["up", image.name],
             )
+
+    def repository(self, image: Image) -> str:
+        """As built; the images are imported."""
+        return image.repository
 
     def environment(self) -> dict[str, str]:
         """KUBECONFIG of the kind cluster."""
@@ -200,30 +256,64 @@ class Kind(DockerBuild):
     def remove(self) -> None:
         """Delete the kind cluster."""
         with self._progress.step("Removing the kind cluster"):
-            self._progress.run("kind", [
-                "kind", "delete", "cluster", "--name", KIND_CLUSTER,
-                "--kubeconfig", self.kubeconfig(),
-            ])
+            self._progress.run(
+                "kind",
+                [
+                    "kind",
+                    "delete",
+                    "cluster",
+                    "--name",
+                    KIND_CLUSTER,
+                    "--kubeconfig",
+                    self.kubeconfig(),
+                ],
+            )
 
     def _up(self) -> None:
         existing = self._progress.run("kind", ["kind", "get", "clusters"]).splitlines()
         if KIND_CLUSTER in existing:
-            self._progress.run("kind", [
-                "kind", "export", "kubeconfig", "--name", KIND_CLUSTER,
-                "--kubeconfig", self.kubeconfig(),
-            ])
+            self._progress.run(
+                "kind",
+                [
+                    "kind",
+                    "export",
+                    "kubeconfig",
+                    "--name",
+                    KIND_CLUSTER,
+                    "--kubeconfig",
+                    self.kubeconfig(),
+                ],
+            )
             return
         with self._progress.step("Creating a kind cluster", "1 min"):
-            self._progress.run("kind", [
-                "kind", "create", "cluster", "--name", KIND_CLUSTER, "--wait", "2m",
-                "--kubeconfig", self.kubeconfig(),
-            ])
+            self._progress.run(
+                "kind",
+                [
+                    "kind",
+                    "create",
+                    "cluster",
+                    "--name",
+                    KIND_CLUSTER,
+                    "--wait",
+                    "2m",
+                    "--kubeconfig",
+                    self.kubeconfig(),
+                ],
+            )
 
     def _load(self, image: Image) -> None:
         with self._progress.step(f"Loading the {image.name} image", "20 s"):
-            self._progress.run(f"load-{image.name}", [
-                "kind", "load", "docker-image", image.reference, "--name", KIND_CLUSTER,
-            ])
+            self._progress.run(
+                f"load-{image.name}",
+                [
+                    "kind",
+                    "load",
+                    "docker-image",
+                    image.reference,
+                    "--name",
+                    KIND_CLUSTER,
+                ],
+            )
 
 
 class CurrentContext(DockerBuild):
@@ -232,14 +322,26 @@ class CurrentContext(DockerBuild):
     def prepare(self, tasks: Tasks, wanted: Sequence[Image]) -> None:
         """Build and push; the cluster is there already."""
         self._state.mkdir(parents=True, exist_ok=True)
+        for image in wanted:
+            reference = f"{self.repository(image)}:{image.tag}"
+            tasks.add(
+                image.name,
+                lambda image=image, reference=reference: self._push(image, reference),
+            )
+
+    def repository(self, image: Image) -> str:
+        """Below the registry path that the user names.
+
+        Raises:
+            DemoError: IMAGE_PREFIX is not set.
+        """
         prefix = os.environ.get("IMAGE_PREFIX", "")
         if not prefix:
             raise DemoError(
                 "CLUSTER=current needs IMAGE_PREFIX, a registry path that you may push to and the "
                 "cluster may pull from, for example IMAGE_PREFIX=registry.example.com/team"
             )
-        for image in wanted:
-            tasks.add(image.name, lambda image=image: self._push(image, prefix))
+        return f"{prefix}/{image.name}"
 
     def environment(self) -> dict[str, str]:
         """The user's own environment."""
@@ -253,25 +355,33 @@ class CurrentContext(DockerBuild):
         """Uninstall the chart and the example; the cluster stays."""
         with self._progress.step("Uninstalling from the current context"):
             for command in (
-                ["kubectl", "delete", "inferencemodels,configmaps", "digits", "--ignore-not-found"],
+                [
+                    "kubectl",
+                    "delete",
+                    "inferencemodels,configmaps",
+                    "digits",
+                    "--ignore-not-found",
+                ],
                 ["helm", "uninstall", "moorage", "--namespace", RELEASE_NAMESPACE, "--wait"],
                 ["kubectl", "delete", "namespace", RELEASE_NAMESPACE, "--ignore-not-found"],
             ):
                 self._progress.run("uninstall", command)
 
-    def _push(self, image: Image, prefix: str) -> None:
-        reference = f"{prefix}/{image.name}:{image.tag}"
+    def _push(self, image: Image, reference: str) -> None:
         self._build(image, reference)
         with self._progress.step(f"Pushing the {image.name} image", "30 s"):
             self._progress.run(f"push-{image.name}", ["docker", "push", reference])
 
 
 @contextmanager
-def _forward(service: str, port: int, env: dict[str, str]) -> Iterator[str]:
+def _forward(service: str, port: int, env: dict[str, str]) -> Generator[str]:
     """A kubectl port-forward on a free local port, for as long as the context is open."""
     process = subprocess.Popen(
         ["kubectl", "port-forward", f"service/{service}", f":{port}"],
-        env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     try:
         assert process.stdout is not None  # noqa: S101 - PIPE was asked for

@@ -35,9 +35,13 @@ PROBE_TIMEOUT_SECONDS = 5
 def main() -> int:
     """Run one command; 0 when it worked."""
     parser = argparse.ArgumentParser(prog="demo", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("command", choices=["up", "install", "down"], help=(
-        "up: everything; install: stop once the chart is installed; down: remove everything"
-    ))
+    parser.add_argument(
+        "command",
+        choices=["up", "install", "down"],
+        help=(
+            "up: everything; install: stop once the chart is installed; down: remove everything"
+        ),
+    )
     options = parser.parse_args()
     progress = Progress(STATE / "logs")
     try:
@@ -70,7 +74,7 @@ def up(progress: Progress, *, ask: bool) -> None:
     tasks.join()
 
     env = target.environment()
-    install_chart(progress, env, wanted)
+    install_chart(progress, target, env, wanted)
     if ask:
         show(progress, target, env)
     progress.say(f"kubeconfig: {target.kubeconfig()}")
@@ -81,9 +85,13 @@ def up(progress: Progress, *, ask: bool) -> None:
 def gather() -> Facts:
     """Look at this machine; nothing is changed."""
     context = quiet_output(["kubectl", "config", "current-context"])
-    answers = bool(context) and quiet_output(
-        ["kubectl", "version", f"--request-timeout={PROBE_TIMEOUT_SECONDS}s", "-o", "json"]
-    ).find("serverVersion") >= 0
+    answers = (
+        bool(context)
+        and quiet_output(
+            ["kubectl", "version", f"--request-timeout={PROBE_TIMEOUT_SECONDS}s", "-o", "json"]
+        ).find("serverVersion")
+        >= 0
+    )
     return Facts(
         asked=os.environ.get("CLUSTER", ""),
         context=context,
@@ -129,23 +137,42 @@ def make_client(progress: Progress) -> None:
     if not python.exists():
         with progress.step("Installing a gRPC client", "15 s"):
             progress.run("client", [sys.executable, "-m", "venv", STATE / "client"])
-            progress.run("client", [
-                python, "-m", "pip", "install", "--quiet", "--require-hashes",
-                "-r", ROOT / "requirements" / "demo.txt",
-            ])
+            progress.run(
+                "client",
+                [
+                    python,
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--require-hashes",
+                    "-r",
+                    ROOT / "requirements" / "demo.txt",
+                ],
+            )
 
 
-def install_chart(progress: Progress, env: dict[str, str], wanted: list[images.Image]) -> None:
-    """Install or upgrade the chart and wait for the operator."""
-    command: list[str | Path] = [
-        "helm", "upgrade", "--install", "moorage", ROOT / "charts" / "moorage",
-        "--namespace", RELEASE_NAMESPACE, "--create-namespace", "--wait", "--timeout", "3m",
-    ]
+def install_chart(
+    progress: Progress, target: Target, env: dict[str, str], wanted: list[images.Image]
+) -> None:
+    """Install or upgrade the chart and wait for the operator.
+
+    Raises:
+        DemoError: helm gave up; the text has what the operator said.
+    """
+    command: list[str | Path] = ["helm", "upgrade", "--install", "moorage"]
+    command += [ROOT / "charts" / "moorage", "--namespace", RELEASE_NAMESPACE]
+    command += ["--create-namespace", "--wait", "--timeout", "3m"]
     for image in wanted:
-        command += ["--set", f"image.{image.name}.repository={image.repository}"]
+        command += ["--set", f"image.{image.name}.repository={target.repository(image)}"]
         command += ["--set", f"image.{image.name}.tag={image.tag}"]
     with progress.step("Installing the chart", "15 s"):
-        progress.run("helm", command, env=env)
+        try:
+            progress.run("helm", command, env=env)
+        except DemoError as error:
+            logs = ["kubectl", "logs", "--namespace", RELEASE_NAMESPACE, "deployment/moorage"]
+            said = quiet_output_env([*logs, "--tail=10"], env)
+            raise DemoError(f"{error}\nthe operator says:\n{said}") from error
 
 
 def show(progress: Progress, target: Target, env: dict[str, str]) -> None:
@@ -156,10 +183,17 @@ def show(progress: Progress, target: Target, env: dict[str, str]) -> None:
     progress.say("$ kubectl get inferencemodels -w")
     watch = subprocess.Popen(["kubectl", "get", "inferencemodels", MODEL, "-w"], env=env)
     try:
-        progress.run("kubectl", [
-            "kubectl", "wait", "--for=condition=Ready", f"inferencemodel/{MODEL}",
-            f"--timeout={READY_TIMEOUT_SECONDS}s",
-        ], env=env)
+        progress.run(
+            "kubectl",
+            [
+                "kubectl",
+                "wait",
+                "--for=condition=Ready",
+                f"inferencemodel/{MODEL}",
+                f"--timeout={READY_TIMEOUT_SECONDS}s",
+            ],
+            env=env,
+        )
     except DemoError as error:
         described = quiet_output_env(["kubectl", "describe", "inferencemodel", MODEL], env)
         raise DemoError(f"{error}\n{described}") from error
@@ -188,10 +222,19 @@ def ask_one(progress: Progress, path: Path, http: str, grpc: str) -> None:
     relative = path.relative_to(ROOT)
     print()
     progress.say(f"$ curl -s {url} -d @{relative}")
-    body = quiet_output(["curl", "--silent", "--fail-with-body", "--max-time", "10", url, "-d", f"@{path}"])
-    by_grpc = progress.run("client", [
-        STATE / "client" / "bin" / "python", ROOT / "demo" / "grpc_ask.py", grpc, MODEL, path,
-    ]).splitlines()[-1]
+    body = quiet_output(
+        ["curl", "--silent", "--fail-with-body", "--max-time", "10", url, "-d", f"@{path}"]
+    )
+    by_grpc = progress.run(
+        "client",
+        [
+            STATE / "client" / "bin" / "python",
+            ROOT / "demo" / "grpc_ask.py",
+            grpc,
+            MODEL,
+            path,
+        ],
+    ).splitlines()[-1]
     try:
         by_http = digits.answered_label(body)
     except ValueError as error:

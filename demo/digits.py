@@ -1,4 +1,4 @@
-"""The digits example as the demo shows it: the picture in the terminal, the request, the answer."""
+"""The digits example as the demo shows it: the picture in the terminal, and the answer."""
 
 import json
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 F = descriptor_pb2.FieldDescriptorProto
-# (name, number, type, message type or None, repeated) for each message; Open Inference Protocol, gRPC
+# (name, number, type, message type or None, repeated); Open Inference Protocol, gRPC
 MESSAGES: dict[str, list[tuple[str, int, int, str | None, bool]]] = {
     "Tensor": [
         ("name", 1, F.TYPE_STRING, None, False),
@@ -48,7 +48,10 @@ def make_messages() -> dict[str, Any]:
         kind = file.message_type.add(name=message)
         for name, number, type_, of, repeated in fields:
             kind.field.add(
-                name=name, number=number, type=type_, type_name=of or "",
+                name=name,
+                number=number,
+                type=type_,
+                type_name=of,
                 label=F.LABEL_REPEATED if repeated else F.LABEL_OPTIONAL,
             )
     pool = descriptor_pool.DescriptorPool()

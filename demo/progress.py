@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +37,7 @@ class Progress:
             print(f"[{elapsed // 60:2d}:{elapsed % 60:02d}] {text}", flush=True)
 
     @contextmanager
-    def step(self, title: str, usual: str = "") -> Iterator[None]:
+    def step(self, title: str, usual: str = "") -> Generator[None]:
         """Announce a step, show that it still runs, and say how long it took."""
         self.say(f"{title} ..." + (f" (usually {usual})" if usual else ""))
         began = time.monotonic()
@@ -45,7 +45,9 @@ class Progress:
 
         def beat() -> None:
             while not over.wait(HEARTBEAT_SECONDS):
-                self.say(f"  still {title[0].lower()}{title[1:]}, {time.monotonic() - began:.0f} s")
+                self.say(
+                    f"  still {title[0].lower()}{title[1:]}, {time.monotonic() - began:.0f} s"
+                )
 
         pulse = threading.Thread(target=beat, daemon=True)
         pulse.start()

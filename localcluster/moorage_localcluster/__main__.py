@@ -30,7 +30,10 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--state-dir", type=Path, default=Path("/var/lib/moorage-local"), metavar="DIR",
+        "--state-dir",
+        type=Path,
+        default=Path("/var/lib/moorage-local"),
+        metavar="DIR",
         help="where the node keeps everything (default %(default)s)",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -98,15 +101,21 @@ def run(options: argparse.Namespace) -> int:
         case "env":
             print(f"export KUBECONFIG={node.kubeconfig}")
             print(f'export PATH="{node.binaries}:$PATH"')
-        case "base-image":
-            images.make_base(node)
-        case "build":
-            images.build(
-                node, options.file, options.context, options.tag, options.build_arg, options.output
-            )
-        case _:
+        case "control-plane":
             return control_plane(options)
+        case _:
+            make_image(node, options)
     return 0
+
+
+def make_image(node: layout.Layout, options: argparse.Namespace) -> None:
+    """The base image, or an image on it."""
+    if options.command == "base-image":
+        images.make_base(node)
+    else:
+        images.build(
+            node, options.file, options.context, options.tag, options.build_arg, options.output
+        )
 
 
 def install(options: argparse.Namespace) -> None:
@@ -121,7 +130,9 @@ def install(options: argparse.Namespace) -> None:
 def require_root(command: str) -> None:
     """Fail early where only root can do it."""
     if os.geteuid() != 0:
-        raise ClusterError(f"`cluster {command}` makes or removes mounts and bridges: run it as root")
+        raise ClusterError(
+            f"`cluster {command}` makes or removes mounts and bridges: run it as root"
+        )
 
 
 def up(node: Layout) -> None:
@@ -174,9 +185,7 @@ def ports_of(folder: Path) -> Ports:
         return Ports(**json.loads(file.read_text()))
     names = ("api", "etcd", "etcd_peer", "controller_manager")
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in names]
-    chosen = {
-        name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)
-    }
+    chosen = {name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)}
     for one in sockets:
         one.close()
     folder.mkdir(parents=True, exist_ok=True)

@@ -51,19 +51,29 @@ class Group:
 
 GROUPS = (
     Group(
-        "kube-apiserver (about 4 minutes the first time)", MODULES / "kubernetes",
-        (f"{K8S}/kube-apiserver",), full_only=False,
+        "kube-apiserver (about 4 minutes the first time)",
+        MODULES / "kubernetes",
+        (f"{K8S}/kube-apiserver",),
+        full_only=False,
     ),
     Group(
         "the rest of Kubernetes, kubectl and helm (about 3 minutes the first time)",
         MODULES / "kubernetes",
         (
-            f"{K8S}/kube-controller-manager", f"{K8S}/kube-scheduler", f"{K8S}/kubelet",
-            f"{K8S}/kube-proxy", f"{K8S}/kubectl", "helm.sh/helm/v3/cmd/helm", "./pause",
-        ), full_only=True,
+            f"{K8S}/kube-controller-manager",
+            f"{K8S}/kube-scheduler",
+            f"{K8S}/kubelet",
+            f"{K8S}/kube-proxy",
+            f"{K8S}/kubectl",
+            "helm.sh/helm/v3/cmd/helm",
+            "./pause",
+        ),
+        full_only=True,
     ),
     Group(
-        "CoreDNS (about 1 minute the first time)", MODULES / "coredns", (".",),
+        "CoreDNS (about 1 minute the first time)",
+        MODULES / "coredns",
+        (".",),
         full_only=True,
     ),
 )
@@ -102,8 +112,15 @@ def hash_inputs(group: Group) -> str:
 def _go_build(group: Group, target: Path) -> None:
     env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath"}
     command = [
-        find_go(), "build", "-p", str(os.cpu_count() or 1), "-ldflags", VERSION_FLAGS,
-        "-o", f"{target}/", *group.packages,
+        find_go(),
+        "build",
+        "-p",
+        str(os.cpu_count() or 1),
+        "-ldflags",
+        VERSION_FLAGS,
+        "-o",
+        f"{target}/",
+        *group.packages,
     ]
     done = subprocess.run(command, cwd=group.module, env=env, check=False)
     if done.returncode:

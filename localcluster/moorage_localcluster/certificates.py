@@ -65,11 +65,26 @@ def make_all(layout: Layout) -> None:
 def _make_authority(pki: Path) -> None:
     if (pki / "ca.crt").exists():
         return
-    run([
-        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-        "-nodes", "-days", VALID_DAYS, "-subj", "/CN=moorage-local-ca",
-        "-keyout", pki / "ca.key", "-out", pki / "ca.crt",
-    ])
+    run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            VALID_DAYS,
+            "-subj",
+            "/CN=moorage-local-ca",
+            "-keyout",
+            pki / "ca.key",
+            "-out",
+            pki / "ca.crt",
+        ]
+    )
     (pki / "ca.key").chmod(KEY_MODE)
 
 
@@ -85,22 +100,53 @@ def _make_certificate(pki: Path, subject: Subject) -> None:
     certificate = pki / f"{subject.file}.crt"
     if certificate.exists():
         return
-    name = (f"/O={subject.organization}" if subject.organization else "") + f"/CN={subject.common_name}"
+    name = (
+        f"/O={subject.organization}" if subject.organization else ""
+    ) + f"/CN={subject.common_name}"
     key, request, extensions = (pki / f"{subject.file}.{end}" for end in ("key", "csr", "ext"))
     lines = ["keyUsage=digitalSignature", "extendedKeyUsage=serverAuth,clientAuth"]
     if subject.names:
         lines.append(f"subjectAltName={subject.names}")
     extensions.write_text("\n".join(lines) + "\n")
-    run([
-        "openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-        "-subj", name, "-keyout", key, "-out", request,
-    ])
+    run(
+        [
+            "openssl",
+            "req",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            name,
+            "-keyout",
+            key,
+            "-out",
+            request,
+        ]
+    )
     key.chmod(KEY_MODE)
     partial = certificate.with_suffix(".partial")
-    run([
-        "openssl", "x509", "-req", "-in", request, "-CA", pki / "ca.crt", "-CAkey", pki / "ca.key",
-        "-CAcreateserial", "-days", VALID_DAYS, "-extfile", extensions, "-out", partial,
-    ])
+    run(
+        [
+            "openssl",
+            "x509",
+            "-req",
+            "-in",
+            request,
+            "-CA",
+            pki / "ca.crt",
+            "-CAkey",
+            pki / "ca.key",
+            "-CAcreateserial",
+            "-days",
+            VALID_DAYS,
+            "-extfile",
+            extensions,
+            "-out",
+            partial,
+        ]
+    )
     partial.rename(certificate)
     request.unlink()
     extensions.unlink()

@@ -24,17 +24,38 @@ SUITE = "bookworm"
 BASE_PACKAGES = "ca-certificates,python3,python3-pip,python3-venv"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 # What no image needs and debootstrap brings.
-BASE_WASTE = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "var/cache/apt",
-              "var/lib/apt/lists", "var/log")
-PASSED_ON = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "HTTP_PROXY", "HTTPS_PROXY",
-             "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+BASE_WASTE = (
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "usr/share/info",
+    "var/cache/apt",
+    "var/lib/apt/lists",
+    "var/log",
+)
+PASSED_ON = (
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_TRUSTED_HOST",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+)
 
 
 def buildah(layout: Layout) -> list[str]:
     """The command with the cluster's own storage."""
     return [
-        "buildah", "--root", str(layout.images), "--runroot", str(layout.run / "buildah"),
-        "--storage-driver", "overlay",
+        "buildah",
+        "--root",
+        str(layout.images),
+        "--runroot",
+        str(layout.run / "buildah"),
+        "--storage-driver",
+        "overlay",
     ]
 
 
@@ -50,18 +71,35 @@ def make_base(layout: Layout) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        run([
-            "debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", SUITE, folder,
-            debian_mirror(Path("/etc/apt")),
-        ])
+        run(
+            [
+                "debootstrap",
+                "--variant=minbase",
+                f"--include={BASE_PACKAGES}",
+                SUITE,
+                folder,
+                debian_mirror(Path("/etc/apt")),
+            ]
+        )
         for waste in BASE_WASTE:
             shutil.rmtree(folder / waste, ignore_errors=True)
         # the machine's mirror is nobody's business who uses the image
         (folder / "etc" / "apt" / "sources.list").unlink(missing_ok=True)
         container = run([*buildah(layout), "from", "scratch"]).strip()
         run([*buildah(layout), "copy", "--quiet", container, folder, "/"])
-        run([*buildah(layout), "config", "--env", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-             "--env", "LANG=C.UTF-8", "--cmd", "/bin/sh", container])
+        run(
+            [
+                *buildah(layout),
+                "config",
+                "--env",
+                "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+                "--env",
+                "LANG=C.UTF-8",
+                "--cmd",
+                "/bin/sh",
+                container,
+            ]
+        )
         run([*buildah(layout), "commit", "--quiet", "--rm", container, BASE_IMAGE])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -73,32 +111,47 @@ def debian_mirror(apt: Path) -> str:
     Raises:
         ClusterError: apt's sources name none.
     """
-    for path in sorted([*apt.glob("sources.list.d/*.sources"), *apt.glob("sources.list"),
-                        *apt.glob("sources.list.d/*.list")]):
+    for path in sorted(
+        [
+            *apt.glob("sources.list.d/*.sources"),
+            *apt.glob("sources.list"),
+            *apt.glob("sources.list.d/*.list"),
+        ]
+    ):
         found = parse_mirror(path.read_text(), SUITE)
         if found:
             return found
-    raise ClusterError(f"no source in {apt} offers Debian {SUITE}, which the base image is made from")
+    raise ClusterError(
+        f"no source in {apt} offers Debian {SUITE}, which the base image is made from"
+    )
 
 
 def parse_mirror(text: str, suite: str) -> str:
     """The first address for the suite in a sources file of either format, "" for none; pure."""
     for stanza in text.split("\n\n"):
-        fields = dict(
-            (line.split(":", 1)[0].strip().lower(), line.split(":", 1)[1].strip())
-            for line in stanza.splitlines() if ":" in line and not line.startswith(("#", "deb"))
-        )
+        fields = {
+            line.split(":", 1)[0].strip().lower(): line.split(":", 1)[1].strip()
+            for line in stanza.splitlines()
+            if ":" in line and not line.startswith(("#", "deb"))
+        }
         if suite in fields.get("suites", "").split() and "main" in fields.get("components", ""):
             return fields.get("uris", "").split()[0]
     for line in text.splitlines():
-        words = [word for word in line.split() if not word.startswith("[") and not word.endswith("]")]
-        if len(words) >= 4 and words[0] == "deb" and words[2] == suite and "main" in words[3:]:  # noqa: PLR2004 - deb URL SUITE COMPONENT
+        words = [
+            word for word in line.split() if not word.startswith("[") and not word.endswith("]")
+        ]
+        if len(words) >= 4 and words[0] == "deb" and words[2] == suite and "main" in words[3:]:
             return words[1]
     return ""
 
 
 def build(
-    layout: Layout, dockerfile: Path, context: Path, tag: str, arguments: Sequence[str], output: Path
+    layout: Layout,
+    dockerfile: Path,
+    context: Path,
+    tag: str,
+    arguments: Sequence[str],
+    output: Path,
 ) -> None:
     """Build an image and write it as an archive that `load` takes.
 
@@ -107,8 +160,18 @@ def build(
     """
     name = tag if tag.count("/") > 1 or tag.startswith("localhost/") else f"docker.io/{tag}"
     command: list[str] = [
-        *buildah(layout), "bud", "--isolation", "chroot", "--network", "host", "--layers",
-        "--pull-never", "--file", str(dockerfile), "--tag", name,
+        *buildah(layout),
+        "bud",
+        "--isolation",
+        "chroot",
+        "--network",
+        "host",
+        "--layers",
+        "--pull-never",
+        "--file",
+        str(dockerfile),
+        "--tag",
+        name,
     ]
     for argument in arguments:
         command += ["--build-arg", argument]
@@ -120,7 +183,9 @@ def build(
             command += ["--build-arg", f"{variable}={os.environ[variable]}"]
     done = subprocess.run([*command, str(context)], check=False, stdin=subprocess.DEVNULL)
     if done.returncode:
-        raise ClusterError(f"building {name} from {dockerfile} failed with {done.returncode}; see above")
+        raise ClusterError(
+            f"building {name} from {dockerfile} failed with {done.returncode}; see above"
+        )
     output.unlink(missing_ok=True)
     run([*buildah(layout), "push", "--quiet", name, f"docker-archive:{output}:{name}"])
 
@@ -133,17 +198,34 @@ def load(layout: Layout, archive: Path) -> None:
     """
     if not archive.is_file():
         raise ClusterError(f"there is no image archive {archive}")
-    run([
-        "ctr", "--address", layout.containerd_socket, "--namespace", "k8s.io",
-        "images", "import", archive,
-    ])
+    run(
+        [
+            "ctr",
+            "--address",
+            layout.containerd_socket,
+            "--namespace",
+            "k8s.io",
+            "images",
+            "import",
+            archive,
+        ]
+    )
 
 
 def load_pause(layout: Layout) -> None:
     """Make the pause image around the built program and load it, unless it is there."""
-    listed = run([
-        "ctr", "--address", layout.containerd_socket, "--namespace", "k8s.io", "images", "ls", "-q",
-    ])
+    listed = run(
+        [
+            "ctr",
+            "--address",
+            layout.containerd_socket,
+            "--namespace",
+            "k8s.io",
+            "images",
+            "ls",
+            "-q",
+        ]
+    )
     if PAUSE_IMAGE in listed.split():
         return
     archive = layout.state / "pause.tar"
@@ -155,17 +237,27 @@ def load_pause(layout: Layout) -> None:
 def pause_archive(program: bytes) -> bytes:
     """A docker-archive with one layer that holds the program; pure."""
     layer = _tar({"pause": (program, 0o755)})
-    config = json.dumps({
-        "architecture": "amd64", "os": "linux",
-        "config": {"Entrypoint": ["/pause"], "User": "65535:65535"},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-    }).encode()
-    manifest = json.dumps([
-        {"Config": "config.json", "RepoTags": [PAUSE_IMAGE], "Layers": ["layer.tar"]}
-    ]).encode()
-    return _tar({
-        "layer.tar": (layer, 0o644), "config.json": (config, 0o644), "manifest.json": (manifest, 0o644),
-    })
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Entrypoint": ["/pause"], "User": "65535:65535"},
+            "rootfs": {
+                "type": "layers",
+                "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"],
+            },
+        }
+    ).encode()
+    manifest = json.dumps(
+        [{"Config": "config.json", "RepoTags": [PAUSE_IMAGE], "Layers": ["layer.tar"]}]
+    ).encode()
+    return _tar(
+        {
+            "layer.tar": (layer, 0o644),
+            "config.json": (config, 0o644),
+            "manifest.json": (manifest, 0o644),
+        }
+    )
 
 
 def _tar(files: dict[str, tuple[bytes, int]]) -> bytes:

@@ -37,7 +37,9 @@ def _refuse_foreign_state() -> None:
             )
     for line in run(["ip", "-o", "-4", "address"]).splitlines():
         if f" {places.BRIDGE_ADDRESS.rsplit('.', 2)[0]}." in line and places.BRIDGE not in line:
-            raise ClusterError(f"the pods' range {places.POD_RANGE} is in use here: {line.strip()}")
+            raise ClusterError(
+                f"the pods' range {places.POD_RANGE} is in use here: {line.strip()}"
+            )
 
 
 def down(layout: Layout) -> None:
@@ -70,7 +72,9 @@ def mounts_below(mounts: str, folders: list[Path]) -> list[str]:
     roots = [str(folder) for folder in folders]
     points = [unescape_mount(line.split()[1]) for line in mounts.splitlines() if line.strip()]
     ours = [
-        point for point in points if any(point == root or point.startswith(f"{root}/") for root in roots)
+        point
+        for point in points
+        if any(point == root or point.startswith(f"{root}/") for root in roots)
     ]
     return sorted(ours, key=lambda point: (-point.count("/"), point))
 

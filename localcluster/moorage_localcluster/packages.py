@@ -7,7 +7,7 @@ stands only while apt works, and only when there was none before.
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,9 +56,7 @@ def install(*, full: bool) -> None:
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     with _no_service_starts():
         _apt(["apt-get", "update", "-q"], env)
-        _apt(
-            ["apt-get", "install", "-qy", "--no-install-recommends", *packages], env
-        )
+        _apt(["apt-get", "install", "-qy", "--no-install-recommends", *packages], env)
 
 
 def _apt(command: list[str], env: dict[str, str]) -> None:
@@ -68,7 +66,7 @@ def _apt(command: list[str], env: dict[str, str]) -> None:
 
 
 @contextmanager
-def _no_service_starts() -> Iterator[None]:
+def _no_service_starts() -> Generator[None]:
     if POLICY.exists():
         yield
         return

@@ -13,25 +13,45 @@ from moorage_localcluster.layout import Layout
 
 def kubeconfig(layout: Layout, user: str) -> str:
     """A kubeconfig for one certificate of the cluster (JSON, which is YAML)."""
-    return json.dumps({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "moorage-local", "cluster": {
-            "server": layout.server, "certificate-authority": str(layout.pki / "ca.crt"),
-        }}],
-        "users": [{"name": user, "user": {
-            "client-certificate": str(layout.pki / f"{user}.crt"),
-            "client-key": str(layout.pki / f"{user}.key"),
-        }}],
-        "contexts": [{"name": "moorage-local", "context": {
-            "cluster": "moorage-local", "user": user,
-        }}],
-        "current-context": "moorage-local",
-    }, indent=2)
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {
+                    "name": "moorage-local",
+                    "cluster": {
+                        "server": layout.server,
+                        "certificate-authority": str(layout.pki / "ca.crt"),
+                    },
+                }
+            ],
+            "users": [
+                {
+                    "name": user,
+                    "user": {
+                        "client-certificate": str(layout.pki / f"{user}.crt"),
+                        "client-key": str(layout.pki / f"{user}.key"),
+                    },
+                }
+            ],
+            "contexts": [
+                {
+                    "name": "moorage-local",
+                    "context": {
+                        "cluster": "moorage-local",
+                        "user": user,
+                    },
+                }
+            ],
+            "current-context": "moorage-local",
+        },
+        indent=2,
+    )
 
 
 def containerd(layout: Layout) -> str:
-    """containerd's configuration; everything in folders of the cluster's own."""
+    """The configuration of containerd, with everything in folders of the cluster's own."""
     return f"""version = 2
 root = "{layout.state}/containerd"
 state = "{layout.run}/containerd"
@@ -66,23 +86,28 @@ PAUSE_IMAGE = "localhost/moorage-pause:1"
 
 def cni(layout: Layout) -> str:
     """One bridge for all pods; addresses from files in the state folder."""
-    return json.dumps({
-        "cniVersion": "0.4.0",
-        "name": "moorage-local",
-        "plugins": [{
-            "type": "bridge",
-            "bridge": places.BRIDGE,
-            "isGateway": True,
-            "ipMasq": False,
-            "hairpinMode": True,
-            "ipam": {
-                "type": "host-local",
-                "dataDir": str(layout.state / "cni"),
-                "ranges": [[{"subnet": places.POD_RANGE, "rangeStart": "10.244.0.10"}]],
-                "routes": [{"dst": "0.0.0.0/0"}],
-            },
-        }],
-    }, indent=2)
+    return json.dumps(
+        {
+            "cniVersion": "0.4.0",
+            "name": "moorage-local",
+            "plugins": [
+                {
+                    "type": "bridge",
+                    "bridge": places.BRIDGE,
+                    "isGateway": True,
+                    "ipMasq": False,
+                    "hairpinMode": True,
+                    "ipam": {
+                        "type": "host-local",
+                        "dataDir": str(layout.state / "cni"),
+                        "ranges": [[{"subnet": places.POD_RANGE, "rangeStart": "10.244.0.10"}]],
+                        "routes": [{"dst": "0.0.0.0/0"}],
+                    },
+                }
+            ],
+        },
+        indent=2,
+    )
 
 
 def kubelet(layout: Layout, *, cgroup_v1: bool) -> str:
@@ -112,7 +137,11 @@ def kubelet(layout: Layout, *, cgroup_v1: bool) -> str:
         "enforceNodeAllocatable": [],
         "failSwapOn": False,
         "podLogsDir": str(layout.logs / "pods"),
-        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        "evictionHard": {
+            "memory.available": "100Mi",
+            "nodefs.available": "1%",
+            "imagefs.available": "1%",
+        },
         "imageGCHighThresholdPercent": 100,
         "rotateCertificates": False,
         "syncFrequency": "10s",
@@ -126,19 +155,27 @@ def kubelet(layout: Layout, *, cgroup_v1: bool) -> str:
 
 def kube_proxy(layout: Layout) -> str:
     """kube-proxy's configuration: nftables, and conntrack's limits left as they are."""
-    return json.dumps({
-        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-        "kind": "KubeProxyConfiguration",
-        "mode": "nftables",
-        # the default of a second spares large clusters; here a ready pod shall be reachable
-        "nftables": {"minSyncPeriod": "100ms"},
-        "clusterCIDR": places.POD_RANGE,
-        "hostnameOverride": places.NODE_NAME,
-        "healthzBindAddress": f"127.0.0.1:{layout.ports.proxy_health}",
-        "metricsBindAddress": f"127.0.0.1:{layout.ports.proxy_metrics}",
-        "clientConnection": {"kubeconfig": str(layout.config / "kube-proxy.kubeconfig")},
-        "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
-    }, indent=2)
+    return json.dumps(
+        {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "mode": "nftables",
+            # the default of a second spares large clusters; here a ready pod shall be reachable
+            "nftables": {"minSyncPeriod": "100ms"},
+            "clusterCIDR": places.POD_RANGE,
+            "hostnameOverride": places.NODE_NAME,
+            "healthzBindAddress": f"127.0.0.1:{layout.ports.proxy_health}",
+            "metricsBindAddress": f"127.0.0.1:{layout.ports.proxy_metrics}",
+            "clientConnection": {"kubeconfig": str(layout.config / "kube-proxy.kubeconfig")},
+            "conntrack": {
+                "maxPerCore": 0,
+                "min": 0,
+                "tcpEstablishedTimeout": "0s",
+                "tcpCloseWaitTimeout": "0s",
+            },
+        },
+        indent=2,
+    )
 
 
 def corefile(layout: Layout) -> str:
@@ -163,14 +200,17 @@ def commands(layout: Layout) -> Mapping[str, list[str]]:
     api_flags = _api_flags(layout)
     lines = {
         "etcd": [
-            "/usr/bin/etcd", f"--data-dir={layout.state / 'etcd'}", "--name=moorage",
+            "/usr/bin/etcd",
+            f"--data-dir={layout.state / 'etcd'}",
+            "--name=moorage",
             f"--listen-client-urls=http://127.0.0.1:{ports.etcd}",
             f"--advertise-client-urls=http://127.0.0.1:{ports.etcd}",
             f"--listen-peer-urls=http://127.0.0.1:{ports.etcd_peer}",
             f"--initial-advertise-peer-urls=http://127.0.0.1:{ports.etcd_peer}",
             f"--initial-cluster=moorage=http://127.0.0.1:{ports.etcd_peer}",
             # the cluster is a throw-away: losing power loses nothing of worth
-            "--unsafe-no-fsync", "--logger=zap",
+            "--unsafe-no-fsync",
+            "--logger=zap",
         ],
         "kube-apiserver": [str(binary / "kube-apiserver"), *api_flags],
         "kube-controller-manager": [
@@ -178,8 +218,10 @@ def commands(layout: Layout) -> Mapping[str, list[str]]:
             f"--kubeconfig={config / 'kube-controller-manager.kubeconfig'}",
             f"--root-ca-file={pki / 'ca.crt'}",
             f"--service-account-private-key-file={pki / 'sa.key'}",
-            "--use-service-account-credentials", "--leader-elect=false",
-            "--bind-address=127.0.0.1", f"--secure-port={ports.controller_manager}",
+            "--use-service-account-credentials",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={ports.controller_manager}",
         ],
     }
     if not layout.full:
@@ -187,14 +229,20 @@ def commands(layout: Layout) -> Mapping[str, list[str]]:
     return {
         **lines,
         "kube-scheduler": [
-            str(binary / "kube-scheduler"), f"--kubeconfig={config / 'kube-scheduler.kubeconfig'}",
-            "--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={ports.scheduler}",
+            str(binary / "kube-scheduler"),
+            f"--kubeconfig={config / 'kube-scheduler.kubeconfig'}",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={ports.scheduler}",
         ],
         "containerd": ["/usr/bin/containerd", f"--config={config / 'containerd.toml'}"],
         "kubelet": [
-            str(binary / "kubelet"), f"--config={config / 'kubelet.json'}",
-            f"--kubeconfig={config / 'kubelet.kubeconfig'}", f"--root-dir={layout.state / 'kubelet'}",
-            f"--hostname-override={places.NODE_NAME}", f"--node-ip={places.BRIDGE_ADDRESS}",
+            str(binary / "kubelet"),
+            f"--config={config / 'kubelet.json'}",
+            f"--kubeconfig={config / 'kubelet.kubeconfig'}",
+            f"--root-dir={layout.state / 'kubelet'}",
+            f"--hostname-override={places.NODE_NAME}",
+            f"--node-ip={places.BRIDGE_ADDRESS}",
         ],
         "kube-proxy": [str(binary / "kube-proxy"), f"--config={config / 'kube-proxy.json'}"],
         "coredns": [str(binary / "coredns"), "-conf", str(config / "Corefile")],
@@ -251,12 +299,14 @@ def dns_objects() -> list[dict[str, Any]]:
     ]
     return [
         {
-            "apiVersion": "v1", "kind": "Service",
+            "apiVersion": "v1",
+            "kind": "Service",
             "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": labels},
             "spec": {"clusterIP": places.DNS_SERVICE_ADDRESS, "ports": ports},
         },
         {
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
             "metadata": {"name": "kube-dns-host", "namespace": "kube-system", "labels": labels},
             "addressType": "IPv4",
             "endpoints": [{"addresses": [places.BRIDGE_ADDRESS]}],
@@ -266,21 +316,33 @@ def dns_objects() -> list[dict[str, Any]]:
             ],
         },
         {
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
             "metadata": {"name": "system:coredns"},
             "rules": [
-                {"apiGroups": [""], "resources": ["services", "pods", "namespaces", "endpoints"],
-                 "verbs": ["list", "watch"]},
-                {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
-                 "verbs": ["list", "watch"]},
+                {
+                    "apiGroups": [""],
+                    "resources": ["services", "pods", "namespaces", "endpoints"],
+                    "verbs": ["list", "watch"],
+                },
+                {
+                    "apiGroups": ["discovery.k8s.io"],
+                    "resources": ["endpointslices"],
+                    "verbs": ["list", "watch"],
+                },
             ],
         },
         {
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
             "metadata": {"name": "system:coredns"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-                        "name": "system:coredns"},
-            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io",
-                          "name": "system:coredns"}],
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "system:coredns",
+            },
+            "subjects": [
+                {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "system:coredns"}
+            ],
         },
     ]

@@ -18,8 +18,13 @@ from moorage_localcluster.layout import ClusterError, Layout
 
 START_SECONDS = 90.0
 STOP_ORDER = (
-    "coredns", "kube-proxy", "kubelet", "kube-scheduler", "kube-controller-manager",
-    "kube-apiserver", "etcd",
+    "coredns",
+    "kube-proxy",
+    "kubelet",
+    "kube-scheduler",
+    "kube-controller-manager",
+    "kube-apiserver",
+    "etcd",
 )
 CONTROL_PLANE = ("etcd", "kube-apiserver")
 
@@ -40,7 +45,10 @@ def up(layout: Layout, *, controllers: bool = True) -> None:
     processes.start(layout, "etcd", lines["etcd"])
     processes.start(layout, "kube-apiserver", lines["kube-apiserver"])
     processes.wait_for(
-        layout, "kube-apiserver", "the API server is not ready", lambda: api_answers(layout),
+        layout,
+        "kube-apiserver",
+        "the API server is not ready",
+        lambda: api_answers(layout),
         START_SECONDS,
     )
     if controllers:
@@ -54,7 +62,9 @@ def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
     for name in ("kube-scheduler", "containerd", "kube-proxy"):
         processes.start(layout, name, lines[name])
     processes.wait_for(
-        layout, "containerd", "containerd does not answer",
+        layout,
+        "containerd",
+        "containerd does not answer",
         lambda: processes.succeeds(["ctr", "--address", layout.containerd_socket, "version"]),
         START_SECONDS,
     )
@@ -65,8 +75,11 @@ def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
         layout, "kubelet", "the node is not ready", lambda: node_is_ready(layout), START_SECONDS
     )
     processes.wait_for(
-        layout, "coredns", "cluster DNS is not ready",
-        lambda: answers(f"http://127.0.0.1:{layout.ports.dns_ready}/ready"), START_SECONDS,
+        layout,
+        "coredns",
+        "cluster DNS is not ready",
+        lambda: answers(f"http://127.0.0.1:{layout.ports.dns_ready}/ready"),
+        START_SECONDS,
     )
 
 
@@ -106,7 +119,7 @@ def answers(url: str, context: ssl.SSLContext | None = None) -> bool:
     """Whether a GET of the address succeeds within two seconds."""
     try:
         with urllib.request.urlopen(url, timeout=2, context=context) as answer:  # noqa: S310 - our own addresses
-            return answer.status == 200  # noqa: PLR2004 - HTTP OK
+            return answer.status == 200
     except (OSError, urllib.error.URLError):
         return False
 
@@ -125,7 +138,8 @@ def kubectl(layout: Layout, *words: str, stdin: str | None = None) -> str:
     """Output of kubectl against the cluster."""
     program = layout.binaries / "kubectl"
     return processes.run(
-        [program, f"--kubeconfig={layout.kubeconfig}", "--request-timeout=10s", *words], stdin=stdin
+        [program, f"--kubeconfig={layout.kubeconfig}", "--request-timeout=10s", *words],
+        stdin=stdin,
     )
 
 
@@ -205,7 +219,12 @@ def _remove_outside(layout: Layout) -> None:
     for folder in ("results", "cache"):
         for file in Path("/var/lib/cni", folder).glob("moorage-local-*"):
             file.unlink()
-    for folder in ("/var/log/containers", "/var/lib/cni/results", "/var/lib/cni/cache", "/var/lib/cni"):
+    for folder in (
+        "/var/log/containers",
+        "/var/lib/cni/results",
+        "/var/lib/cni/cache",
+        "/var/lib/cni",
+    ):
         path = Path(folder)
         if path.is_dir() and not any(path.iterdir()):
             path.rmdir()
