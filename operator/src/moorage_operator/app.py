@@ -74,6 +74,8 @@ class App:
         self._stop = asyncio.Event()
         self._waiting = "waiting for the API server"
         self._tasks: list[asyncio.Task[None]] = []
+        self._models_stop = asyncio.Event()
+        self._models: asyncio.Task[None] | None = None
         self._queue: WorkQueue[ObjectKey] = WorkQueue(call_later=loop.call_later, clock=loop.time)
         self._store = Store(changed=self._queue.add, pod_moved=self._pod_moved)
         self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
@@ -130,7 +132,7 @@ class App:
         if not started:
             return 0
         ending = asyncio.create_task(self._stop.wait(), name="stop")
-        watched = [ending, self._models, *self._tasks]
+        watched = [ending, *self._tasks, *([self._models] if self._models else [])]
         await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
         orderly = self._stop.is_set()
         if not orderly:
@@ -144,8 +146,11 @@ class App:
         self._waiting = "waiting for the first list of pods, Deployments and Services"
         for reflector in self._reflectors:
             self._spawn(reflector.run(), f"watch {reflector.kind.rbac_name}")
-        for reflector in self._reflectors:
-            await reflector.synced.wait()
+        synced = asyncio.gather(*(reflector.synced.wait() for reflector in self._reflectors))
+        await asyncio.wait([synced, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+        if not synced.done():  # a reflector never ends by itself: a defect of ours
+            synced.cancel()
+            return
         reconciler = Reconciler(self._hands(), self._settings.config, now=utc_now)
         for number in range(self._settings.workers):
             worker = work(self._queue, reconciler.reconcile, self._metrics.passed, self._clock)
@@ -153,7 +158,6 @@ class App:
         self._spawn(self._poller.run(), "poller")
         self._spawn(self._events.run(), "events")
         self._spawn(self._sweep(), "sweep")
-        self._models_stop = asyncio.Event()
         self._models = asyncio.create_task(
             handlers.watch_models(
                 self._access,
@@ -203,13 +207,15 @@ class App:
         self._waiting = "the operator is ending"
         self._queue.close()
         workers = [task for task in self._tasks if task.get_name().startswith("worker")]
-        await asyncio.wait(workers, timeout=DRAIN_SECONDS)
+        if workers:
+            await asyncio.wait(workers, timeout=DRAIN_SECONDS)
         await asyncio.gather(*self._cancelled(), return_exceptions=True)
         await self._lookups.close()
         # Last, because kopf waits for, and then cancels, every task that is younger than itself.
         self._models_stop.set()
-        await asyncio.wait([self._models], timeout=DRAIN_SECONDS)
-        self._models.cancel()
+        if self._models:
+            await asyncio.wait([self._models], timeout=DRAIN_SECONDS)
+            self._models.cancel()
         logger.info("operator ended")
 
     def _cancelled(self) -> list[asyncio.Task[None]]:
@@ -236,7 +242,10 @@ class App:
                 logger.info("missed deletions found", extra={"models": gone})
 
     def _hands(self) -> Hands:
-        applier = Applier(self._client, self._store, wrote=self._metrics.wrote, clock=self._clock)
+        children = {kind: observe.Children(kind, self._store) for kind in kinds.CHILDREN}
+        applier = Applier(
+            self._client, self._store, children, wrote=self._metrics.wrote, clock=self._clock
+        )
         return Hands(self._store, applier, self._poller, self._lookups, self._events)
 
     def _make_reflectors(self) -> list[Reflector]:

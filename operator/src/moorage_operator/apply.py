@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import names, observe, ownership
+from . import names, ownership
 from .kube import errors, kinds
 from .kube.client import KubeClient
+from .kube.reflector import Sink
 from .state import ObjectKey, Refusal
 from .store import Child, ModelRecord, Store
 
@@ -34,7 +35,8 @@ class Applier:
 
     Args:
         client: The API.
-        store: Takes what writes return, and refusals.
+        store: Tells what is there; takes statuses and refusals.
+        sinks: Where the reflectors put children, by kind; what an apply returns goes there too.
         wrote: Called with the kind of each write, "status" for a status.
         clock: Monotonic seconds.
     """
@@ -43,12 +45,14 @@ class Applier:
         self,
         client: KubeClient,
         store: Store,
+        sinks: Mapping[str, Sink],
         *,
         wrote: Callable[[str], None],
         clock: Callable[[], float],
     ) -> None:
         self._client = client
         self._store = store
+        self._sinks = sinks
         self._wrote = wrote
         self._clock = clock
         # Fields that the API server dropped from our own apply: they will never be ours.
@@ -179,15 +183,14 @@ class Applier:
             raise ModelGone
 
     def _keep(self, body: Object, written: dict[str, Any]) -> None:
-        kind = str(body["kind"])
-        child = observe.child(kind, written)
+        kind, uid = str(body["kind"]), str(written["metadata"]["uid"])
         self._wrote(kind)
-        dropped = ownership.lost(body, child.fields)
+        dropped = ownership.lost(body, ownership.fields_of(written, names.FIELD_MANAGER))
         if dropped:
-            self._dropped[child.uid] = dropped
+            self._dropped[uid] = dropped
         else:
-            self._dropped.pop(child.uid, None)
-        self._store.put_child(observe.place(written), child)
+            self._dropped.pop(uid, None)
+        self._sinks[kind].put(written)
 
     def _refuse(self, key: ObjectKey, body: Object, error: errors.ApiError) -> bool:
         kind, name = str(body["kind"]), str(body["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""A thin async client of the Kubernetes API: get, list, watch, apply, create, delete.
+"""A thin async client of the Kubernetes API: get, list, watch, apply, create.
 
 It stands under everything that reads or writes the cluster. It knows HTTP and the API's
 conventions, and nothing of models: no retry, no cache, no decision. Every failure is one of
@@ -26,8 +26,8 @@ REQUEST_TIMEOUT_SECONDS = 30.0
 WATCH_TIMEOUT_SECONDS = 290
 """After this the server ends a watch in order, so that connections spread over servers."""
 
-SILENCE_SECONDS = 75.0
-"""Bookmarks come about each minute; a connection silent for longer is dead (half-open TCP)."""
+SILENCE_SECONDS = 130.0
+"""Bookmarks come about each minute; when two are missing, the connection is dead (half-open)."""
 
 LINE_LIMIT_BYTES = 16 << 20
 """An event cannot exceed etcd's request limit (1.5 MiB by default); this is only a stop."""
@@ -209,23 +209,6 @@ class KubeClient:
         headers = {"Content-Type": "application/json"}
         path = kind.path(body["metadata"]["namespace"])
         return await self._call("create", kind, path, method="POST", headers=headers, body=body)
-
-    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
-        """Delete this very object and, in the background, what it owns.
-
-        Raises:
-            NotFound: It is gone.
-            Conflict: An object of this name has another uid.
-        """
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "propagationPolicy": "Background",
-            "preconditions": {"uid": uid},
-        }
-        headers = {"Content-Type": "application/json"}
-        path = kind.path(namespace, name)
-        await self._call("delete", kind, path, method="DELETE", headers=headers, body=options)
 
     async def _call(  # noqa: PLR0913 -- the parts of one HTTP request, all named at the call
         self,

@@ -45,7 +45,8 @@ class Kind:
         return f"{self.plural}/{self.subresource}" if self.subresource else self.plural
 
 
-OWNED = frozenset({"get", "list", "watch", "create", "patch", "delete"})
+# Never deleted by the operator: owner references and the garbage collector do that.
+OWNED = frozenset({"get", "list", "watch", "create", "patch"})
 
 INFERENCE_MODELS = Kind(
     "moorage.dev", "v1alpha1", "inferencemodels", frozenset({"get", "list", "watch"})
@@ -74,5 +75,5 @@ ALL = (
     PERSISTENT_VOLUME_CLAIMS,
 )
 
-# What a model's children are, by the `kind` of their manifests: only these are applied and pruned.
+# What a model's children are, by the `kind` of their manifests: only these are applied.
 CHILDREN = {"Deployment": DEPLOYMENTS, "Service": SERVICES}

@@ -1,0 +1,193 @@
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from support.api_server import event, item, listed, serving
+
+from moorage_operator.kube import errors, kinds
+from moorage_operator.kube.auth import Access
+from moorage_operator.kube.client import Call, KubeClient
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (400, errors.Invalid),
+        (401, errors.Unauthorized),
+        (403, errors.Forbidden),
+        (404, errors.NotFound),
+        (409, errors.Conflict),
+        (410, errors.Gone),
+        (418, errors.ApiError),
+        (422, errors.Invalid),
+        (429, errors.Throttled),
+        (500, errors.ServerError),
+        (503, errors.ServerError),
+    ],
+)
+async def test_a_refusal_is_an_error_of_its_class_with_the_servers_words(
+    code: int, kind: type[errors.ApiError]
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        status = {"message": "because", "reason": "Why"}
+        return web.json_response(status, status=code, headers={"Retry-After": "7"})
+
+    async with serving(answer) as server, KubeClient(Access(server)) as client:
+        with pytest.raises(kind) as caught:
+            await client.get(kinds.PODS, "ns", "name")
+
+    assert type(caught.value) is kind
+    assert (caught.value.code, caught.value.reason, caught.value.message) == (
+        code,
+        "Why",
+        "because",
+    )
+    assert caught.value.retry_after_seconds == 7
+
+
+async def test_an_html_page_of_a_proxy_is_an_error_too() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text="<html>", status=502)
+
+    async with serving(answer) as server, KubeClient(Access(server)) as client:
+        with pytest.raises(errors.ServerError, match="502"):
+            await client.get(kinds.PODS, "ns", "name")
+
+
+async def test_a_body_that_is_no_json_object_is_the_servers_error() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text="[1]")
+
+    async with serving(answer) as server, KubeClient(Access(server)) as client:
+        with pytest.raises(errors.ServerError):
+            await client.get(kinds.PODS, "ns", "name")
+
+
+async def test_no_answer_is_unreachable_and_counted_with_code_0() -> None:
+    calls: list[Call] = []
+
+    async with KubeClient(Access("http://127.0.0.1:1"), observe=calls.append) as client:
+        with pytest.raises(errors.Unreachable):
+            await client.get(kinds.PODS, "ns", "name")
+
+    assert [(call.verb, call.resource, call.code) for call in calls] == [("get", "pods", 0)]
+
+
+async def test_apply_sends_the_object_with_manager_and_force() -> None:
+    seen: list[tuple[str, str, dict[str, str], str, bytes]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        kind = request.headers["Content-Type"]
+        body = await request.read()
+        seen.append((request.method, request.path, dict(request.query), kind, body))
+        return web.json_response(item("iris"))
+
+    body = {"metadata": {"namespace": "ns", "name": "iris"}, "status": {}}
+    async with serving(answer) as server, KubeClient(Access(server)) as client:
+        written = await client.apply(
+            kinds.INFERENCE_MODEL_STATUS, body, field_manager="moorage-status"
+        )
+
+    assert written["metadata"]["name"] == "iris"
+    path = "/apis/moorage.dev/v1alpha1/namespaces/ns/inferencemodels/iris/status"
+    query = {"fieldManager": "moorage-status", "force": "true"}
+    assert seen == [
+        (
+            "PATCH",
+            path,
+            query,
+            "application/apply-patch+yaml",
+            json.dumps(body, separators=(",", ":")).encode(),
+        )
+    ]
+
+
+async def test_events_of_any_size_come_whole_however_they_are_cut() -> None:
+    large = item("large", note="x" * 300_000)
+    data = event("ADDED", large) + event("DELETED", item("small")) + b"\n"
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for start in range(0, len(data), 70_001):
+            await response.write(data[start : start + 70_001])
+        return response
+
+    async with serving(answer) as server, KubeClient(Access(server)) as client:
+        changes = [each async for each in client.watch(kinds.PODS, resource_version="1")]
+
+    assert [(each.type, each.object["metadata"]["name"]) for each in changes] == [
+        ("ADDED", "large"),
+        ("DELETED", "small"),
+    ]
+    assert changes[0].object == large
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(410, errors.Gone), (500, errors.ServerError), (None, errors.ServerError)]
+)
+async def test_an_error_event_is_raised(code: int | None, kind: type[errors.ApiError]) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        status = {"kind": "Status", "message": "too old"} | ({"code": code} if code else {})
+        return web.Response(body=event("ERROR", status))
+
+    async with serving(answer) as server, KubeClient(Access(server)) as client:
+        with pytest.raises(kind, match="too old"):
+            async for _ in client.watch(kinds.PODS, resource_version="1"):
+                pass
+
+
+def _with(server: str, token: Path) -> Access:
+    return Access(server, token_path=token)
+
+
+async def test_the_token_file_is_read_again_after_a_401(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        if seen[-1] == "Bearer old":
+            return web.json_response({"message": "expired"}, status=401)
+        return web.json_response(listed([]))
+
+    async with serving(answer) as server, KubeClient(_with(server, token)) as client:
+        with pytest.raises(errors.Unauthorized):
+            await client.page(kinds.PODS)
+        token.write_text("new\n")
+        await client.page(kinds.PODS)
+
+    assert seen == ["Bearer old", "Bearer new"]
+
+
+async def test_a_kind_is_served_when_discovery_lists_it() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/apis/moorage.dev/v1alpha1":
+            return web.json_response({"resources": [{"name": "inferencemodels"}]})
+        return web.json_response({}, status=404)
+
+    async with serving(answer) as server, KubeClient(Access(server)) as client:
+        assert await client.serves(kinds.INFERENCE_MODELS)
+        assert not await client.serves(kinds.EVENTS)
+
+
+async def test_a_silent_server_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moorage_operator.kube.client.REQUEST_TIMEOUT_SECONDS", 0.05)
+
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.sleep(10)
+        return web.Response()
+
+    async with serving(answer) as server, KubeClient(Access(server)) as client:
+        with pytest.raises(errors.Unreachable):
+            await client.page(kinds.PODS)
+
+
+def test_paths_follow_the_api_conventions() -> None:
+    assert kinds.PODS.path() == "/api/v1/pods"
+    assert kinds.SERVICES.path("ns") == "/api/v1/namespaces/ns/services"
+    assert kinds.DEPLOYMENTS.path("ns", "a/b") == "/apis/apps/v1/namespaces/ns/deployments/a%2Fb"
+    assert kinds.INFERENCE_MODEL_STATUS.rbac_name == "inferencemodels/status"

@@ -1,0 +1,158 @@
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage_operator.workqueue import RETRY_LAST_SECONDS, Closed, WorkQueue
+
+
+class Timer:
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Time:
+    """A clock that moves when told, and calls what is due."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.calls: list[tuple[float, Callable[[], None], Timer]] = []
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        timer = Timer()
+        self.calls.append((self.now + seconds, call, timer))
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        due = [each for each in self.calls if each[0] <= self.now]
+        self.calls = [each for each in self.calls if each[0] > self.now]
+        for _, call, timer in due:
+            if not timer.cancelled:
+                call()
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def queue(time: Time) -> WorkQueue[str]:
+    return WorkQueue(call_later=time.call_later, clock=lambda: time.now, jitter=lambda: 1.0)
+
+
+async def test_keys_come_in_the_order_of_their_first_add(queue: WorkQueue[str]) -> None:
+    for key in "abca":
+        queue.add(key)
+
+    assert [await queue.get() for _ in range(3)] == ["a", "b", "c"]
+    assert queue.depth == 0
+
+
+async def test_a_key_added_while_it_runs_runs_once_more(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    queue.add("a")
+    assert queue.depth == 0
+
+    queue.done("a")
+
+    assert await queue.get() == "a"
+    queue.done("a")
+    assert queue.depth == 0
+
+
+async def test_a_waiting_worker_gets_a_new_key(queue: WorkQueue[str]) -> None:
+    workers = [asyncio.ensure_future(queue.get()) for _ in range(2)]
+    await asyncio.sleep(0)
+
+    queue.add("a")
+    queue.add("b")
+
+    assert sorted(await asyncio.gather(*workers)) == ["a", "b"]
+
+
+async def test_a_cancelled_worker_takes_no_key_along(queue: WorkQueue[str]) -> None:
+    first, second = (asyncio.ensure_future(queue.get()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.sleep(0)
+
+    queue.add("a")
+
+    assert await second == "a"
+
+
+async def test_a_scheduled_key_comes_when_it_is_due(queue: WorkQueue[str], time: Time) -> None:
+    queue.schedule("a", 5)
+    time.advance(4.9)
+    assert queue.depth == 0
+
+    time.advance(0.2)
+
+    assert queue.depth == 1
+
+
+async def test_a_later_schedule_replaces_the_earlier_one(
+    queue: WorkQueue[str], time: Time
+) -> None:
+    queue.schedule("a", 1)
+    queue.schedule("a", None)
+
+    time.advance(2)
+
+    assert queue.depth == 0
+
+
+async def test_retries_back_off_and_success_forgets_them(queue: WorkQueue[str]) -> None:
+    assert [queue.retry("a") for _ in range(4)] == [0.25, 0.5, 1.0, 2.0]
+
+    queue.forget("a")
+
+    assert queue.retry("a") == 0.25
+
+
+async def test_a_retry_waits_as_long_as_the_server_asks(queue: WorkQueue[str]) -> None:
+    assert queue.retry("a", least_seconds=7) == 7
+
+
+@given(failures=st.integers(1, 60), chance=st.floats(0, 1, exclude_max=True))
+def test_retry_delays_stay_within_their_bounds(failures: int, chance: float) -> None:
+    time = Time()
+    queue: WorkQueue[str] = WorkQueue(
+        call_later=time.call_later, clock=lambda: 0.0, jitter=lambda: chance
+    )
+
+    delays = [queue.retry("a") for _ in range(failures)]
+
+    assert all(0.125 <= delay <= RETRY_LAST_SECONDS for delay in delays)
+
+
+async def test_closing_ends_workers_and_lets_nothing_in(queue: WorkQueue[str], time: Time) -> None:
+    queue.schedule("later", 1)
+    worker = asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+
+    queue.close()
+    queue.add("a")
+    time.advance(2)
+
+    with pytest.raises(Closed):
+        await worker
+    assert queue.depth == 0
+
+
+async def test_the_oldest_key_tells_how_long_it_waits(queue: WorkQueue[str], time: Time) -> None:
+    assert queue.oldest_seconds == 0
+    queue.add("a")
+    time.advance(3)
+    queue.add("b")
+
+    assert queue.oldest_seconds == 3
