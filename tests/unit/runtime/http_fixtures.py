@@ -89,6 +89,7 @@ class Client:
         async with asyncio.timeout(DEADLINE_SECONDS):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             status_line, *lines = head.split("\r\n")[:-2]
+            assert status_line.startswith("HTTP/1.1 ")
             headers = {}
             for line in lines:
                 name, _, value = line.partition(": ")

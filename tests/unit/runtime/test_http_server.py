@@ -53,6 +53,8 @@ async def test_more_pipelined_requests_than_may_wait_are_all_answered(applicatio
         await asyncio.wait_for(application.started.wait(), DEADLINE_SECONDS)
         application.release.set()
         assert [int((await client.answer())[2]) for _ in range(50)] == list(range(50))
+        client.send(post("/", b"more"))
+        assert (await client.answer())[2] == b"more"
 
 
 async def test_a_connection_serves_one_request_after_the_other(application):

@@ -249,6 +249,22 @@ async def test_a_client_that_leaves_a_stream_closes_it():
         await asyncio.wait_for(closed.wait(), DEADLINE_SECONDS)
 
 
+async def test_a_stream_that_is_dropped_between_two_messages_closes_it():
+    closed = asyncio.Event()
+
+    async def endless(_):
+        try:
+            while True:
+                yield b"again"
+        finally:
+            closed.set()
+
+    messages = GrpcServer([], "127.0.0.1", 0)._serve_stream("/s/Endless", endless)(b"", None)
+    assert await anext(messages) == b"again"
+    await messages.aclose()
+    assert closed.is_set()
+
+
 def every_error(base=errors.RuntimeFault):
     yield base
     for sub in base.__subclasses__():
