@@ -1,0 +1,62 @@
+"""Targets for the operator's probe drivers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from moorage_operator.state import ProbeTarget
+
+
+def target(server: str = "http://127.0.0.1:1", **fields: Any) -> ProbeTarget:
+    """A target at the server's address, for model `iris`, as the plan makes it."""
+    url = urlsplit(server)
+    values: dict[str, Any] = {
+        "pod_uid": "pod",
+        "container_id": "containerd://1",
+        "address": url.hostname,
+        "port": url.port,
+        "protocol": "OpenInference",
+        "transport": "HTTP",
+        "model_name": "iris",
+        "model_version": "",
+        "live_path": "/v2/health/live",
+        "ready_path": "/v2/health/ready",
+        "model_ready_path": "/v2/models/iris/ready",
+        "metadata_path": "/v2/models/iris",
+        "server_path": "/v2",
+        "timeout_seconds": 2.0,
+    }
+    return ProbeTarget(**{**values, **fields})
+
+
+@asynccontextmanager
+async def byte_server(reply: bytes, *, hold: bool) -> AsyncIterator[str]:
+    """The address of a server that reads a little, answers these bytes, and closes or holds."""
+    open_: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        open_.add(task)
+        try:
+            await reader.read(65536)
+            writer.write(reply)
+            if hold:
+                await reader.read()
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task in open_:
+            task.cancel()
+        await asyncio.gather(*open_, return_exceptions=True)

@@ -1,0 +1,199 @@
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from support.probe_targets import byte_server, target
+
+from moorage_operator._generated import oip_pb2
+from moorage_operator.probe.oip_grpc import SERVICE, OipGrpc
+from moorage_operator.state import Answer, AnswerReason, ModelInfo, ServerInfo, TensorInfo
+
+Method = Callable[[Any, Any], Awaitable[Any]]
+
+
+@asynccontextmanager
+async def grpc_server(methods: Mapping[str, Method], service: str = SERVICE) -> AsyncIterator[str]:
+    """The address of a real gRPC server with these methods of the service."""
+    handlers = {
+        name: grpc.unary_unary_rpc_method_handler(
+            method,
+            request_deserializer=getattr(oip_pb2, f"{name}Request").FromString,
+            response_serializer=lambda message: message.SerializeToString(),
+        )
+        for name, method in methods.items()
+    }
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        await server.stop(None)
+
+
+def replies(message: Any) -> Method:
+    async def method(_: Any, __: Any) -> Any:
+        return message
+
+    return method
+
+
+def refuses(code: grpc.StatusCode, text: str = "because") -> Method:
+    async def method(_: Any, context: Any) -> Any:
+        await context.abort(code, text)
+
+    return method
+
+
+async def model_ready(methods: Mapping[str, Method], **fields: Any) -> Answer:
+    async with grpc_server(methods) as server:
+        driver = OipGrpc()
+        try:
+            return await driver.model_ready(target(server, transport="GRPC", **fields))
+        finally:
+            await driver.close()
+
+
+READY = replies(oip_pb2.ModelReadyResponse(ready=True))
+NOT_READY = replies(oip_pb2.ModelReadyResponse(ready=False))
+CODES = [
+    (grpc.StatusCode.NOT_FOUND, False, AnswerReason.MODEL_NOT_FOUND),
+    (grpc.StatusCode.UNIMPLEMENTED, None, AnswerReason.WRONG_PROTOCOL),
+    (grpc.StatusCode.UNAVAILABLE, None, AnswerReason.REFUSED),
+    (grpc.StatusCode.INTERNAL, None, AnswerReason.MALFORMED),
+    (grpc.StatusCode.FAILED_PRECONDITION, False, AnswerReason.NOT_READY),
+    (grpc.StatusCode.INVALID_ARGUMENT, False, AnswerReason.NOT_READY),
+    (grpc.StatusCode.UNAUTHENTICATED, False, AnswerReason.NOT_READY),
+]
+
+
+async def test_ready_true_is_ready() -> None:
+    assert await model_ready({"ModelReady": READY}) == Answer(
+        verdict=True, reason=AnswerReason.READY
+    )
+
+
+async def test_ready_false_is_not_ready() -> None:
+    answer = await model_ready({"ModelReady": NOT_READY})
+
+    assert (answer.verdict, answer.reason) == (False, AnswerReason.NOT_READY)
+
+
+async def test_why_a_model_is_not_ready_is_asked_of_its_metadata() -> None:
+    methods = {
+        "ModelReady": NOT_READY,
+        "ModelMetadata": refuses(grpc.StatusCode.UNAVAILABLE, "not an ONNX model"),
+    }
+
+    answer = await model_ready(methods)
+
+    assert (answer.verdict, answer.reason) == (False, AnswerReason.NOT_READY)
+    assert "not an ONNX model" in answer.message
+
+
+@pytest.mark.parametrize(("code", "verdict", "reason"), CODES)
+async def test_a_status_has_its_meaning(
+    code: grpc.StatusCode, verdict: bool | None, reason: AnswerReason
+) -> None:
+    answer = await model_ready({"ModelReady": refuses(code)})
+
+    assert (answer.verdict, answer.reason) == (verdict, reason)
+
+
+async def test_a_missing_version_is_told_from_a_missing_model() -> None:
+    async def metadata(request: Any, context: Any) -> Any:
+        if request.version:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no")
+        return oip_pb2.ModelMetadataResponse(name="iris", versions=["1", "2"])
+
+    methods = {"ModelReady": refuses(grpc.StatusCode.NOT_FOUND), "ModelMetadata": metadata}
+
+    answer = await model_ready(methods, model_version="3")
+
+    assert answer.reason is AnswerReason.VERSION_NOT_FOUND
+    assert "1, 2" in answer.message
+
+
+async def test_an_http_server_is_the_wrong_protocol() -> None:
+    reply = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"
+    async with byte_server(reply, hold=True) as server:
+        driver = OipGrpc()
+        answer = await driver.model_ready(target(server, transport="GRPC"))
+        await driver.close()
+
+    assert (answer.verdict, answer.reason) == (None, AnswerReason.WRONG_PROTOCOL)
+
+
+async def test_another_service_is_the_wrong_protocol() -> None:
+    async with grpc_server({"ModelReady": READY}, service="other.Service") as server:
+        driver = OipGrpc()
+        answer = await driver.model_ready(target(server, transport="GRPC"))
+        await driver.close()
+
+    assert answer.reason is AnswerReason.WRONG_PROTOCOL
+
+
+async def test_a_silent_server_times_out() -> None:
+    async def silent(_: Any, __: Any) -> Any:
+        await asyncio.Event().wait()
+
+    answer = await model_ready({"ModelReady": silent}, timeout_seconds=0.2)
+
+    assert (answer.verdict, answer.reason) == (None, AnswerReason.TIMED_OUT)
+
+
+async def test_an_answer_above_the_limit_is_malformed() -> None:
+    versions = ["x" * 1000] * 2000
+    big = replies(oip_pb2.ModelMetadataResponse(name="iris", versions=versions))
+    server = replies(oip_pb2.ServerMetadataResponse(name="s", version="1"))
+    async with grpc_server({"ModelMetadata": big, "ServerMetadata": server}) as address:
+        driver = OipGrpc()
+        described = await driver.describe(target(address, transport="GRPC"))
+        await driver.close()
+
+    assert described.model is None
+    assert described.server == ServerInfo("s", "1")
+
+
+async def test_metadata_is_read() -> None:
+    tensor = oip_pb2.ModelMetadataResponse.TensorMetadata(name="x", datatype="FP32", shape=[-1, 4])
+    model = oip_pb2.ModelMetadataResponse(name="iris", platform="onnx", inputs=[tensor])
+    async with grpc_server({"ModelMetadata": replies(model)}) as address:
+        driver = OipGrpc()
+        described = await driver.describe(target(address, transport="GRPC"))
+        await driver.close()
+
+    info = TensorInfo("x", "FP32", (-1, 4))
+    assert described.model == ModelInfo("iris", (), "onnx", (info,), ())
+    assert described.server is None
+
+
+async def test_a_server_that_comes_up_is_found_at_the_next_question() -> None:
+    """gRPC's own reconnect back-off (1 s and more) must not stand in the way."""
+    async with grpc_server({"ModelReady": READY}) as server:
+        address = server
+    driver = OipGrpc()
+    where = target(address, transport="GRPC")
+    for _ in range(3):
+        assert (await driver.model_ready(where)).reason is AnswerReason.REFUSED
+
+    again = grpc.aio.server()
+    handler = grpc.unary_unary_rpc_method_handler(
+        READY,
+        request_deserializer=oip_pb2.ModelReadyRequest.FromString,
+        response_serializer=lambda message: message.SerializeToString(),
+    )
+    again.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(SERVICE, {"ModelReady": handler}),)
+    )
+    again.add_insecure_port(f"127.0.0.1:{where.port}")
+    await again.start()
+
+    assert (await driver.model_ready(where)).verdict is True
+    await driver.close()
+    await again.stop(None)

@@ -1,0 +1,195 @@
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from aiohttp import web
+from support.api_server import serving
+from support.probe_targets import byte_server, target
+
+from moorage_operator.probe.driver import MESSAGE_LIMIT
+from moorage_operator.probe.oip_rest import OipRest
+from moorage_operator.state import Answer, AnswerReason, ModelInfo, ServerInfo, TensorInfo
+
+READY = "/v2/models/iris/ready"
+LIVE = "/v2/health/live"
+
+Routes = Mapping[str, tuple[int, str]]
+OIP = {"/v2": (200, '{"name":"s","version":"1","extensions":[]}')}
+
+
+async def asked(routes: Routes, ask: Callable[[OipRest, Any], Any], **fields: Any) -> Any:
+    """What a driver makes of a server that answers these paths, and 404 to others."""
+
+    async def answer(request: web.Request) -> web.Response:
+        code, body = routes.get(request.path, (404, ""))
+        return web.Response(status=code, text=body)
+
+    async with serving(answer) as server:
+        driver = OipRest()
+        try:
+            return await ask(driver, target(server, **fields))
+        finally:
+            await driver.close()
+
+
+# What real servers answer to "is the model ready?"
+ANSWERS = [
+    ("empty body: Triton, MLServer", (200, ""), True, AnswerReason.READY, ""),
+    ("ready true: KServe", (200, '{"name":"iris","ready":true}'), True, AnswerReason.READY, ""),
+    ("live true, as in the specification", (200, '{"live":true}'), True, AnswerReason.READY, ""),
+    ("not JSON", (200, "OK"), True, AnswerReason.READY, ""),
+    ("not an object", (200, "[false]"), True, AnswerReason.READY, ""),
+    ("ready false in a 200", (200, '{"ready":false}'), False, AnswerReason.NOT_READY, "HTTP 200"),
+    ("Triton: 400", (400, ""), False, AnswerReason.NOT_READY, "HTTP 400"),
+    (
+        "KServe: 503 with an error",
+        (503, '{"error":"Model with name iris is not ready."}'),
+        False,
+        AnswerReason.NOT_READY,
+        "Model with name iris is not ready.",
+    ),
+    (
+        "bundled runtime: a load that failed",
+        (503, '{"name":"iris","ready":false,"error":"not an ONNX model"}'),
+        False,
+        AnswerReason.LOAD_FAILED,
+        "not an ONNX model",
+    ),
+    (
+        "a server that names the state",
+        (503, '{"ready":false,"state":"LOADING","error":"30 %"}'),
+        False,
+        AnswerReason.LOADING,
+        "30 %",
+    ),
+    ("a redirect", (302, ""), None, AnswerReason.WRONG_PROTOCOL, "redirects"),
+    ("an error of the server", (500, "boom"), False, AnswerReason.NOT_READY, "HTTP 500"),
+]
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict", "reason", "said"),
+    [row[1:] for row in ANSWERS],
+    ids=[row[0] for row in ANSWERS],
+)
+async def test_model_ready_is_what_status_and_body_say(
+    reply: tuple[int, str], verdict: bool | None, reason: AnswerReason, said: str
+) -> None:
+    answer = await asked({**OIP, READY: reply}, lambda d, t: d.model_ready(t))
+
+    assert (answer.verdict, answer.reason) == (verdict, reason)
+    assert said in answer.message
+
+
+async def test_a_404_of_an_oip_server_is_a_model_that_it_does_not_have() -> None:
+    routes = {**OIP, READY: (404, '{"error":"unknown model; it has: wine"}')}
+
+    answer = await asked(routes, lambda d, t: d.model_ready(t))
+
+    assert answer == Answer(
+        verdict=False, reason=AnswerReason.MODEL_NOT_FOUND, message="unknown model; it has: wine"
+    )
+
+
+async def test_a_404_of_a_missing_version_lists_the_versions() -> None:
+    path = "/v2/models/iris/versions/3"
+    routes = {
+        **OIP,
+        "/v2/models/iris": (200, '{"name":"iris","versions":["1","2"]}'),
+    }
+
+    answer = await asked(
+        routes,
+        lambda d, t: d.model_ready(t),
+        model_version="3",
+        metadata_path=path,
+        model_ready_path=f"{path}/ready",
+    )
+
+    assert answer.reason is AnswerReason.VERSION_NOT_FOUND
+    assert "1, 2" in answer.message
+
+
+async def test_a_404_of_a_server_without_oip_is_the_wrong_protocol() -> None:
+    answer = await asked({}, lambda d, t: d.model_ready(t))
+
+    assert (answer.verdict, answer.reason) == (None, AnswerReason.WRONG_PROTOCOL)
+
+
+async def test_live_and_ready_ask_their_own_paths() -> None:
+    routes = {LIVE: (200, ""), "/v2/health/ready": (503, "")}
+
+    assert (await asked(routes, lambda d, t: d.live(t))).verdict is True
+    assert (await asked(routes, lambda d, t: d.ready(t))).verdict is False
+
+
+async def test_metadata_is_read_and_what_is_missing_stays_unknown() -> None:
+    tensor = {"name": "x", "datatype": "FP32", "shape": [-1, "4"], "parameters": {}}
+    model = {"name": "iris", "versions": ["1"], "platform": "", "inputs": [tensor], "more": 1}
+    routes = {**OIP, "/v2/models/iris": (200, json.dumps(model))}
+
+    described = await asked(routes, lambda d, t: d.describe(t))
+
+    assert described.server == ServerInfo("s", "1", ())
+    info = TensorInfo("x", "FP32", (-1, 4))
+    assert described.model == ModelInfo("iris", ("1",), "", (info,), ())
+    none = await asked({}, lambda d, t: d.describe(t))
+    assert (none.server, none.model) == (None, None)
+
+
+async def test_nobody_listening_is_refused() -> None:
+    driver = OipRest()
+    answer = await driver.model_ready(target("http://127.0.0.1:1"))
+    await driver.close()
+
+    assert (answer.verdict, answer.reason) == (None, AnswerReason.REFUSED)
+    assert "127.0.0.1:1" in answer.message
+
+
+async def raw(reply: bytes, *, hold: bool = False, **fields: Any) -> Answer:
+    """What a driver makes of a server that answers these bytes to whatever it is sent."""
+    async with byte_server(reply, hold=hold) as server:
+        driver = OipRest()
+        try:
+            return await driver.model_ready(target(server, **fields))
+        finally:
+            await driver.close()
+
+
+@pytest.mark.parametrize(
+    ("reply", "hold", "reason"),
+    [
+        (b"", True, AnswerReason.TIMED_OUT),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", True, AnswerReason.TIMED_OUT),
+        (b"", False, AnswerReason.REFUSED),
+        (b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\r\n\r\n", False, AnswerReason.WRONG_PROTOCOL),
+        (b"220 mail ready\r\n\r\n", False, AnswerReason.WRONG_PROTOCOL),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-length: 2000000\r\n\r\n" + b"x" * 2_000_000,
+            True,
+            AnswerReason.MALFORMED,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 1\r\n\r\nx",
+            False,
+            AnswerReason.MALFORMED,
+        ),
+    ],
+    ids=["silent", "half a body", "closed", "HTTP/2", "SMTP", "too large", "compressed"],
+)
+async def test_a_hostile_server_makes_no_verdict(
+    reply: bytes, hold: bool, reason: AnswerReason
+) -> None:
+    answer = await raw(reply, hold=hold, timeout_seconds=0.3)
+
+    assert (answer.verdict, answer.reason) == (None, reason)
+
+
+async def test_a_servers_words_are_cut_and_made_printable() -> None:
+    body = json.dumps({"error": "a\x1b[31m\nb " + "x" * 5000})
+
+    answer = await asked({**OIP, READY: (503, body)}, lambda d, t: d.model_ready(t))
+
+    assert answer.message.startswith("a [31m b x")
+    assert len(answer.message) == MESSAGE_LIMIT

@@ -1,0 +1,305 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.probe_targets import target
+
+from moorage_operator.probe import interrogation
+from moorage_operator.probe.driver import Described
+from moorage_operator.probe.poller import Edges, Polled, Poller, delay_seconds
+from moorage_operator.state import (
+    Answer,
+    AnswerReason,
+    ModelInfo,
+    ObjectKey,
+    PollPace,
+    ProbeResult,
+    ProbeTarget,
+    ServerInfo,
+)
+
+KEY = ObjectKey("ns", "iris")
+YES = Answer(verdict=True, reason=AnswerReason.READY)
+NO = Answer(verdict=False, reason=AnswerReason.NOT_READY)
+REFUSED = Answer(verdict=None, reason=AnswerReason.REFUSED)
+DESCRIBED = Described(ServerInfo("s"), ModelInfo("iris"))
+
+
+class Server:
+    """A driver whose answers a test sets; counts the questions."""
+
+    def __init__(self, answer: Answer = YES) -> None:
+        self.answer = answer
+        self.described = DESCRIBED
+        self.questions: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.metadata_gate = asyncio.Event()
+        self.metadata_gate.set()
+        self.asked = asyncio.Event()
+
+    async def live(self, _: ProbeTarget) -> Answer:
+        self.questions.append("live")
+        return YES
+
+    async def ready(self, _: ProbeTarget) -> Answer:
+        self.questions.append("ready")
+        return YES
+
+    async def model_ready(self, _: ProbeTarget) -> Answer:
+        self.questions.append("model")
+        self.asked.set()
+        await self.gate.wait()
+        return self.answer
+
+    async def describe(self, _: ProbeTarget) -> Described:
+        self.questions.append("metadata")
+        await self.metadata_gate.wait()
+        return self.described
+
+    async def close(self) -> None:
+        pass
+
+    @property
+    def polls(self) -> int:
+        return self.questions.count("model")
+
+
+class Results:
+    """Takes what the poller delivers."""
+
+    def __init__(self) -> None:
+        self.all: list[ProbeResult] = []
+        self.polled: list[Polled] = []
+        self._changed = asyncio.Event()
+
+    def take(self, key: ObjectKey, result: ProbeResult) -> None:
+        assert key == KEY
+        self.all.append(result)
+        self._changed.set()
+
+    def count(self, polled: Polled) -> None:
+        self.polled.append(polled)
+        self._changed.set()
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(5):
+            while not holds():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@asynccontextmanager
+async def polling(server: Server) -> AsyncIterator[tuple[Poller, Results]]:
+    results = Results()
+    edges = Edges(
+        clock=asyncio.get_running_loop().time,
+        now=lambda: datetime.now(UTC),
+        jitter=lambda: 0.5,
+        polled=results.count,
+    )
+    poller = Poller({("OpenInference", "HTTP"): server}, results.take, edges)
+    task = asyncio.ensure_future(poller.run())
+    try:
+        yield poller, results
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_new_target_is_asked_at_once_and_carries_metadata() -> None:
+    async with polling(Server()) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 1000)
+        await results.until(lambda: results.all)
+
+    (result,) = results.all
+    assert (result.live, result.ready, result.model_ready) == (YES, YES, YES)
+    assert (result.server, result.model) == (DESCRIBED.server, DESCRIBED.model)
+    assert (result.pod_uid, result.container_id) == ("pod", "containerd://1")
+
+
+async def test_an_unchanged_answer_is_not_delivered_again() -> None:
+    async with polling(Server()) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 0.01)
+        await results.until(lambda: len(results.polled) >= 4)
+
+    assert len(results.all) == 1
+
+
+async def test_a_ready_model_is_asked_one_question_a_poll() -> None:
+    server = Server()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 0.01)
+        await results.until(lambda: len(results.polled) >= 3)
+
+    assert server.questions[:3] == ["model", "ready", "metadata"]
+    assert set(server.questions[3:]) == {"model"}
+
+
+async def test_a_settling_model_is_found_ready_soon() -> None:
+    server = Server(NO)
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.SETTLING, 1000)
+        await results.until(lambda: results.all)
+        server.answer = YES
+        began = asyncio.get_running_loop().time()
+        await results.until(lambda: results.all[-1].model_ready == YES)
+
+    assert asyncio.get_running_loop().time() - began < 1
+    assert results.all[0].live == YES
+
+
+async def test_ask_now_does_not_wait_for_the_interval() -> None:
+    server = Server()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 1000)
+        await results.until(lambda: results.all)
+        server.answer = NO
+
+        poller.ask_now("pod")
+        poller.ask_now("unknown")
+        await results.until(lambda: results.all[-1].model_ready == NO)
+
+
+async def test_ask_now_during_a_poll_asks_once_more() -> None:
+    server = Server()
+    server.gate.clear()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 1000)
+        await asyncio.wait_for(server.asked.wait(), 5)
+        poller.ask_now("pod")
+        poller.ask_now("pod")
+        server.gate.set()
+        await results.until(lambda: len(results.polled) == 2)
+
+    assert server.polls == 2
+
+
+async def test_the_answer_of_a_container_that_was_replaced_is_void() -> None:
+    server = Server()
+    server.gate.clear()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.SETTLING, 1000)
+        await asyncio.wait_for(server.asked.wait(), 5)
+        poller.watch(KEY, [target(container_id="containerd://2")], PollPace.SETTLING, 1000)
+        server.gate.set()
+        await results.until(lambda: results.all)
+
+    assert {result.container_id for result in results.all} == {"containerd://2"}
+
+
+async def test_a_forgotten_model_is_not_asked_again() -> None:
+    server = Server()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 0.01)
+        await results.until(lambda: len(results.polled) >= 2)
+        poller.forget(KEY)
+        assert poller.targets == 0
+        polls = server.polls
+        poller.watch(KEY, [target(pod_uid="other")], PollPace.STABLE, 1000)
+        await results.until(lambda: results.all[-1].pod_uid == "other")
+
+    assert server.polls <= polls + 2
+
+
+async def test_unknown_answers_are_counted_until_somebody_answers() -> None:
+    server = Server(REFUSED)
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.SETTLING, 1000)
+        await results.until(lambda: len(results.all) >= 3)
+        server.answer = YES
+        await results.until(lambda: results.all[-1].model_ready == YES)
+
+    counts = [result.consecutive_unknown for result in results.all]
+    assert counts[:3] == [1, 2, 3]
+    assert counts[-1] == 0
+    assert "live" not in server.questions  # a port that refuses refuses everything
+
+
+async def test_slow_metadata_does_not_hold_up_the_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interrogation, "PATIENCE_SECONDS", 0.01)
+    server = Server()
+    server.metadata_gate.clear()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.SETTLING, 1000)
+        await results.until(lambda: results.all)
+        assert results.all[0].model_ready == YES
+        assert results.all[0].model is None
+
+        server.metadata_gate.set()
+        await results.until(lambda: len(results.all) == 2)
+
+    assert results.all[1].model == DESCRIBED.model
+
+
+async def test_metadata_that_fails_once_stays_known() -> None:
+    previous = ProbeResult(
+        "pod",
+        "c",
+        datetime.now(UTC),
+        model_ready=YES,
+        server=ServerInfo("s"),
+        model=ModelInfo("m"),
+    )
+    server = Server()
+    server.described = Described()
+
+    found = [
+        each
+        async for each in interrogation.interrogate(
+            server, target(), previous, describe=True, now=lambda: datetime.now(UTC)
+        )
+    ]
+
+    assert found[-1].model == ModelInfo("m")
+
+
+async def test_polls_in_flight_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    server.gate.clear()
+    async with polling(server) as (poller, results):
+        poller._slots = asyncio.Semaphore(3)
+        targets = [target(pod_uid=f"pod-{number}") for number in range(10)]
+        poller.watch(KEY, targets, PollPace.STABLE, 1000)
+        await asyncio.wait_for(server.asked.wait(), 5)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert poller.in_flight == 3
+        server.gate.set()
+        await results.until(lambda: len({each.pod_uid for each in results.all}) == 10)
+
+
+@pytest.mark.parametrize(
+    ("pace", "waited", "failures", "expected"),
+    [
+        (PollPace.SETTLING, 0, 0, 0.1),
+        (PollPace.SETTLING, 20, 0, 0.4),
+        (PollPace.SETTLING, 600, 0, 1.0),
+        (PollPace.STABLE, 600, 9, 30.0),
+        (PollPace.FAILING, 0, 1, 1.0),
+        (PollPace.FAILING, 0, 3, 4.0),
+        (PollPace.FAILING, 0, 99, 60.0),
+    ],
+)
+def test_the_delay_follows_the_pace(
+    pace: PollPace, waited: float, failures: int, expected: float
+) -> None:
+    assert delay_seconds(pace, 30.0, waited, failures) == expected
+
+
+@given(
+    st.sampled_from(list(PollPace)),
+    st.floats(1, 3600),
+    st.floats(0, 1e6),
+    st.integers(0, 10**6),
+)
+def test_no_pace_asks_more_often_than_every_tenth_of_a_second(
+    pace: PollPace, interval: float, waited: float, failures: int
+) -> None:
+    assert 0.1 <= delay_seconds(pace, interval, waited, failures) <= 3600
