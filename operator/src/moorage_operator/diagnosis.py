@@ -39,6 +39,9 @@ CONFIG_REASONS = {
     "PreStartHookError",
     "PostStartHookError",
 }
+# A run that never began: the command does not exist or may not be run. The message is the
+# container runtime's, no log.
+NEVER_BEGAN_REASONS = {"StartError", "ContainerCannotRun"}
 SIGNAL_EXIT_CODES = {137, 143}  # 128 + SIGKILL, 128 + SIGTERM: how a kubelet ends a container
 LOG_TAIL_CHARACTERS = 600
 MISSING_CLAIM = re.compile(r'persistentvolumeclaim "[^"]*" not found')
@@ -137,6 +140,8 @@ def ended_reason(ended: Termination, health: Health) -> Reason:
     """What an ended run of a container that should run for ever amounts to."""
     if ended.reason == "OOMKilled":
         return Reason.OOM_KILLED
+    if ended.reason in NEVER_BEGAN_REASONS:
+        return Reason.CREATE_CONTAINER_CONFIG_ERROR
     if _ended_by_startup_probe(ended, health):
         return Reason.STARTUP_TIMEOUT
     if ended.exit_code in SIGNAL_EXIT_CODES:
@@ -199,6 +204,8 @@ def _config_finding(container: ContainerObserved, detail: str) -> Finding:
 
 def _ended_finding(container: ContainerObserved, ended: Termination, health: Health) -> Finding:
     reason = ended_reason(ended, health)
+    if reason is Reason.CREATE_CONTAINER_CONFIG_ERROR:
+        return _config_finding(container, ended.message)
     how = {
         Reason.OOM_KILLED: "ran out of memory and was killed; raise its memory limit",
         Reason.STARTUP_TIMEOUT: (

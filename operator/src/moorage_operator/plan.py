@@ -38,14 +38,16 @@ __all__ = ["plan"]
 # Nobody tells when a refused object would be taken.
 REFUSAL_RETRY_SECONDS = 15.0
 
-# Ways that a model passes on the way up or was sent: no warning.
-EXPECTED_REASONS = {
-    Reason.SERVING,
-    Reason.SERVING_PREVIOUS_REVISION,
+# Ways that a model passes on the way up: the status has them, an event would be noise.
+PASSING_REASONS = {
     Reason.PENDING,
     Reason.POD_NOT_READY,
     Reason.MODEL_LOADING,
     Reason.SERVER_NOT_LIVE,
+}
+NORMAL_REASONS = {
+    Reason.SERVING,
+    Reason.SERVING_PREVIOUS_REVISION,
     Reason.SUSPENDED,
     Reason.SCALED_TO_ZERO,
 }
@@ -127,11 +129,12 @@ def _standing(refusals: Sequence[Refusal], hashes: frozenset[str]) -> bool:
 
 
 def _events(ready: Condition, observed: Observed) -> tuple[PlannedEvent, ...]:
-    """One event when Ready changes its status or its reason."""
+    """One event when Ready changes its status, or its reason to one that will not pass."""
     before = find_condition(observed.status, ConditionType.READY)
     status = "True" if ready.status else "False"
     finding = ready.finding
-    if (before.get("status"), before.get("reason")) == (status, str(finding.reason)):
+    same_status = before.get("status", "False") == status
+    if same_status and finding.reason in {before.get("reason"), *PASSING_REASONS}:
         return ()
-    kind = "Normal" if finding.reason in EXPECTED_REASONS else "Warning"
+    kind = "Normal" if finding.reason in NORMAL_REASONS else "Warning"
     return (PlannedEvent(kind, str(finding.reason), truncated(finding.message)),)

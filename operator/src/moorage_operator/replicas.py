@@ -38,6 +38,9 @@ DEFINITE = {
     Reason.PROTOCOL_MISMATCH,
 }
 
+# A server that says that it is not ready itself may not have looked for its models yet.
+NOT_THERE = {AnswerReason.MODEL_NOT_FOUND, AnswerReason.VERSION_NOT_FOUND}
+
 # Among several replicas the reason that tells most is shown: what will not mend itself first.
 SEVERITY = (
     Reason.MODEL_LOAD_FAILED,
@@ -177,6 +180,8 @@ def _answer_finding(
     reason = REASONS[answer.reason]
     if answer.reason is AnswerReason.NOT_READY and result.ready.verdict is True:
         reason = Reason.SERVER_READY_MODEL_NOT
+    if answer.reason in NOT_THERE and result.ready.verdict is False:
+        reason = Reason.MODEL_LOADING
     name = model.model.name
     sentence = {
         Reason.MODEL_LOADING: f"model {name} is not ready yet",

@@ -128,6 +128,15 @@ CAUSES = {
         ))),
         "CrashLoopBackOff", "code 1",
     ),
+    "the command does not exist": (
+        crashed(last_terminated_reason="StartError", last_terminated_exit_code=128,
+                last_terminated_message="exec: no such file"),
+        "CreateContainerConfigError", "container runtime: exec: no such file",
+    ),
+    "a server that is not ready itself has not looked for its models": (
+        answered(no(AnswerReason.MODEL_NOT_FOUND), ready=no(AnswerReason.NOT_READY)),
+        "ModelLoading", "digits",
+    ),
     "memory ran out": (
         crashed(last_terminated_reason="OOMKilled", last_terminated_exit_code=137),
         "OOMKilled", "memory",
@@ -162,11 +171,12 @@ CAUSES = {
         "ModelLoadFailed", "model.onnx: bad protobuf",
     ),
     "the server has another model": (
-        answered(no(AnswerReason.MODEL_NOT_FOUND, "it has: iris")),
+        answered(no(AnswerReason.MODEL_NOT_FOUND, "it has: iris"), ready=YES),
         "ModelNotFound", "it has: iris",
     ),
     "the version is not there": (
-        answered(no(AnswerReason.VERSION_NOT_FOUND, "it has: 1")), "VersionNotServed", "it has: 1",
+        answered(no(AnswerReason.VERSION_NOT_FOUND, "it has: 1"), ready=YES),
+        "VersionNotServed", "it has: 1",
     ),
     "something else answers": (
         answered(silence(AnswerReason.WRONG_PROTOCOL)), "ProtocolMismatch", "OpenInference",

@@ -223,19 +223,24 @@ def test_it_is_asked_often_while_something_moves(answer, pace):
     assert plan.poll_interval_seconds == 7.0
 
 
-def test_one_event_tells_that_ready_changed():
-    loading = planned(MODEL, observed(unready("p", MODEL)))
-    same = planned(MODEL, observed(unready("p", MODEL), status=loading.status))
+def test_an_event_tells_what_will_not_pass():
     of = unready("p", MODEL)
     bad = no(AnswerReason.LOAD_FAILED, "bad file")
+    loading = planned(MODEL, observed(of))
     failed = planned(MODEL, observed(of, probes=said(of, bad), status=loading.status))
+    same = planned(MODEL, observed(of, probes=said(of, bad), status=failed.status))
+    good = planned(MODEL, serving(MODEL, status=failed.status))
+    lost = planned(MODEL, observed(of, status=good.status))
 
-    assert [(event.type, event.reason) for event in loading.events] == [("Normal", "ModelLoading")]
-    assert same.events == ()
-    assert [(event.type, event.reason) for event in failed.events] == [
-        ("Warning", "ModelLoadFailed")
-    ]
+    def told(plan):
+        return [(event.type, event.reason) for event in plan.events]
+
+    assert told(loading) == []
+    assert told(failed) == [("Warning", "ModelLoadFailed")]
     assert "bad file" in failed.events[0].message
+    assert told(same) == []
+    assert told(good) == [("Normal", "Serving")]
+    assert told(lost) == [("Warning", "ModelLoading")]
 
 
 def test_a_model_that_is_being_deleted_is_left_to_the_garbage_collector():
