@@ -8,8 +8,10 @@ CurrentContext need a Docker engine to build.
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -23,6 +25,7 @@ HTTP_PORT = 8000
 GRPC_PORT = 8001
 KIND_CLUSTER = "moorage-demo"
 RELEASE_NAMESPACE = "moorage-system"
+ROUTE_SECONDS = 15
 
 
 class Target(Protocol):
@@ -134,6 +137,7 @@ class LocalCluster:
             text=True,
             check=True,
         ).stdout
+        _wait_for_route(address, HTTP_PORT)
         yield f"{address}:{HTTP_PORT}", f"{address}:{GRPC_PORT}"
 
     def remove(self) -> None:
@@ -371,6 +375,24 @@ class CurrentContext(DockerBuild):
         self._build(image, reference)
         with self._progress.step(f"Pushing the {image.name} image", "30 s"):
             self._progress.run(f"push-{image.name}", ["docker", "push", reference])
+
+
+def _wait_for_route(address: str, port: int) -> None:
+    """The node's rules follow a ready pod within moments, as for every Service.
+
+    Raises:
+        DemoError: The address refuses for longer than that.
+    """
+    deadline = time.monotonic() + ROUTE_SECONDS
+    while True:
+        try:
+            socket.create_connection((address, port), 1).close()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise DemoError(f"{address}:{port} is not reachable: {error}") from error
+            time.sleep(0.1)
+        else:
+            return
 
 
 @contextmanager

@@ -29,8 +29,14 @@ class Demo:
 
 def run_make(target: str) -> str:
     done = subprocess.run(
-        ["make", target], cwd=ROOT, env={**os.environ, "CLUSTER": "local"}, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEMO_TIMEOUT_SECONDS,
+        ["make", target],
+        cwd=ROOT,
+        env={**os.environ, "CLUSTER": "local"},
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=DEMO_TIMEOUT_SECONDS,
     )
     log = ROOT / "build" / f"e2e-{target}.log"
     log.parent.mkdir(exist_ok=True)
@@ -43,7 +49,9 @@ def cluster_environment() -> dict[str, str]:
     """The environment after `eval "$(localcluster/cluster env)"`."""
     text = subprocess.run(
         ["sh", "-c", f'eval "$({CLUSTER_PROGRAM} env)" && env -0'],
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     return dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
 

@@ -43,17 +43,25 @@ def test_the_readme_commands_work_as_printed(demo):
         for command in readme_commands():
             if command.startswith("helm "):
                 # the demo's images carry a tag of their own
-                command += " --reuse-values"  # noqa: PLW2901
+                command = command.replace("install", "upgrade", 1) + " --reuse-values"  # noqa: PLW2901
             if command.endswith("&"):
                 forward = subprocess.Popen(
-                    command.rstrip("& ").split(), cwd=ROOT, env=demo.env,
-                    stdout=subprocess.PIPE, text=True,
+                    command.rstrip("& ").split(),
+                    cwd=ROOT,
+                    env=demo.env,
+                    stdout=subprocess.PIPE,
+                    text=True,
                 )
                 assert "Forwarding from" in forward.stdout.readline()
                 continue
             done = subprocess.run(
-                ["sh", "-c", command], cwd=ROOT, env=demo.env, capture_output=True, text=True,
-                check=False, timeout=300,
+                ["sh", "-c", command],
+                cwd=ROOT,
+                env=demo.env,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=300,
             )
             assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
             if command.startswith("curl"):

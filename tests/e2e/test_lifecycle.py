@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import urllib.request
 
@@ -19,6 +20,8 @@ OPERATOR_NAMESPACE = "moorage-system"
 def infer(kubectl: Kubectl, name: str, expected: int = 3) -> int:
     """The label that the model's Service answers for a picture."""
     address = kubectl.get("service", name)["spec"]["clusterIP"]
+    # the nodes' rules follow a ready pod within moments, as for every Service
+    eventually("the Service is routed", lambda: connects(address), bool, 10)
     request = urllib.request.Request(
         f"http://{address}:8000/v2/models/{name}/infer",
         data=json.dumps(sample(expected)).encode(),
@@ -26,6 +29,15 @@ def infer(kubectl: Kubectl, name: str, expected: int = 3) -> int:
     with urllib.request.urlopen(request, timeout=10) as answer:
         outputs = json.load(answer)["outputs"]
     return next(item["data"][0] for item in outputs if item["name"] == "label")
+
+
+def connects(address: str) -> bool:
+    """Whether the HTTP port of the address accepts."""
+    try:
+        socket.create_connection((address, 8000), 2).close()
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -96,7 +108,9 @@ def test_an_edit_rolls_out_and_is_up_to_date_only_when_it_serves(served):
 
     def serving_pods() -> set[str]:
         pods = served.items("pods", "moorage.dev/model=digits")
-        return {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+        return {
+            pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
+        }
 
     after = eventually("only new pods", serving_pods, lambda pods: not pods & before, 90)
     assert len(after) == 1
@@ -104,9 +118,22 @@ def test_an_edit_rolls_out_and_is_up_to_date_only_when_it_serves(served):
 
 
 def test_a_hand_edited_child_is_repaired(served):
-    served.run("patch", "deployment", "digits", "--type=json", "-p", json.dumps([
-        {"op": "replace", "path": "/spec/template/spec/containers/0/env/0/value", "value": "no"},
-    ]))
+    served.run(
+        "patch",
+        "deployment",
+        "digits",
+        "--type=json",
+        "-p",
+        json.dumps(
+            [
+                {
+                    "op": "replace",
+                    "path": "/spec/template/spec/containers/0/env/0/value",
+                    "value": "no",
+                },
+            ]
+        ),
+    )
 
     eventually(
         "the Deployment is as planned again",
@@ -155,7 +182,8 @@ def test_an_idle_operator_writes_nothing_while_it_goes_on_asking(served):
 
     def versions() -> list[str]:
         objects = [
-            served.get(KIND, "digits"), served.get("deployment", "digits"),
+            served.get(KIND, "digits"),
+            served.get("deployment", "digits"),
             served.get("service", "digits"),
         ]
         return [item["metadata"]["resourceVersion"] for item in objects]
@@ -175,7 +203,8 @@ def test_an_idle_operator_writes_nothing_while_it_goes_on_asking(served):
 def test_a_restarted_operator_writes_nothing_and_goes_on_watching(served):
     def versions() -> list[str]:
         objects = [
-            served.get(KIND, "digits"), served.get("deployment", "digits"),
+            served.get(KIND, "digits"),
+            served.get("deployment", "digits"),
             served.get("service", "digits"),
         ]
         return [item["metadata"]["resourceVersion"] for item in objects]
@@ -212,27 +241,44 @@ def test_cluster_dns_resolves_the_service_from_another_pod(served):
     )
     image = served.items("pods", "moorage.dev/model=digits")[0]["spec"]["containers"][0]["image"]
     pod = {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "asker"},
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "asker"},
         "spec": {
             "restartPolicy": "Never",
             "securityContext": {
-                "runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"},
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "containers": [{
-                "name": "asker", "image": image, "command": ["python3", "-c", script],
-                "securityContext": {
-                    "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
-                },
-            }],
+            "containers": [
+                {
+                    "name": "asker",
+                    "image": image,
+                    "command": ["python3", "-c", script],
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
         },
     }
     served.apply(pod)
 
     eventually(
-        "the asker ended", lambda: served.get("pod", "asker")["status"].get("phase"),
-        lambda phase: phase in {"Succeeded", "Failed"}, 60,
+        "the asker ended",
+        lambda: served.get("pod", "asker")["status"].get("phase"),
+        lambda phase: phase in {"Succeeded", "Failed"},
+        60,
     )
-    assert '"ready"' in subprocess.run(
-        ["kubectl", "-n", served.namespace, "logs", "asker"], env=dict(served.env),
-        capture_output=True, text=True, check=True,
-    ).stdout
+    assert (
+        '"ready"'
+        in subprocess.run(
+            ["kubectl", "-n", served.namespace, "logs", "asker"],
+            env=dict(served.env),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )

@@ -18,9 +18,10 @@ from moorage_runtime.backends.base import Backend
 from moorage_runtime.backends.onnx import OnnxBackend
 from moorage_runtime.backends.python import PythonBackend
 from moorage_runtime.dataplane import Dataplane
-from moorage_runtime.frontends import health_grpc, oip_grpc
+from moorage_runtime.frontends import grps_grpc, grps_rest, health_grpc, oip_grpc
 from moorage_runtime.frontends.grpc.methods import GrpcService
 from moorage_runtime.frontends.grpc.server import GrpcServer
+from moorage_runtime.frontends.grps_page import GrpsPage
 from moorage_runtime.frontends.http.limits import Limits
 from moorage_runtime.frontends.http.router import Mount, Router
 from moorage_runtime.frontends.http.server import HttpServer
@@ -137,6 +138,10 @@ def _http_server(
         mounts.append(Mount("/v2", OipRestFrontend(dataplane).handle))
     if "tensorflow-serving" in settings.protocols:
         mounts.append(Mount("/v1/models", TfsRestFrontend(dataplane).handle))
+    if "grps" in settings.protocols:
+        grps = grps_rest.GrpsRestFrontend(dataplane)
+        mounts.append(Mount("/grps/v1", grps.handle, grps_rest.fault))
+        mounts.append(Mount("/", GrpsPage(prometheus).handle))
     router = Router(*mounts)
     return HttpServer(
         router.handle,
@@ -151,6 +156,8 @@ def _grpc_services(settings: Settings, dataplane: Dataplane) -> list[GrpcService
     protocols: list[GrpcService] = []
     if "oip" in settings.protocols:
         protocols.append(oip_grpc.service(dataplane))
+    if "grps" in settings.protocols:
+        protocols.append(grps_grpc.service(dataplane))
     return [*protocols, health_grpc.service(dataplane, [s.name for s in protocols])]
 
 

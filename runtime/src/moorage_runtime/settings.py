@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-PROTOCOLS: Final = ("oip", "tensorflow-serving")
+PROTOCOLS: Final = ("oip", "tensorflow-serving", "grps")
 MIB: Final = 1024 * 1024
 
 LogFormat = Literal["auto", "json", "text"]
@@ -245,7 +245,8 @@ SETTINGS: Final[Sequence[Setting]] = (
 )
 
 _INTRODUCTION: Final = """\
-Serve models over the Open Inference Protocol (HTTP and gRPC) and TensorFlow Serving's REST API.
+Serve models over the Open Inference Protocol (HTTP and gRPC), TensorFlow Serving's REST API and
+GRPS (HTTP and gRPC).
 
   moorage-runtime --model-repository model.onnx
   curl localhost:8000/v2/models/model

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Writes the reference pages that are made from code; a contract test compares them.
+
+    .venv/bin/python docs/make_reference.py
+"""
+
+import json
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics import MetricWrapperBase
+
+from moorage_runtime.metrics import InferenceMetrics
+from moorage_runtime.repository import config
+from moorage_runtime.settings import SETTINGS
+
+REFERENCE = Path(__file__).resolve().parent / "reference"
+
+SETTINGS_HEAD = """\
+# Settings of the runtime
+
+Every setting is a command-line option and an environment variable; the option wins. A value that cannot be used
+ends the command with status 2 and a sentence that names it.
+
+| option | variable | default | expects |
+|---|---|---|---|
+"""
+METRICS_HEAD = """\
+# Metrics of the runtime
+
+`GET /metrics` on the HTTP port, in Prometheus' text format (OpenMetrics for clients that ask for it), together with the
+process's own memory, CPU and garbage collection. Only models that the server knows become labels.
+
+| metric | kind | labels | meaning |
+|---|---|---|---|
+"""
+
+
+def pages() -> dict[str, str]:
+    """File name to text of every page."""
+    return {
+        "runtime-settings.md": settings_page(),
+        "metrics-runtime.md": metrics_page(),
+        "model.schema.json": json.dumps(config.schema(), indent=2) + "\n",
+    }
+
+
+def settings_page() -> str:
+    """A table of the settings, and what each is for."""
+    rows = "".join(
+        f"| `{s.flag}` | `{s.variable}` | {f'`{s.default}`' if s.default else ''} | {s.expected} |\n"
+        for s in SETTINGS
+    )
+    meanings = "".join(f"\n`{s.flag}`: {s.help}\n" for s in SETTINGS)
+    return f"{SETTINGS_HEAD}{rows}{meanings}"
+
+
+def metrics_page() -> str:
+    """A table of the metrics."""
+    registry = CollectorRegistry()
+    made = InferenceMetrics(registry)
+    metrics = [value for value in vars(made).values() if isinstance(value, MetricWrapperBase)]
+    return METRICS_HEAD + "".join(map(metric_row, metrics))
+
+
+def metric_row(metric: MetricWrapperBase) -> str:
+    """One line of the table."""
+    (family,) = metric.describe()
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    labels = ", ".join(f"`{label}`" for label in metric._labelnames)  # noqa: SLF001 - no public way
+    return f"| `{name}` | {family.type} | {labels} | {family.documentation} |\n"
+
+
+def main() -> None:
+    """Write every page."""
+    for name, text in pages().items():
+        (REFERENCE / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
