@@ -68,6 +68,16 @@ def test_a_request_slower_than_every_bucket_is_over_the_last():
     assert row[6:] == ["over 10000 ms", ""]
 
 
+def test_requests_for_unknown_models_share_a_row():
+    registry = CollectorRegistry()
+    metrics = InferenceMetrics(registry)
+    metrics.record("a", "1", "ModelNotFound", 0.1)
+    metrics.record("b", "2", "VersionNotFound", 0.1)
+    (row,) = cells(ask(GrpsPage(registry)))
+    assert row[:3] == ["(unknown)", "", "2"]
+    assert row[4] == "100.0%"
+
+
 def test_names_are_escaped():
     registry = CollectorRegistry()
     InferenceMetrics(registry).record("<script>", "1", "ok", 0.1)

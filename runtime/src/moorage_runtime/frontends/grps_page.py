@@ -162,8 +162,11 @@ def _count(figures: Figures, sample: Sample) -> None:
 def _row(model: Model, before: Figures, now: Figures, seconds: float) -> Sequence[str]:
     average = f"{now.seconds / now.timed * 1000:.2f} ms" if now.timed else ""
     rate = f"{now.failures / now.requests:.1%}" if now.requests else ""
+    name, version = model
     return (
-        *model,
+        # requests for names that do not exist are counted together, without a name
+        name or "(unknown)",
+        version,
         f"{now.requests:.0f}",
         f"{(now.requests - before.requests) / seconds:.1f}",
         rate,
