@@ -1,0 +1,314 @@
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from moorage_operator import names, observe
+from moorage_operator.apply import REFUSED_SECONDS, Applier, ModelGone
+from moorage_operator.kube import errors
+from moorage_operator.kube.kinds import Kind
+from moorage_operator.state import ObjectKey
+from moorage_operator.store import ModelRecord, Store
+
+KEY = ObjectKey("ns", "iris")
+
+
+def service(applied_hash: str = "h1", **metadata: Any) -> dict[str, Any]:
+    owner = {"kind": "InferenceModel", "name": "iris", "uid": "u", "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "iris",
+            "namespace": "ns",
+            "labels": {"moorage.dev/model": "iris"},
+            "annotations": {names.APPLIED_HASH: applied_hash},
+            "ownerReferences": [owner],
+            **metadata,
+        },
+        "spec": {"type": "ClusterIP"},
+    }
+
+
+class Cluster:
+    """An API server of one namespace, with the same methods as the client; remembers writes."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], dict[str, Any]] = {}
+        self.writes: list[str] = []
+        self.refuse: errors.ApiError | None = None
+        self.prune_status = False
+        self.version = 100
+        self.objects["inferencemodels", "iris"] = {
+            "metadata": {
+                "name": "iris",
+                "namespace": "ns",
+                "uid": "u",
+                "resourceVersion": "1",
+            },
+            "spec": {},
+        }
+
+    async def get(
+        self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False
+    ) -> dict[str, Any]:
+        assert (namespace, metadata_only) == ("ns", True)
+        if (kind.plural, name) not in self.objects:
+            raise errors.NotFound("not found", code=404)
+        return {"metadata": self.objects[kind.plural, name]["metadata"]}
+
+    async def apply(
+        self, kind: Kind, body: Mapping[str, Any], *, field_manager: str
+    ) -> dict[str, Any]:
+        self.writes.append(kind.rbac_name)
+        if self.refuse:
+            raise self.refuse
+        self.version += 1
+        if kind.subresource:
+            return self._status(body, field_manager)
+        assert field_manager == names.FIELD_MANAGER
+        name = body["metadata"]["name"]
+        fields = {"f:metadata": _fields(body["metadata"]), "f:spec": _fields(body["spec"])}
+        manager = {"manager": field_manager, "operation": "Apply", "fieldsV1": fields}
+        metadata = {
+            **body["metadata"],
+            "uid": "child",
+            "resourceVersion": str(self.version),
+            "managedFields": [manager],
+        }
+        self.objects[kind.plural, name] = {**body, "metadata": metadata}
+        return self.objects[kind.plural, name]
+
+    def _status(self, body: Mapping[str, Any], field_manager: str) -> dict[str, Any]:
+        assert field_manager == names.STATUS_FIELD_MANAGER
+        model = self.objects.get(("inferencemodels", "iris"))
+        if model is None:
+            raise errors.NotFound("gone", code=404)
+        if model["metadata"]["uid"] != body["metadata"]["uid"]:
+            raise errors.Conflict("uid", code=409)
+        status = {} if self.prune_status else body["status"]
+        metadata = {**model["metadata"], "resourceVersion": str(self.version)}
+        self.objects["inferencemodels", "iris"] = {
+            "metadata": metadata,
+            "spec": {},
+            "status": status,
+        }
+        return self.objects["inferencemodels", "iris"]
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {}
+    return {f"f:{key}": _fields(inner) for key, inner in value.items()}
+
+
+class World:
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.now = 0.0
+        self.wrote: list[str] = []
+        self.store = Store(changed=lambda _: None, pod_moved=lambda _: None)
+        self.store.put_model(self.cluster.objects["inferencemodels", "iris"])
+        self.sink = observe.Children("Service", self.store)
+        self.applier = Applier(
+            self.cluster,  # type: ignore[arg-type]
+            self.store,
+            {"Service": self.sink},
+            wrote=self.wrote.append,
+            clock=lambda: self.now,
+        )
+
+    @property
+    def record(self) -> ModelRecord:
+        found = self.store.model(KEY)
+        assert found is not None
+        return found
+
+    async def apply(self, body: dict[str, Any]) -> bool:
+        return await self.applier.apply(self.record, (body,))
+
+    def edit(self, change: Any) -> None:
+        """Somebody edits the Service, and the watch tells."""
+        live = self.cluster.objects["services", "iris"]
+        change(live)
+        self.cluster.version += 1
+        live["metadata"]["resourceVersion"] = str(self.cluster.version)
+        self.sink.put(live)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_child_is_applied_once(world: World) -> None:
+    assert await world.apply(service())
+    assert not await world.apply(service())
+
+    assert world.cluster.writes == ["services"]
+    assert world.wrote == ["Service"]
+
+
+async def test_a_changed_plan_is_applied(world: World) -> None:
+    await world.apply(service("h1"))
+
+    assert await world.apply(service("h2"))
+
+
+async def test_a_field_that_somebody_took_is_taken_back(world: World) -> None:
+    await world.apply(service())
+    world.edit(lambda live: live["metadata"]["managedFields"][0]["fieldsV1"].pop("f:spec"))
+
+    assert await world.apply(service())
+    assert not await world.apply(service())
+
+
+async def test_a_field_that_the_api_server_always_drops_is_not_fought_for(world: World) -> None:
+    body = service()
+    body["spec"]["unknown"] = 1
+
+    async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+        del written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:unknown"]
+        return written
+
+    world.cluster.apply = dropping  # type: ignore[method-assign]
+    await world.apply(body)
+
+    assert not await world.apply(body)
+
+
+async def test_an_orphaned_child_of_ours_is_taken_back(world: World) -> None:
+    await world.apply(service())
+
+    def orphan(live: dict[str, Any]) -> None:
+        live["metadata"]["ownerReferences"] = []
+
+    world.edit(orphan)
+
+    assert await world.apply(service())
+    child = world.store.child(KEY, "Service", "iris")
+    assert child is not None
+    assert child.owner_uid == "u"
+
+
+@pytest.mark.parametrize(
+    ("owners", "said"),
+    [
+        ([], "belongs to nobody"),
+        ([{"kind": "Gateway", "name": "g", "uid": "x"}], "belongs to Gateway 'g'"),
+        ([{"kind": "InferenceModel", "name": "iris", "uid": "old"}], "garbage collection"),
+    ],
+)
+async def test_an_object_of_somebody_else_is_refused_and_left_alone(
+    world: World, owners: list[dict[str, Any]], said: str
+) -> None:
+    other = {"metadata": {"name": "iris", "namespace": "ns", "ownerReferences": owners}}
+    world.cluster.objects["services", "iris"] = other
+
+    assert await world.apply(service())
+
+    refusal = world.store.refusal(KEY, "Service", "iris")
+    assert refusal is not None
+    assert (refusal.reason, refusal.applied_hash) == ("AlreadyExists", "h1")
+    assert said in refusal.message
+    assert world.cluster.writes == []
+
+
+async def test_a_child_that_is_being_deleted_is_waited_for(world: World) -> None:
+    await world.apply(service())
+    world.edit(lambda live: live["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
+
+    assert not await world.apply(service("h2"))
+    assert world.cluster.writes == ["services"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [errors.Invalid("bad", code=422, reason="Invalid"), errors.Forbidden("quota", code=403)],
+)
+async def test_a_refused_child_is_tried_again_after_a_while_and_cleared(
+    world: World, error: errors.ApiError
+) -> None:
+    world.cluster.refuse = error
+    assert await world.apply(service())
+    assert not await world.apply(service())
+    assert len(world.cluster.writes) == 1
+
+    world.now += REFUSED_SECONDS
+    assert not await world.apply(service())  # the same refusal is no news
+    assert len(world.cluster.writes) == 2
+
+    world.cluster.refuse = None
+    world.now += REFUSED_SECONDS
+    assert await world.apply(service())
+    assert world.store.refusal(KEY, "Service", "iris") is None
+
+
+async def test_an_edited_child_is_tried_at_once_after_a_refusal(world: World) -> None:
+    world.cluster.refuse = errors.Invalid("bad", code=422)
+    await world.apply(service("h1"))
+    world.cluster.refuse = None
+
+    assert await world.apply(service("h2"))
+
+
+async def test_trouble_of_the_api_server_is_raised_to_be_retried(world: World) -> None:
+    world.cluster.refuse = errors.ServerError("no", code=500)
+
+    with pytest.raises(errors.ServerError):
+        await world.apply(service())
+    assert world.store.refusal(KEY, "Service", "iris") is None
+
+
+async def test_a_child_is_not_made_for_a_model_whose_deletion_was_missed(world: World) -> None:
+    del world.cluster.objects["inferencemodels", "iris"]
+
+    with pytest.raises(ModelGone):
+        await world.apply(service())
+    assert world.cluster.writes == []
+
+
+async def test_a_child_is_not_made_for_a_model_that_was_recreated(world: World) -> None:
+    world.cluster.objects["inferencemodels", "iris"]["metadata"] = {"uid": "another"}
+
+    with pytest.raises(ModelGone):
+        await world.apply(service())
+
+
+async def test_a_status_is_written_when_it_differs(world: World) -> None:
+    assert await world.applier.write_status(world.record, {"a": 1})
+    assert not await world.applier.write_status(world.record, {"a": 1})
+    assert await world.applier.write_status(world.record, {"a": 2})
+
+    assert world.wrote == ["status", "status"]
+    assert world.record.status == {"a": 2}
+
+
+async def test_a_status_that_the_api_server_prunes_is_not_written_for_ever(world: World) -> None:
+    world.cluster.prune_status = True
+
+    assert await world.applier.write_status(world.record, {"unknown": 1})
+    assert not await world.applier.write_status(world.record, {"unknown": 1})
+
+
+async def test_a_status_edited_by_hand_is_written_again(world: World) -> None:
+    await world.applier.write_status(world.record, {"a": 1})
+    live = world.cluster.objects["inferencemodels", "iris"]
+    metadata = {**live["metadata"], "resourceVersion": "999"}
+    world.store.put_model({**live, "metadata": metadata, "status": {"a": "edited"}})
+
+    assert await world.applier.write_status(world.record, {"a": 1})
+
+
+@pytest.mark.parametrize("recreated", [True, False])
+async def test_the_status_of_a_model_that_is_gone_ends_its_pass(
+    world: World, recreated: bool
+) -> None:
+    record = world.record
+    del world.cluster.objects["inferencemodels", "iris"]
+    if recreated:
+        world.cluster.objects["inferencemodels", "iris"] = {"metadata": {"uid": "another"}}
+
+    with pytest.raises(ModelGone):
+        await world.applier.write_status(record, {"a": 1})

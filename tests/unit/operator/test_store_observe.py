@@ -1,0 +1,299 @@
+"""API objects into the store, and what it then tells the plan."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from moorage_operator import labels, observe
+from moorage_operator.state import (
+    ContainerObserved,
+    DeploymentCondition,
+    DeploymentObserved,
+    ObjectKey,
+    PodObserved,
+    ProbeResult,
+    Reference,
+    ReferenceKind,
+    ReferenceState,
+    Refusal,
+    Scheduled,
+    ServiceObserved,
+)
+from moorage_operator.store import Store, is_newer
+
+KEY = ObjectKey("ns", "iris")
+NOON = "2026-01-01T12:00:00Z"
+AT_NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LABELS = {"app.kubernetes.io/managed-by": "moorage", "moorage.dev/model": "iris"}
+
+
+def metadata(name: str, version: int = 1, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "namespace": "ns",
+        "uid": f"uid-{name}",
+        "resourceVersion": str(version),
+        "creationTimestamp": NOON,
+        "labels": LABELS,
+        **more,
+    }
+
+
+def model(version: int = 1, uid: str = "uid-iris", **more: Any) -> dict[str, Any]:
+    return {"metadata": metadata("iris", version, uid=uid), "spec": {}, **more}
+
+
+def owned(name: str, version: int = 1, uid: str = "uid-iris") -> dict[str, Any]:
+    owner = {"kind": "InferenceModel", "uid": uid, "controller": True}
+    return metadata(name, version, ownerReferences=[owner])
+
+
+class Told:
+    def __init__(self) -> None:
+        self.keys: list[ObjectKey] = []
+        self.pods: list[str] = []
+        self.store = Store(changed=self.keys.append, pod_moved=self.pods.append)
+        self.pods_sink = observe.Pods(self.store)
+        self.deployments = observe.Children("Deployment", self.store)
+        self.services = observe.Children("Service", self.store)
+
+
+@pytest.fixture
+def told() -> Told:
+    made = Told()
+    made.store.put_model(model())
+    made.keys.clear()
+    return made
+
+
+def test_a_pod_keeps_the_facts_that_status_is_made_from() -> None:
+    body = {
+        "metadata": metadata(
+            "p",
+            labels={**LABELS, "pod-template-hash": "h", "moorage.dev/revision": "r"},
+            deletionTimestamp=NOON,
+        ),
+        "spec": {
+            "nodeName": "n",
+            "initContainers": [{"name": "download", "image": "i"}],
+            "containers": [{"name": "side", "image": "s"}, {"name": "runtime", "image": "r:1"}],
+        },
+        "status": {
+            "phase": "Running",
+            "podIP": "10.0.0.1",
+            "reason": "Evicted",
+            "message": "disk",
+            "conditions": [
+                {"type": "Ready", "status": "True", "lastTransitionTime": NOON},
+                {"type": "PodScheduled", "status": "False", "reason": "Un", "message": "m"},
+            ],
+            "containerStatuses": [
+                {
+                    "name": "runtime",
+                    "containerID": "containerd://1",
+                    "ready": True,
+                    "started": True,
+                    "restartCount": 2,
+                    "state": {"running": {"startedAt": NOON}},
+                    "lastState": {
+                        "terminated": {
+                            "reason": "OOMKilled",
+                            "exitCode": 137,
+                            "message": "killed",
+                            "startedAt": NOON,
+                            "finishedAt": NOON,
+                        }
+                    },
+                }
+            ],
+        },
+    }
+
+    assert observe.pod(body) == PodObserved(
+        name="p",
+        uid="uid-p",
+        created=AT_NOON,
+        ip="10.0.0.1",
+        node="n",
+        phase="Running",
+        reason="Evicted",
+        message="disk",
+        ready=True,
+        ready_since=AT_NOON,
+        deleting=True,
+        template_hash="h",
+        revision="r",
+        scheduled=Scheduled(status=False, reason="Un", message="m"),
+        init=(ContainerObserved("download", "i"),),
+        runtime=ContainerObserved(
+            "runtime",
+            "r:1",
+            container_id="containerd://1",
+            started=True,
+            ready=True,
+            restart_count=2,
+            running_since=AT_NOON,
+            last_terminated_reason="OOMKilled",
+            last_terminated_exit_code=137,
+            last_terminated_message="killed",
+            last_terminated_started_at=AT_NOON,
+            last_terminated_at=AT_NOON,
+        ),
+    )
+
+
+def test_a_pod_that_no_kubelet_has_seen_is_pending() -> None:
+    found = observe.pod({"metadata": metadata("p"), "spec": {"containers": []}})
+
+    assert (found.phase, found.ready, found.scheduled) == ("Pending", False, Scheduled())
+    assert found.runtime == ContainerObserved("runtime")
+
+
+def test_a_deployment_keeps_its_rollout() -> None:
+    body = {
+        "metadata": {
+            **metadata("d", generation=3),
+            "annotations": {"moorage.dev/applied-hash": "h"},
+        },
+        "spec": {"replicas": 2},
+        "status": {
+            "observedGeneration": 2,
+            "replicas": 3,
+            "updatedReplicas": 1,
+            "readyReplicas": 2,
+            "availableReplicas": 2,
+            "conditions": [{"type": "Progressing", "status": "Unknown", "reason": "R"}],
+        },
+    }
+
+    assert observe.deployment(body) == DeploymentObserved(
+        "uid-d", 3, 2, 3, 1, 2, 2, 2, "h", (DeploymentCondition("Progressing", None, "R"),)
+    )
+
+
+def test_what_concerns_a_model_is_told_under_its_key(told: Told) -> None:
+    told.pods_sink.put({"metadata": metadata("p"), "spec": {}})
+    told.deployments.put({"metadata": owned("iris")})
+    told.services.put({"metadata": {**owned("iris"), "uid": "uid-service"}})
+
+    assert told.keys == [KEY] * 3
+    assert told.pods == ["uid-p"]
+    observed = told.store.observed(KEY)
+    assert [pod.name for pod in observed.pods] == ["p"]
+    assert isinstance(observed.deployment, DeploymentObserved)
+    assert isinstance(observed.service, ServiceObserved)
+
+
+def test_an_object_that_comes_again_unchanged_tells_nobody(told: Told) -> None:
+    for _ in range(2):
+        told.pods_sink.put({"metadata": metadata("p"), "spec": {}})
+        told.deployments.put({"metadata": owned("iris")})
+        told.store.put_model(model())
+
+    assert told.keys == [KEY] * 2
+
+
+def test_an_older_echo_does_not_undo_a_newer_write(told: Told) -> None:
+    told.store.put_model(model(9, status={"newer": True}))
+    told.store.put_model(model(5, status={"newer": False}))
+    told.deployments.put({"metadata": owned("iris", 9), "spec": {"replicas": 9}})
+    told.deployments.put({"metadata": owned("iris", 10), "spec": {"replicas": 1}})
+    told.deployments.put({"metadata": owned("iris", 9), "spec": {"replicas": 9}})
+
+    observed = told.store.observed(KEY)
+    assert observed.status == {"newer": True}
+    assert observed.deployment is not None
+    assert observed.deployment.spec_replicas == 1
+
+
+def test_a_recreated_model_is_another_one_whatever_its_version(told: Told) -> None:
+    told.store.put_refusal(KEY, Refusal("Service", "iris", "h", 422, "Invalid", "m"))
+    told.store.put_model(model(1, uid="other"))
+
+    assert told.store.observed(KEY).refusals == ()
+    told.store.drop_model(KEY, "uid-iris")  # the late DELETED of the former one
+    record = told.store.model(KEY)
+    assert record is not None
+    assert record.model.uid == "other"
+
+
+def test_children_of_another_owner_are_not_observed(told: Told) -> None:
+    told.deployments.put({"metadata": owned("iris", uid="somebody")})
+
+    assert told.store.observed(KEY).deployment is None
+    assert told.store.child(KEY, "Deployment", "iris") is not None
+
+
+def test_a_dropped_pod_takes_its_answers_along(told: Told) -> None:
+    told.pods_sink.put({"metadata": metadata("p"), "spec": {}})
+    result = ProbeResult("uid-p", "c", AT_NOON)
+    told.store.put_probe(KEY, result)
+    assert told.store.observed(KEY).probes == {"uid-p": result}
+
+    told.pods_sink.drop("uid-p")
+    told.keys.clear()
+    told.store.put_probe(KEY, result)  # an answer that was under way
+
+    assert told.store.observed(KEY).probes == {}
+    assert told.keys == []
+
+
+def test_a_child_that_loses_its_label_is_gone_for_its_model(told: Told) -> None:
+    told.services.put({"metadata": owned("iris")})
+    told.keys.clear()
+
+    told.services.put({"metadata": {**owned("iris", 2), "labels": {}}})
+
+    assert told.keys == [KEY]
+    assert told.store.child(KEY, "Service", "iris") is None
+
+
+def test_a_pod_is_asked_again_when_it_moves_and_not_when_it_only_changes(told: Told) -> None:
+    spec = {"containers": [{"name": "runtime"}]}
+    told.pods_sink.put({"metadata": metadata("p"), "spec": spec})
+    told.pods.clear()
+
+    told.pods_sink.put({"metadata": metadata("p"), "spec": spec, "status": {"message": "m"}})
+    assert told.pods == []
+
+    told.pods_sink.put({"metadata": metadata("p"), "spec": spec, "status": {"podIP": "10.0.0.9"}})
+    assert told.pods == ["uid-p"]
+
+
+def test_references_are_kept_while_the_model_is_there(told: Told) -> None:
+    states = {Reference(ReferenceKind.SECRET, "s"): ReferenceState.MISSING}
+    told.store.put_references(KEY, states)
+    told.store.put_references(KEY, dict(states))
+    assert told.keys == [KEY]
+    assert told.store.observed(KEY).references == states
+
+    told.store.drop_model(KEY, "uid-iris")
+    told.store.put_references(KEY, states)
+
+    assert told.store.observed(KEY).references == {}
+
+
+def test_a_long_name_finds_its_children_by_the_shortened_label() -> None:
+    told, name = Told(), "m" * 80
+    told.store.put_model({"metadata": {**metadata("x"), "name": name}, "spec": {}})
+    key = ObjectKey("ns", name)
+    marks = {**LABELS, "moorage.dev/model": labels.model_value(name)}
+    told.pods_sink.put({"metadata": metadata("p", labels=marks), "spec": {}})
+
+    assert told.keys == [key, key]
+    assert len(told.store.observed(key).pods) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "than", "expected"),
+    [
+        ("10", "9", True),
+        ("9", "10", False),
+        ("9", "9", False),
+        ("a", "b", True),
+        ("a", "a", False),
+    ],
+)
+def test_versions_compare_as_numbers(version: str, than: str, expected: bool) -> None:
+    assert is_newer(version, than) is expected
