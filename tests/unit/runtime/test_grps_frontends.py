@@ -171,6 +171,7 @@ async def test_a_large_body_is_read_and_printed_the_same(dataplane):
     [
         (PREDICT, {}, "application/json", 400, "the message has no data"),
         (PREDICT, b"", "application/json", 400, "body is empty"),
+        (PREDICT, b"", "application/octet-stream", 400, "body is empty"),
         (PREDICT, b"{", "application/json", 400, "not valid JSON"),
         (PREDICT, {"bin_data": "AA=="}, "application/json", 400, "application/octet-stream"),
         (PREDICT, b"a", "", 400, "Content-Type: ''"),

@@ -4,7 +4,9 @@
 
 Every answer but bare bytes is a GrpsMessage with a status whose code is the HTTP status.
 
-Source: GRPS interface, "RESTful interface", "streaming".
+Source: GRPS interface, "RESTful interface", "streaming". Not offered is what GRPS servers leave to
+their configuration: custom paths and body formats, and switching streaming on by a header or the
+body instead of the query.
 """
 
 import asyncio
@@ -171,6 +173,8 @@ def _decode(request: HttpRequest) -> Message:
         case "application/json":
             return grps_json.decode(request.body)
         case "application/octet-stream":
+            if not request.body:
+                raise InvalidRequest("the request body is empty; expected the bytes of bin_data")
             return Message("", Blob(bytes(request.body)))
         case _:
             raise InvalidRequest(
