@@ -1,0 +1,113 @@
+import itertools
+from typing import Any
+
+import kopf
+import pytest
+
+from moorage_operator import handlers
+from moorage_operator.kube.auth import Access
+from moorage_operator.kube.client import Page
+from moorage_operator.state import ObjectKey
+from moorage_operator.store import Store
+
+KEY = ObjectKey("ns", "iris")
+
+
+def body(uid: str = "u", version: str = "1") -> dict[str, Any]:
+    metadata = {"name": "iris", "namespace": "ns", "uid": uid, "resourceVersion": version}
+    return {"metadata": metadata, "spec": {}}
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store(changed=lambda _: None, pod_moved=lambda _: None)
+
+
+async def test_kopf_has_no_handler_that_writes_to_the_users_objects(store: Store) -> None:
+    registry = handlers.registry(Access("http://host"), store)
+
+    assert len(registry._watching.get_all_handlers()) == 1
+    for writing in (registry._changing, registry._spawning, registry._indexing):
+        assert not writing.get_all_handlers()
+    assert not registry._webhooks.get_all_handlers()
+
+
+def test_kopf_writes_watches_and_posts_nothing_more() -> None:
+    settings = kopf.OperatorSettings()
+
+    handlers.configure(settings)
+
+    assert settings.scanning.disabled
+    assert settings.peering.standalone
+    assert not settings.posting.enabled
+    assert not settings.watching.initial_streaming  # it loses objects when it is cut
+    assert isinstance(settings.persistence.diffbase_storage, handlers.NoDiffBase)
+    assert isinstance(settings.persistence.progress_storage, handlers.NoProgress)
+
+
+def test_the_storages_that_kopf_must_have_keep_nothing() -> None:
+    diffs, progress = handlers.NoDiffBase(), handlers.NoProgress()
+
+    assert diffs.build(body={}) == {}
+    assert diffs.fetch(body={}) is None
+    assert diffs.store(body={}, patch=None, essence=None) is None
+    assert progress.fetch(key="k", body={}) is None
+    assert progress.clear(essence={"a": 1}) == {"a": 1}
+    for write in (progress.store, progress.purge, progress.touch):
+        assert write(body={}) is None
+
+
+def test_back_off_never_ends_and_stays_within_15_seconds() -> None:
+    delays = list(itertools.islice(handlers.JitteredForever(), 100))
+
+    assert all(0.25 <= delay <= 15 for delay in delays)
+    assert delays[-1] >= 7.5
+
+
+@pytest.mark.parametrize("type_", [None, "ADDED", "MODIFIED"])
+def test_a_model_that_is_seen_is_stored(store: Store, type_: str | None) -> None:
+    handlers.take(store, {"type": type_, "object": body()})
+
+    assert store.model(KEY) is not None
+
+
+def test_a_deleted_model_is_dropped(store: Store) -> None:
+    handlers.take(store, {"type": None, "object": body()})
+
+    handlers.take(store, {"type": "DELETED", "object": body()})
+
+    assert store.model(KEY) is None
+
+
+class Lists:
+    """A client whose list has two pages; something may happen while it is read."""
+
+    def __init__(self, *uids: str, meanwhile: Any = None) -> None:
+        self.uids = list(uids)
+        self.meanwhile = meanwhile
+        self.namespaces: list[str] = []
+
+    async def page(self, _: Any, namespace: str, *, continue_: str, metadata_only: bool) -> Page:
+        assert metadata_only
+        self.namespaces.append(namespace)
+        if not continue_:
+            return Page([], "1", "more")
+        if self.meanwhile:
+            self.meanwhile()
+        return Page([{"metadata": {"uid": uid}} for uid in self.uids], "1", "")
+
+
+async def test_the_sweep_forgets_models_that_no_longer_exist(store: Store) -> None:
+    store.put_model(body())
+
+    assert await handlers.sweep(Lists("u"), store, ()) == 0  # type: ignore[arg-type]
+    assert store.model(KEY) is not None
+    assert await handlers.sweep(Lists("other"), store, ["a", "b"]) == 1  # type: ignore[arg-type]
+    assert store.model(KEY) is None
+
+
+async def test_the_sweep_does_not_take_a_model_that_is_made_meanwhile(store: Store) -> None:
+    lists = Lists(meanwhile=lambda: store.put_model(body()))
+
+    assert await handlers.sweep(lists, store, ()) == 0  # type: ignore[arg-type]
+    assert store.model(KEY) is not None

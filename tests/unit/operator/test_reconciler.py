@@ -1,0 +1,213 @@
+"""A pass, with the plan's own objects and fakes where the cluster would be."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from moorage_operator.apply import ModelGone
+from moorage_operator.config import OperatorConfig
+from moorage_operator.kube import errors
+from moorage_operator.reconciler import Hands, Reconciler, work
+from moorage_operator.state import ObjectKey, PlannedEvent, PollPace, Reference, Refusal
+from moorage_operator.store import ModelRecord, Store
+from moorage_operator.workqueue import WorkQueue
+
+KEY = ObjectKey("ns", "iris")
+
+
+def model(**metadata: Any) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": "iris",
+            "namespace": "ns",
+            "uid": "u",
+            "resourceVersion": "1",
+            "generation": 1,
+            **metadata,
+        },
+        "spec": {"model": {"uri": "configmap://files"}},
+    }
+
+
+class Fakes:
+    """Everything that a pass acts with; remembers what was asked of it, in order."""
+
+    def __init__(self) -> None:
+        self.acts: list[str] = []
+        self.kinds: list[str] = []
+        self.statuses: list[Mapping[str, Any]] = []
+        self.events: list[PlannedEvent] = []
+        self.lookups: dict[ObjectKey, frozenset[Reference]] = {}
+        self.refusal: Refusal | None = None
+        self.error: Exception | None = None
+        self.store = Store(changed=lambda _: None, pod_moved=lambda _: None)
+
+    async def apply(self, record: ModelRecord, objects: tuple[Mapping[str, Any], ...]) -> bool:
+        self.acts.append("apply")
+        self.kinds = [str(each["kind"]) for each in objects]
+        if self.error:
+            raise self.error
+        if self.refusal:
+            self.store.put_refusal(record.key, self.refusal)
+            return True
+        return False
+
+    async def write_status(self, _: ModelRecord, status: Mapping[str, Any]) -> bool:
+        self.acts.append("status")
+        self.statuses.append(status)
+        return True
+
+    def forget(self, _: Any) -> None:
+        self.acts.append("forget")
+
+    def watch(self, key: ObjectKey, _: Any, pace: PollPace, interval: float) -> None:
+        assert (key, pace, interval) == (KEY, PollPace.SETTLING, 30.0)
+        self.acts.append("poll")
+
+    def want(self, key: ObjectKey, references: frozenset[Reference]) -> None:
+        self.lookups[key] = references
+
+    def post(self, _: ModelRecord, event: PlannedEvent) -> None:
+        self.events.append(event)
+
+
+@pytest.fixture
+def fakes() -> Fakes:
+    return Fakes()
+
+
+@pytest.fixture
+def reconciler(fakes: Fakes) -> Reconciler:
+    hands = Hands(fakes.store, fakes, fakes, fakes, fakes)  # type: ignore[arg-type]
+    config = OperatorConfig(runtime_image="runtime:1")
+    return Reconciler(hands, config, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def ready(status: Mapping[str, Any]) -> str:
+    return next(each["reason"] for each in status["conditions"] if each["type"] == "Ready")
+
+
+async def test_a_pass_applies_polls_and_tells(fakes: Fakes, reconciler: Reconciler) -> None:
+    fakes.store.put_model(model())
+
+    await reconciler.reconcile(KEY)
+
+    assert fakes.acts == ["apply", "poll", "status"]
+    assert sorted(fakes.kinds) == ["Deployment", "Service"]
+    (reference,) = fakes.lookups[KEY]
+    assert reference.name == "files"
+
+
+async def test_planned_events_are_posted(fakes: Fakes, reconciler: Reconciler) -> None:
+    fakes.store.put_model({**model(), "spec": {"replicas": "many"}})
+
+    await reconciler.reconcile(KEY)
+
+    assert [event.reason for event in fakes.events] == ["InvalidSpec"]
+    assert fakes.kinds == []
+
+
+async def test_a_refusal_is_in_the_status_of_the_same_pass(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    record = fakes.store.model(KEY)
+    assert record is not None
+    # The refused object is one of those that the plan makes, known by its hash.
+    objects = reconciler._plan(record)[1].objects
+    service = next(each for each in objects if each["kind"] == "Service")
+    applied_hash = service["metadata"]["annotations"]["moorage.dev/applied-hash"]
+    fakes.refusal = Refusal("Service", "iris", applied_hash, 409, "AlreadyExists", "taken")
+
+    requeue = await reconciler.reconcile(KEY)
+
+    assert ready(fakes.statuses[-1]) == "NameConflict"
+    assert requeue is not None
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_a_model_that_is_gone_or_going_is_forgotten_and_not_written(
+    fakes: Fakes, reconciler: Reconciler, gone: bool
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    fakes.acts.clear()
+    if gone:
+        fakes.store.drop_model(KEY, "u")
+    else:
+        fakes.store.put_model(model(resourceVersion="2", deletionTimestamp="2026-01-01T00:00:00Z"))
+
+    assert await reconciler.reconcile(KEY) is None
+
+    assert set(fakes.acts) == {"forget"}
+
+
+async def test_a_model_that_turns_out_to_be_gone_leaves_the_store(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    fakes.error = ModelGone()
+
+    assert await reconciler.reconcile(KEY) is None
+
+    assert fakes.store.model(KEY) is None
+
+
+class Work:
+    """A queue on the loop's clock with one worker and a pass that a test gives."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(
+            call_later=loop.call_later, clock=loop.time, jitter=lambda: 0.0
+        )
+        self.outcomes: list[str] = []
+        self.results: list[Any] = []
+        self.passes = 0
+
+    async def reconcile(self, _: ObjectKey) -> float | None:
+        self.passes += 1
+        result = self.results.pop(0)
+        if not self.results:
+            self.queue.close()
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def run(self, *results: Any) -> None:
+        self.results = list(results)
+        self.queue.add(KEY)
+        clock = asyncio.get_running_loop().time
+        worker = work(self.queue, self.reconcile, lambda o, _: self.outcomes.append(o), clock)
+        await asyncio.wait_for(worker, 10)
+
+
+async def test_a_pass_is_repeated_when_it_asks_for_it() -> None:
+    made = Work()
+
+    await made.run(0.001, None)
+
+    assert made.outcomes == ["ok", "ok"]
+
+
+async def test_trouble_of_the_api_is_retried() -> None:
+    made = Work()
+
+    await made.run(errors.Unreachable("no"), errors.Throttled("later", code=429), None)
+
+    assert made.outcomes == ["retry", "retry", "ok"]
+
+
+async def test_a_defect_ends_one_pass_and_not_the_worker(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = Work()
+
+    await made.run(KeyError("ours"), None)
+
+    assert made.outcomes == ["error", "ok"]
+    assert "KeyError" in caplog.text
