@@ -67,6 +67,11 @@ OTHER = {"runtime": {"image": "other:1"}}
             {"grpc": {"port": 8001, "service": "liveness"}},
         ),
         (
+            {**GRPC, "model": {"name": "n", "version": "3"}},
+            {"grpc": {"port": 8001, "service": "model:n/3"}},
+            {"grpc": {"port": 8001, "service": "liveness"}},
+        ),
+        (
             {**GRPC, "health": {"readinessTarget": "Server"}},
             {"grpc": {"port": 8001, "service": "readiness"}},
             {"grpc": {"port": 8001, "service": "liveness"}},
@@ -137,7 +142,10 @@ def test_the_model_is_mounted_read_only(uri, volume, repository):
         "mountPath": "/mnt/models",
         "readOnly": True,
     }
-    assert runtime["env"][0] == {"name": "MOORAGE_MODEL_REPOSITORY", "value": repository}
+    assert runtime["env"][:2] == [
+        {"name": "MOORAGE_MODEL_REPOSITORY", "value": repository},
+        {"name": "MOORAGE_MODEL_NAME", "value": "digits"},
+    ]
 
 
 def test_an_image_that_holds_the_model_gets_no_volume_and_no_repository():
@@ -145,11 +153,7 @@ def test_an_image_that_holds_the_model_gets_no_volume_and_no_repository():
 
     runtime = made["spec"]["containers"][0]
     assert "volumes" not in made["spec"]
-    assert [item["name"] for item in runtime["env"]] == [
-        "MOORAGE_MODEL_NAME",
-        "MOORAGE_HTTP_PORT",
-        "MOORAGE_GRPC_PORT",
-    ]
+    assert [item["name"] for item in runtime["env"]] == ["MOORAGE_HTTP_PORT", "MOORAGE_GRPC_PORT"]
     assert "args" not in runtime
 
 

@@ -28,7 +28,7 @@ REVISION_LENGTH = 10
 
 def make_pod_template(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
     """The whole template, labelled with its revision."""
-    storage = make_storage(model.model.uri)
+    storage = make_storage(model.model)
     planned = {"spec": _make_pod_spec(model, storage, config)}
     template = merged(planned, model.pod_template)
     revision = canonical_hash(template)[:REVISION_LENGTH]
@@ -113,7 +113,6 @@ def _make_env(model: InferenceModel, storage: Storage) -> list[dict[str, Any]]:
     ports = model.runtime.ports
     planned: list[dict[str, Any]] = [
         *storage.env,
-        {"name": "MOORAGE_MODEL_NAME", "value": model.model.name},
         {"name": "MOORAGE_HTTP_PORT", "value": str(ports.http)},
         {"name": "MOORAGE_GRPC_PORT", "value": str(ports.grpc)},
     ]

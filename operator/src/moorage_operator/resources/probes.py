@@ -64,7 +64,8 @@ def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
         return _tcp_socket(model)
     if model.health.readiness_target is ReadinessTarget.SERVER:
         return _grpc(model, READINESS_SERVICE)
-    return _grpc(model, f"{MODEL_SERVICE_PREFIX}{model.model.name}")
+    version = f"/{model.model.version}" if model.model.version else ""
+    return _grpc(model, f"{MODEL_SERVICE_PREFIX}{model.model.name}{version}")
 
 
 def _live(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:

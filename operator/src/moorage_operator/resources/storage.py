@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from moorage_operator import names
-from moorage_operator.api.v1alpha1 import ModelUri, Scheme
+from moorage_operator.api.v1alpha1 import ModelSpec, Scheme
 
 __all__ = ["Storage", "make_storage"]
 
 REPOSITORY_VARIABLE = "MOORAGE_MODEL_REPOSITORY"
+NAME_VARIABLE = "MOORAGE_MODEL_NAME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,13 @@ class Storage:
     env: tuple[dict[str, Any], ...] = ()
 
 
-def make_storage(uri: ModelUri | None) -> Storage:
-    """The pieces for one URI."""
+def make_storage(model: ModelSpec) -> Storage:
+    """The pieces for one model.
+
+    The name goes with the files: to the bundled runtime it says that the whole folder is this one
+    model. An image that holds models knows their names itself.
+    """
+    uri = model.uri
     if uri is None:
         return Storage()
     source: dict[str, Any] = (
@@ -37,5 +43,8 @@ def make_storage(uri: ModelUri | None) -> Storage:
     return Storage(
         volumes=({"name": names.MODEL_VOLUME, **source},),
         mounts=({"name": names.MODEL_VOLUME, "mountPath": root, "readOnly": True},),
-        env=({"name": REPOSITORY_VARIABLE, "value": f"{root}/{uri.path}" if uri.path else root},),
+        env=(
+            {"name": REPOSITORY_VARIABLE, "value": f"{root}/{uri.path}" if uri.path else root},
+            {"name": NAME_VARIABLE, "value": model.name},
+        ),
     )
