@@ -92,6 +92,11 @@ class Layout:
         return self.run / "containerd.sock"
 
     @property
+    def runc(self) -> Path:
+        """State of the containers' runtime."""
+        return self.run / "runc"
+
+    @property
     def images(self) -> Path:
         """Storage of the image builder."""
         return self.state / "buildah"

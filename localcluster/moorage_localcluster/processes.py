@@ -80,11 +80,11 @@ def start(
     (layout.pids / f"{name}.json").write_text(json.dumps(record))
 
 
-def stop(layout: Layout, name: str) -> None:
+def stop(layout: Layout, name: str, patience_seconds: float = TERM_SECONDS) -> None:
     """End the process started under this name: TERM, then KILL."""
     record = read_record(layout, name)
     if record is not None:
-        end(record)
+        end(record, patience_seconds)
     (layout.pids / f"{name}.json").unlink(missing_ok=True)
 
 

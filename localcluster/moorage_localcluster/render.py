@@ -75,6 +75,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
       runtime_type = "io.containerd.runc.v2"
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         SystemdCgroup = false
+        Root = "{layout.runc}"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "{layout.config}/cni"
@@ -136,6 +137,8 @@ def kubelet(layout: Layout, *, cgroup_v1: bool) -> str:
         "cgroupRoot": f"/{places.NODE_NAME}",
         "enforceNodeAllocatable": [],
         "failSwapOn": False,
+        # kube-proxy works with nftables; chains for others would only be left behind
+        "makeIPTablesUtilChains": False,
         "podLogsDir": str(layout.logs / "pods"),
         "evictionHard": {
             "memory.available": "100Mi",

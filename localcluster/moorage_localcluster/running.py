@@ -12,11 +12,12 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from moorage_localcluster import certificates, images, network, processes, render
+from moorage_localcluster import certificates, containers, images, network, processes, render
 from moorage_localcluster import layout as places
 from moorage_localcluster.layout import ClusterError, Layout
 
 START_SECONDS = 90.0
+STOP_PATIENCE_SECONDS = 2.0
 STOP_ORDER = (
     "coredns",
     "kube-proxy",
@@ -41,6 +42,7 @@ def up(layout: Layout, *, controllers: bool = True) -> None:
     write_config(layout)
     lines = render.commands(layout)
     if layout.full:
+        containers.remember_outside(layout)
         network.up(layout)
     processes.start(layout, "etcd", lines["etcd"])
     processes.start(layout, "kube-apiserver", lines["kube-apiserver"])
@@ -166,14 +168,15 @@ def status(layout: Layout) -> dict[str, object]:
 def down(layout: Layout, *, purge: bool = True) -> None:
     """Stop everything and remove every trace; with `purge` the image builder's storage too."""
     for name in STOP_ORDER:
-        processes.stop(layout, name)
+        # nothing of theirs is kept, so nobody has to finish; the API server would wait for watches
+        processes.stop(layout, name, STOP_PATIENCE_SECONDS)
     if layout.full:
-        _containers_down(layout)
+        containers.end_all(layout)
         network.down(layout)
     network.unmount_all([layout.state, layout.run])
     if layout.full:
         network.remove_cgroups()
-        _remove_outside(layout)
+        containers.remove_outside(layout)
         shutil.rmtree(layout.run, ignore_errors=True)
     if purge or not layout.images.exists():
         shutil.rmtree(layout.state, ignore_errors=True)
@@ -185,46 +188,3 @@ def down(layout: Layout, *, purge: bool = True) -> None:
             shutil.rmtree(entry, ignore_errors=True)
         else:
             entry.unlink()
-
-
-def _containers_down(layout: Layout) -> None:
-    """End containers, their shims and containerd, however many of them still live."""
-    processes.stop(layout, "containerd")
-    # a shim outlives containerd on purpose; each names our socket on its command line
-    for shim in processes.find_by_command_line(str(layout.containerd_socket)):
-        processes.end(shim, patience_seconds=0)
-    for group in _groups():
-        for line in group.read_text().split():
-            ticks = processes.start_ticks(int(line))
-            if ticks is not None:
-                processes.end(processes.Record(int(line), ticks), patience_seconds=0)
-
-
-def _groups() -> list[Path]:
-    """The process lists of every control group of the cluster."""
-    roots = [Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").iterdir()]
-    return [
-        found
-        for root in roots
-        for found in (root / places.NODE_NAME).rglob("cgroup.procs")
-        if (root / places.NODE_NAME).is_dir()
-    ]
-
-
-def _remove_outside(layout: Layout) -> None:
-    """Files that kubelet and CNI write to fixed places outside the state folder."""
-    for link in Path("/var/log/containers").glob("*.log"):
-        if link.is_symlink() and str(link.readlink()).startswith(str(layout.logs)):
-            link.unlink()
-    for folder in ("results", "cache"):
-        for file in Path("/var/lib/cni", folder).glob("moorage-local-*"):
-            file.unlink()
-    for folder in (
-        "/var/log/containers",
-        "/var/lib/cni/results",
-        "/var/lib/cni/cache",
-        "/var/lib/cni",
-    ):
-        path = Path(folder)
-        if path.is_dir() and not any(path.iterdir()):
-            path.rmdir()

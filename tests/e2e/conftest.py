@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.kubectl import Kubectl
+from support.machine import traces
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER_PROGRAM = ROOT / "localcluster" / "cluster"
@@ -58,11 +59,14 @@ def cluster_environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def demo() -> Iterator[Demo]:
-    """`make demo`, and `make demo-down` at the end."""
+    """`make demo`, and at the end `make demo-down`, which has to leave nothing."""
+    before = traces()
     output = run_make("demo")
     yield Demo(output, cluster_environment())
     if not os.environ.get("KEEP_CLUSTER"):
         run_make("demo-down")
+        assert traces() - before == set()
+        assert not (ROOT / "build" / "demo").exists()
 
 
 @pytest.fixture

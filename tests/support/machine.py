@@ -1,0 +1,52 @@
+"""What a cluster could leave on the machine, as one set that can be compared."""
+
+import subprocess
+from pathlib import Path
+
+PLACES = (
+    "/run/containerd",
+    "/run/moorage-local",
+    "/var/lib/cni",
+    "/var/lib/kubelet",
+    "/var/lib/moorage-local",
+    "/var/log/containers",
+    "/var/log/pods",
+)
+# The programs of a node; only those that a cluster on this machine could have started.
+PROGRAMS = {"containerd", "containerd-shim-runc-v2", "coredns", "kube-proxy", "kubelet", "pause"}
+PROGRAMS |= {"moorage-operator", "moorage-runtime", "kube-scheduler"}
+
+
+def traces() -> set[str]:
+    """Processes, mounts, interfaces, rules, control groups, files, and whether packets forward."""
+    return {
+        *_processes(),
+        *(f"mount {line.split()[1]}" for line in Path("/proc/mounts").read_text().splitlines()),
+        *(f"interface {path.name}" for path in Path("/sys/class/net").iterdir()),
+        *(f"rules {line}" for line in _lines("nft", "list", "tables")),
+        *(f"group {path}" for path in Path("/sys/fs/cgroup").rglob("*") if path.is_dir()),
+        *(f"file {place}" for place in PLACES if Path(place).exists()),
+        f"forwarding {Path('/proc/sys/net/ipv4/ip_forward').read_text().strip()}",
+    }
+
+
+def _processes() -> set[str]:
+    found: set[str] = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        names = {Path(word).name for word in words[:2]} & PROGRAMS
+        if entry.name.isdigit() and names:
+            found.add(f"process {entry.name} {min(names)}")
+    return found
+
+
+def _lines(*command: str) -> list[str]:
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False
+        ).stdout.splitlines()
+    except FileNotFoundError:
+        return []
