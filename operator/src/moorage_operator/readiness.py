@@ -23,11 +23,17 @@ BAD_OBJECT_CODES = {400, 422, 500}
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The conditions in the order of blame; `blamed` is the first cause against this spec."""
+    """The conditions in the order of blame; `blamed` is the first cause against this spec.
+
+    `revision` is the spec's own, `last_good` the one that last served with all wanted
+    replicas: this one, an earlier one, or none yet (empty).
+    """
 
     conditions: tuple[Condition, ...]
     ready: Condition
     blamed: Finding | None
+    revision: str
+    last_good: str
 
 
 def decide(
@@ -44,9 +50,12 @@ def decide(
         _model_ready(model, replicas),
     )
     blamed = next((gate.finding for gate in gates if gate.status is not True), None)
-    ready = _ready(model, replicas, blamed)
+    last_good = str((observed.status.get("revisions") or {}).get("lastGood", ""))
+    ready = _ready(model, replicas, blamed, last_good)
     up_to_date = _up_to_date(model, observed, replicas, blamed)
-    return Judgement((*gates, ready, up_to_date), ready, blamed)
+    if ready.finding.reason is Reason.SERVING:
+        last_good = revision
+    return Judgement((*gates, ready, up_to_date), ready, blamed, revision, last_good)
 
 
 # ------------------------------------------------------------------ Accepted
@@ -171,7 +180,7 @@ def _model_ready(model: InferenceModel, replicas: Sequence[Replica]) -> Conditio
 
 
 def _ready(
-    model: InferenceModel, replicas: Sequence[Replica], blamed: Finding | None
+    model: InferenceModel, replicas: Sequence[Replica], blamed: Finding | None, last_good: str
 ) -> Condition:
     type_ = ConditionType.READY
     desired = model.desired_replicas
@@ -180,7 +189,7 @@ def _ready(
         finding = Finding(Reason.SERVING, f"{serving} of {desired} replicas serve the model")
         return Condition(type_, status=True, finding=finding)
     cause = blamed or Finding(Reason.PENDING, f"{serving} of {desired} replicas serve the model")
-    if desired > 0 and _previous_serves(model, replicas):
+    if desired > 0 and last_good and _previous_serves(model, replicas):
         sentence = (
             f"an earlier revision serves; this one does not: {cause.reason}: {cause.message}"
         )
@@ -194,7 +203,8 @@ def _previous_serves(model: InferenceModel, replicas: Sequence[Replica]) -> bool
 
     All serving pods count together, since a rollout trades one for the other. They have to be as
     many as wanted, or, where an edit asks for more than ran before, as the earlier revision has:
-    1 serving pod is enough for an edit from 1 to 3 replicas, and 1 of 4 is not for 4.
+    1 serving pod is enough for an edit from 1 to 3 replicas, and 1 of 4 is not for 4. Asked only
+    of a model that has served: what a new one finds are a deleted one's last pods.
     """
     previous = [replica for replica in replicas if not replica.current]
     serving = sum(1 for replica in replicas if replica.serving)

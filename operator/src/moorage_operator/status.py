@@ -44,6 +44,7 @@ def make_status(
         "replicas": len(replicas),
         "selector": labels.selector_text(model.name),
         "replicaSummary": f"{min(serving, desired)}/{desired}",
+        "revisions": _revisions(judgement),
         "endpoints": endpoints.urls(model, config),
         **_answers(model, replicas, observed.status),
         "replicaStatuses": entries[:REPLICA_STATUSES_LIMIT],
@@ -56,6 +57,11 @@ def make_status(
     if failure:
         status["lastFailure"] = failure
     return status
+
+
+def _revisions(judgement: Judgement) -> dict[str, str]:
+    told = {"current": judgement.revision, "lastGood": judgement.last_good}
+    return {name: revision for name, revision in told.items() if revision}
 
 
 # ------------------------------------------------------------------ what the model says of itself

@@ -37,6 +37,7 @@ from moorage_operator.state import (
 )
 
 MODEL = model()
+SERVED = planned(MODEL, serving(MODEL)).status
 CONFIG_MAP = Reference(ReferenceKind.CONFIG_MAP, "digits-files")
 SECRET = Reference(ReferenceKind.SECRET, "token")
 
@@ -310,7 +311,7 @@ def test_a_refused_child_says_why_and_is_tried_again(kind, code, status_reason, 
 def test_a_spec_that_cannot_be_accepted_plans_nothing_and_lets_run_what_runs():
     bad = model(generation=2, model={"uri": "ftp://a/b"})
 
-    plan = planned(bad, serving(MODEL))
+    plan = planned(bad, serving(MODEL, status=SERVED))
 
     assert plan.objects == ()
     assert plan.targets == ()
@@ -383,7 +384,7 @@ def test_the_earlier_revision_serves_while_the_new_one_comes_up():
         "new", edited, runtime=ContainerObserved("runtime", waiting_reason="ErrImagePull")
     )
 
-    plan = planned(edited, observed(old, new))
+    plan = planned(edited, observed(old, new, status=SERVED))
 
     assert verdict(plan) == ("True", "ServingPreviousRevision")
     assert "ImagePullBackOff" in condition(plan, "Ready")["message"]
@@ -412,13 +413,24 @@ def test_an_earlier_revision_that_does_not_carry_the_traffic_is_not_ready(
     edited = model(generation=2, replicas=wanted, runtime={"image": "new:1"})
     pods = [pod(f"old{index}", MODEL, ready=index < old_ready) for index in range(wanted)]
 
-    assert verdict(planned(edited, observed(*pods)))[0] == ready
+    assert verdict(planned(edited, observed(*pods, status=SERVED)))[0] == ready
 
 
 def test_an_edit_that_scales_up_too_keeps_the_earlier_revision_ready():
     edited = model(generation=2, replicas=3, runtime={"image": "new:1"})
 
-    assert verdict(planned(edited, observed(pod("old", MODEL))))[0] == "True"
+    assert verdict(planned(edited, observed(pod("old", MODEL), status=SERVED)))[0] == "True"
+
+
+def test_the_last_pods_of_a_deleted_model_do_not_make_its_successor_ready():
+    successor = replace(MODEL, uid="another")
+    of = pod("old", MODEL)
+
+    first = planned(successor, observed(of, probes=said(of)))
+    second = planned(successor, observed(of, probes=said(of), status=first.status))
+
+    assert verdict(first) == verdict(second) == ("False", "Pending")
+    assert first.targets == ()
 
 
 def test_a_deployment_that_its_controller_has_not_seen_is_not_up_to_date():

@@ -19,6 +19,7 @@ from support.operator_values import (
     pending,
     planned,
     pod,
+    revision,
     said,
     serving,
     unready,
@@ -73,10 +74,22 @@ def test_a_serving_model_tells_what_its_server_told():
         "extensions": ["binary_tensor_data"],
     }
     assert status["observedGeneration"] == 1
+    assert status["revisions"] == {"current": revision(MODEL), "lastGood": revision(MODEL)}
     assert status["replicaStatuses"] == [{
         "pod": "p0", "revision": status["replicaStatuses"][0]["revision"], "ready": True,
         "modelReady": True, "restarts": 0, "since": "2026-03-04T05:05:37Z",
     }]  # fmt: skip
+
+
+def test_the_last_good_revision_stays_until_another_serves():
+    edited = model(generation=2, runtime={"image": "new:1"})
+    before = planned(MODEL, serving(MODEL)).status
+    rolling = planned(edited, observed(pod("old", MODEL), status=before)).status
+    done = planned(edited, serving(edited, status=rolling)).status
+
+    assert "lastGood" not in planned(MODEL, observed()).status["revisions"]
+    assert rolling["revisions"] == {"current": revision(edited), "lastGood": revision(MODEL)}
+    assert done["revisions"] == {"current": revision(edited), "lastGood": revision(edited)}
 
 
 def test_versions_are_in_order_and_the_wanted_one_is_the_summary():

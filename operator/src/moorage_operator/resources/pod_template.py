@@ -31,7 +31,8 @@ def make_pod_template(model: InferenceModel, config: OperatorConfig) -> dict[str
     storage = make_storage(model.model)
     planned = {"spec": _make_pod_spec(model, storage, config)}
     template = merged(planned, model.pod_template)
-    revision = canonical_hash(template)[:REVISION_LENGTH]
+    # The uid tells this model's pods from a deleted one's of the same name and spec.
+    revision = canonical_hash([model.uid, template])[:REVISION_LENGTH]
     owned = {"metadata": {"labels": labels.pod(model.name, revision)}}
     return merged(template, owned)
 
