@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from support.runtime import running, serving
 from support.waiting import eventually
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+
 from support.runtime import COMMAND, ROOT, running, serving
 from support.waiting import eventually
 

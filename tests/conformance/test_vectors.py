@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
+
 from support import vectors
 
 pytestmark = pytest.mark.conformance

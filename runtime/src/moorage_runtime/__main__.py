@@ -32,6 +32,8 @@ def _run() -> int:
         sys.stderr.write(f"moorage-runtime: {error}\n")
         return _UNUSABLE
     logs.configure(chosen.log_level, chosen.log_format)
+    for name in settings.unknown_variables(os.environ):
+        log.warning("the variable %s is no setting and has no effect; see --help", name)
     try:
         uvloop.run(app.run(chosen))
     except app.ListenError as error:

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 NAME: Final = "moorage"
 # Only what works is listed (R0-041).
-EXTENSIONS: Final = ("binary_tensor_data", "model_repository")
+EXTENSIONS: Final = ("binary_tensor_data",)
 
 
 class ListenError(Exception):

@@ -14,6 +14,7 @@ import msgspec
 
 PROTOCOLS: Final = ("oip", "tensorflow-serving", "grps")
 MIB: Final = 1024 * 1024
+PREFIX: Final = "MOORAGE_"
 
 LogFormat = Literal["auto", "json", "text"]
 
@@ -71,7 +72,7 @@ class Setting(msgspec.Struct, frozen=True):
     @property
     def variable(self) -> str:
         """The environment variable."""
-        return f"MOORAGE_{self.field.upper()}"
+        return f"{PREFIX}{self.field.upper()}"
 
 
 def _optional(text: str) -> str | None:
@@ -285,6 +286,12 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
             "(MOORAGE_MODEL_REPOSITORY): expected the model's folder or file"
         )
     return settings
+
+
+def unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """MOORAGE_ variables that mean nothing here: a typing mistake, or of a later version."""
+    known = {setting.variable for setting in SETTINGS}
+    return tuple(sorted(n for n in environment if n.startswith(PREFIX) and n not in known))
 
 
 def _value(setting: Setting, given: dict[str, Any], environment: Mapping[str, str]) -> Any:

@@ -7,7 +7,6 @@ import json
 import grpc
 import pytest
 import yaml
-from unit.runtime.oip_fixtures import FakeDataplane, FakeModel, identity
 
 from moorage_runtime import errors
 from moorage_runtime._generated import grps_pb2 as pb
@@ -20,6 +19,7 @@ from moorage_runtime.frontends.http.message import (
     StreamingResponse,
 )
 from moorage_runtime.inference import InferResponse, ModelMetadata
+from unit.runtime.oip_fixtures import FakeDataplane, FakeModel, identity
 
 DEADLINE_SECONDS = 10
 PREDICT = "/grps/v1/infer/predict"

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.runtime.http_fixtures import chunked, get, post
 
 from moorage_runtime.frontends.http.limits import Limits
 from moorage_runtime.frontends.http.reader import Phase, Received, Refusal, RequestReader
+from unit.runtime.http_fixtures import chunked, get, post
 
 SMALL = Limits(body_bytes=64, head_bytes=512, target_bytes=64, header_count=8)
 

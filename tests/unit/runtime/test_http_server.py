@@ -7,6 +7,9 @@ import zlib
 
 import pytest
 import uvloop
+
+from moorage_runtime.frontends.http.authorization import BearerToken
+from moorage_runtime.frontends.http.limits import Limits
 from unit.runtime.http_fixtures import (
     DEADLINE_SECONDS,
     Application,
@@ -17,9 +20,6 @@ from unit.runtime.http_fixtures import (
     post,
     zipped,
 )
-
-from moorage_runtime.frontends.http.authorization import BearerToken
-from moorage_runtime.frontends.http.limits import Limits
 
 CHUNKED = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 

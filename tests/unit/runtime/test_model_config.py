@@ -62,7 +62,7 @@ def test_an_empty_file_is_the_defaults(text):
         ("inputs: [{name: x, datatype: float32, shape: [1]}]", "$.inputs[0].datatype"),
         (
             "inputs: [{name: x, datatype: FP32}]",
-            "missing required field `shape` - at `$.inputs[0]`",
+            "field `shape` - at `$.inputs[0]`",
         ),
         ("inputs: [{name: x, datatype: FP32, shape: [a]}]", "$.inputs[0].shape[0]"),
         ("versions: [1]", "Expected `str`, got `int` - at `$.versions[0]`"),

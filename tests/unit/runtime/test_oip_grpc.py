@@ -6,7 +6,6 @@ import contextlib
 import grpc
 import numpy as np
 import pytest
-from unit.runtime.oip_fixtures import FakeDataplane, identity, model, seed_models, spec
 
 from moorage_runtime import errors
 from moorage_runtime._generated import health_pb2, oip_pb2
@@ -14,6 +13,7 @@ from moorage_runtime.frontends import health_grpc, oip_grpc
 from moorage_runtime.frontends.grpc import status
 from moorage_runtime.frontends.grpc.methods import GrpcFault, GrpcService
 from moorage_runtime.frontends.grpc.server import GrpcServer
+from unit.runtime.oip_fixtures import FakeDataplane, identity, model, seed_models, spec
 
 DEADLINE_SECONDS = 10
 OIP = "/inference.GRPCInferenceService/"

@@ -5,12 +5,12 @@ import json
 
 import numpy as np
 import pytest
-from unit.runtime.oip_fixtures import FakeDataplane, identity, model, seed_models, spec
 
 from moorage_runtime import errors
 from moorage_runtime.frontends import oip_rest
 from moorage_runtime.frontends.http.message import JSON, OCTET_STREAM, HttpRequest
 from moorage_runtime.frontends.oip_rest import OipRestFrontend
+from unit.runtime.oip_fixtures import FakeDataplane, identity, model, seed_models, spec
 
 
 async def ask(dataplane, path, body=None, method=None, **headers):

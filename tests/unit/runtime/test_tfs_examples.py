@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.runtime.tfs_fixtures import array, spec
 
 from moorage_runtime.codec import tfs_json
 from moorage_runtime.codec.tfs_examples import decode_examples
@@ -12,6 +11,7 @@ from moorage_runtime.codec.tfs_results import encode_classification, encode_regr
 from moorage_runtime.codec.tfs_signatures import BoundSignature
 from moorage_runtime.errors import InvalidRequest, UnsupportedDatatype
 from moorage_runtime.tensors import Datatype, Tensor
+from unit.runtime.tfs_fixtures import array, spec
 
 
 def signature(outputs=(), **features) -> BoundSignature:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from unit.runtime.tfs_fixtures import array, spec
 
 from moorage_runtime.codec import tfs_json
 from moorage_runtime.codec.tfs_predict_request import decode_predict
@@ -10,6 +9,7 @@ from moorage_runtime.codec.tfs_predict_response import encode_predict
 from moorage_runtime.codec.tfs_signatures import BoundSignature
 from moorage_runtime.errors import InvalidRequest, UnsupportedDatatype
 from moorage_runtime.tensors import Datatype, Tensor
+from unit.runtime.tfs_fixtures import array, spec
 
 
 def signature(*inputs, outputs=None) -> BoundSignature:

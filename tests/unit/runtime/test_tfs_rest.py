@@ -3,6 +3,10 @@
 import json
 
 import pytest
+
+from moorage_runtime import errors
+from moorage_runtime.frontends import tfs_rest
+from moorage_runtime.inference import Signature
 from unit.runtime.tfs_fixtures import (
     FakeDataplane,
     FakeModel,
@@ -16,10 +20,6 @@ from unit.runtime.tfs_fixtures import (
     spec,
     two_out,
 )
-
-from moorage_runtime import errors
-from moorage_runtime.frontends import tfs_rest
-from moorage_runtime.inference import Signature
 
 PREDICT = Signature("predict", {"x": "x"}, {"y": "y"})
 REGRESS = Signature("regress", {"x": "x"}, {"outputs": "y"})
