@@ -6,18 +6,16 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from kubernetes.config import new_client_from_config
+
 from support.operator_cluster import (
-    CRD,
     Api,
     Kubelet,
     ModelServer,
     OperatorProcess,
     control_plane,
     eventually,
+    install_crd,
 )
-
-from kubernetes import utils
 
 pytestmark = pytest.mark.integration
 _numbers = count(1)
@@ -30,7 +28,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     try:
         control_plane("up", folder)
         config = folder / "kubeconfig"
-        utils.create_from_yaml(new_client_from_config(str(config)), str(CRD))
+        install_crd(config)
         yield config
     finally:
         control_plane("down", folder)

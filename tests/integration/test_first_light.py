@@ -3,6 +3,7 @@
 import time
 
 import pytest
+
 from support.operator_cluster import Api, Kubelet, ModelServer, OperatorProcess, eventually, model
 
 pytestmark = pytest.mark.integration

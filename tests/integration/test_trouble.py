@@ -5,6 +5,8 @@ import signal
 import time
 
 import pytest
+
+from moorage_operator.kube import kinds
 from support.operator_cluster import (
     Api,
     Kubelet,
@@ -12,11 +14,10 @@ from support.operator_cluster import (
     OperatorProcess,
     control_plane,
     eventually,
+    install_crd,
     kill_api_server,
     model,
 )
-
-from moorage_operator.kube import kinds
 
 pytestmark = pytest.mark.integration
 
@@ -187,6 +188,25 @@ def test_the_operator_outlives_a_restart_of_the_api_server(
     eventually("watches models", lambda: api.get("Deployment", "after"), seconds=60)
     api.delete("Deployment", "after")
     eventually("watches children", lambda: api.get("Deployment", "after"), seconds=60)
+
+
+def test_the_operator_outlives_a_crd_that_goes_and_comes(
+    operator: OperatorProcess, api: Api
+) -> None:
+    api.apply(model("iris"))
+    eventually("a Deployment", lambda: api.get("Deployment", "iris"))
+    crd = "inferencemodels.moorage.dev"
+
+    api.delete("CustomResourceDefinition", crd)
+    eventually("it says so", lambda: "is not installed" in operator.ask("/readyz")[1])
+    assert operator.ask("/livez") == (200, "ok")
+    eventually("no Deployment", lambda: not api.get("Deployment", "iris"))
+    eventually("no CRD", lambda: not api.get("CustomResourceDefinition", crd))
+    install_crd(api.kubeconfig)
+
+    again = Api(api.kubeconfig, api.namespace)
+    again.apply(model("after"))
+    eventually("watches models", lambda: again.get("Deployment", "after"), seconds=40)
 
 
 def test_the_calls_that_were_made_are_the_ones_that_the_table_grants(

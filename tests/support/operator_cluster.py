@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from kubernetes.config import new_client_from_config
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import NotFoundError
 
@@ -47,6 +48,22 @@ def control_plane(verb: str, folder: Path) -> None:
     assert done.returncode == 0, f"control-plane {verb}: {done.stdout}{done.stderr}"
 
 
+def install_crd(kubeconfig: Path) -> None:
+    """Create the CRD and wait until the API server serves it."""
+    client = new_client_from_config(str(kubeconfig))
+    kubernetes.utils.create_from_yaml(client, str(CRD))
+
+    def is_served() -> bool:
+        try:
+            api = kubernetes.client.CustomObjectsApi(client)
+            api.list_cluster_custom_object("moorage.dev", "v1alpha1", "inferencemodels")
+        except kubernetes.client.ApiException:
+            return False
+        return True
+
+    eventually("the CRD is served", is_served)
+
+
 def kill_api_server(folder: Path) -> None:
     """End the API server as a crash would; etcd keeps running."""
     record = json.loads((folder / "pids" / "kube-apiserver.json").read_text())
@@ -59,7 +76,7 @@ class Api:
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
         self.namespace = namespace
         self.kubeconfig = kubeconfig
-        self._client = DynamicClient(kubernetes.config.new_client_from_config(str(kubeconfig)))
+        self._client = DynamicClient(new_client_from_config(str(kubeconfig)))
 
     def of(self, kind: str) -> Any:
         return self._client.resources.get(api_version=KINDS[kind], kind=kind)

@@ -12,6 +12,7 @@ and it ends in the reverse order, within a few seconds.
 
 import asyncio
 import logging
+import signal
 import socket
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
@@ -39,6 +40,7 @@ from .workqueue import WorkQueue
 logger = logging.getLogger(__name__)
 
 CRD_WAIT_SECONDS = 2.0
+RESTART_SECONDS = 1.0
 SWEEP_SECONDS = 600.0
 DRAIN_SECONDS = 3.0
 """Passes under way get so long to end; what they leave undone the next process does."""
@@ -74,8 +76,6 @@ class App:
         self._stop = asyncio.Event()
         self._waiting = "waiting for the API server"
         self._tasks: list[asyncio.Task[None]] = []
-        self._models_stop = asyncio.Event()
-        self._models: asyncio.Task[None] | None = None
         self._queue: WorkQueue[ObjectKey] = WorkQueue(call_later=loop.call_later, clock=loop.time)
         self._store = Store(changed=self._queue.add, pod_moved=self._pod_moved)
         self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
@@ -94,7 +94,9 @@ class App:
 
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT; the exit status."""
-        handlers.take_signals(self._stop)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
         async with AsyncExitStack() as stack:
             server = HealthServer(
                 self._settings.health_host,
@@ -132,8 +134,7 @@ class App:
         if not started:
             return 0
         ending = asyncio.create_task(self._stop.wait(), name="stop")
-        watched = [ending, *self._tasks, *([self._models] if self._models else [])]
-        await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([ending, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
         orderly = self._stop.is_set()
         if not orderly:
             self._report_dead_tasks()
@@ -158,19 +159,21 @@ class App:
         self._spawn(self._poller.run(), "poller")
         self._spawn(self._events.run(), "events")
         self._spawn(self._sweep(), "sweep")
-        self._models = asyncio.create_task(
-            handlers.watch_models(
-                self._access,
-                self._store,
-                self._settings.namespaces,
-                self._models_stop,
-                # kopf takes the signals for itself; they are ours.
-                lambda: handlers.take_signals(self._stop),
-            ),
-            name="watch inferencemodels",
-        )
-        self._waiting = ""
-        logger.info("operator started", extra={"namespaces": list(self._settings.namespaces)})
+        self._spawn(self._watch_models(), "watch inferencemodels")
+
+    async def _watch_models(self) -> None:
+        """Watch the models; where that breaks, wait for the CRD and watch again."""
+        while True:
+            await self._wait_for_crd()
+            self._waiting = ""
+            namespaces = self._settings.namespaces
+            logger.info("operator started", extra={"namespaces": list(namespaces)})
+            try:
+                await self._forget_missed()
+                await handlers.watch_models(self._access, self._store, namespaces)
+            except Exception as error:  # noqa: BLE001 -- kopf raises whatever it gives up for
+                logger.warning("watch of the models broke", extra={"error": str(error)})
+            await asyncio.sleep(RESTART_SECONDS)
 
     async def _wait_for_crd(self) -> None:
         told = ""
@@ -211,11 +214,6 @@ class App:
             await asyncio.wait(workers, timeout=DRAIN_SECONDS)
         await asyncio.gather(*self._cancelled(), return_exceptions=True)
         await self._lookups.close()
-        # Last, because kopf waits for, and then cancels, every task that is younger than itself.
-        self._models_stop.set()
-        if self._models:
-            await asyncio.wait([self._models], timeout=DRAIN_SECONDS)
-            self._models.cancel()
         logger.info("operator ended")
 
     def _cancelled(self) -> list[asyncio.Task[None]]:
@@ -234,10 +232,13 @@ class App:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             try:
-                gone = await handlers.sweep(self._client, self._store, self._settings.namespaces)
+                await self._forget_missed()
             except errors.ApiError as error:
                 logger.warning("sweep failed", extra={"error": error.message})
-                continue
+
+    async def _forget_missed(self) -> None:
+        if any(self._store.models()):
+            gone = await handlers.sweep(self._client, self._store, self._settings.namespaces)
             if gone:
                 logger.info("missed deletions found", extra={"models": gone})
 

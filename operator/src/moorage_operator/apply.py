@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 Object = Mapping[str, Any]
 
+NAME_TAKEN = "AlreadyExists"
+"""The reason of a refusal for a name that belongs to somebody else; the API's own word."""
+
 REFUSED_SECONDS = 10.0
 """A refused child is not sent again before; the plan asks for a pass after 15 s."""
 
@@ -147,10 +150,12 @@ class Applier:
 
     def _was_just_refused(self, key: ObjectKey, body: Object) -> bool:
         # Quota and admission may change their mind, so it is tried again; but not at each event.
+        # Whether a name is free again is asked each time: no write, and often that is the event.
         kind, name = str(body["kind"]), str(body["metadata"]["name"])
         refusal = self._store.refusal(key, kind, name)
         return (
             refusal is not None
+            and refusal.reason != NAME_TAKEN
             and refusal.applied_hash == _applied_hash(body)
             and self._clock() - self._refused_at[key, kind, name] < REFUSED_SECONDS
         )
@@ -214,7 +219,7 @@ class _NameTaken(errors.ApiError):
     """The child's name belongs to an object that is not the model's."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, code=409, reason="AlreadyExists")
+        super().__init__(message, code=409, reason=NAME_TAKEN)
 
 
 def _is_ours(child: Child, record: ModelRecord) -> bool:

@@ -7,11 +7,12 @@ annotations and finalizers to the user's objects. kopf never tells of a deletion
 """
 
 import asyncio
-import logging
 import platform
 import random
-import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import kopf
@@ -21,9 +22,10 @@ from .kube.client import KubeClient
 from .state import ObjectKey
 from .store import Store
 
-logger = logging.getLogger(__name__)
+Registry = kopf.OperatorRegistry
 
-RESTART_SECONDS = 1.0
+STOP_SECONDS = 3.0
+"""kopf ends within milliseconds; its thread is left behind when it does not."""
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
@@ -93,10 +95,15 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.persistence.progress_storage = NoProgress()
 
 
-def registry(access: auth.Access, store: Store) -> kopf.OperatorRegistry:
-    """Kopf's registry with our startup, login and the one event handler."""
+def registry(access: auth.Access, seen: Callable[[Mapping[str, Any]], None]) -> Registry:
+    """The registry of kopf with our startup, login and the one event handler.
+
+    Args:
+        access: The API server.
+        seen: Takes each watch event, in kopf's thread.
+    """
     made = kopf.OperatorRegistry()
-    token = auth.Token(access, clock=asyncio.get_running_loop().time)
+    token = auth.Token(access, clock=time.monotonic)
 
     @kopf.on.startup(registry=made)  # pyright: ignore[reportArgumentType] -- kopf's handlers take keywords that its protocol cannot say
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
@@ -117,10 +124,10 @@ def registry(access: auth.Access, store: Store) -> kopf.OperatorRegistry:
     kind = kinds.INFERENCE_MODELS
 
     @kopf.on.event(kind.group, kind.version, kind.plural, registry=made)  # pyright: ignore[reportArgumentType] -- as above
-    async def seen(event: Mapping[str, Any], **_: Any) -> None:
-        take(store, event)
+    async def event(event: Mapping[str, Any], **_: Any) -> None:
+        seen(event)
 
-    _ = start, login, seen  # registered by their decorators
+    _ = start, login, event  # registered by their decorators
     return made
 
 
@@ -135,42 +142,78 @@ def take(store: Store, event: Mapping[str, Any]) -> None:
         store.put_model(body)
 
 
-async def watch_models(
-    access: auth.Access,
-    store: Store,
-    namespaces: Sequence[str],
-    stop: asyncio.Event,
-    ready: Callable[[], None],
-) -> None:
-    """Run kopf until `stop` is set; when it ends by itself, run it again.
+async def watch_models(access: auth.Access, store: Store, namespaces: Sequence[str]) -> None:
+    """Run kopf until it gives up or this is cancelled.
+
+    kopf has a thread and an event loop of its own: when it ends it cancels every task of its loop
+    that is younger than itself, whoever made it, and it takes SIGTERM and SIGINT for itself.
 
     Args:
         access: The API server.
-        store: Takes the models.
+        store: Takes the models, in the caller's loop.
         namespaces: Namespaces to watch; none: all.
-        stop: Ends it.
-        ready: Called once kopf has started; kopf has then taken SIGTERM and SIGINT for itself.
+
+    Raises:
+        Exception: What kopf gave up for: its kind is gone, an ERROR event, refused credentials.
     """
-    while not stop.is_set():
-        existing = asyncio.all_tasks()
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    stop = threading.Event()
+
+    def seen(event: Mapping[str, Any]) -> None:
+        loop.call_soon_threadsafe(take, store, event)
+
+    def run() -> None:
+        error: BaseException | None = None
         try:
-            tasks = await kopf.spawn_tasks(
-                registry=registry(access, store),
-                clusterwide=not namespaces,
-                namespaces=list(namespaces),
-                standalone=True,
-                # kopf would else look up the user's name, which an arbitrary uid does not have
-                identity=cast("Any", platform.node()),
-                stop_flag=stop,
-            )
-            ready()
-            await kopf.run_tasks(tasks, ignored=existing)
-        except Exception:
-            # What kopf gives up for: an ERROR event in a watch, credentials refused twice.
-            logger.exception("watch of the models broke")
-        if not stop.is_set():
-            logger.warning("watch of the models starts again")
-            await asyncio.sleep(RESTART_SECONDS)
+            asyncio.run(_operate(registry(access, seen), namespaces, stop))
+        except BaseException as caught:  # noqa: BLE001 -- carried to the caller's loop, not lost
+            error = caught
+        with suppress(RuntimeError):  # the caller's loop has ended before
+            loop.call_soon_threadsafe(_settle, ended, error)
+
+    # A daemon, so that a kopf that hangs cannot keep the process alive.
+    threading.Thread(target=run, name="kopf", daemon=True).start()
+    try:
+        await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait([ended], timeout=STOP_SECONDS)
+        raise
+
+
+async def _operate(made: Registry, namespaces: Sequence[str], stop: threading.Event) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def wait() -> None:
+        stop.wait()
+        with suppress(RuntimeError):  # kopf has ended by itself and its loop with it
+            loop.call_soon_threadsafe(stopping.set)
+
+    # Beside kopf's own way to wait for a thread's flag this leaves no executor to be joined.
+    threading.Thread(target=wait, name="kopf stop", daemon=True).start()
+    try:
+        await kopf.operator(
+            registry=made,
+            clusterwide=not namespaces,
+            namespaces=list(namespaces),
+            standalone=True,
+            # kopf would else look up the user's name, which an arbitrary uid does not have
+            identity=cast("Any", platform.node()),
+            stop_flag=stopping,
+        )
+    finally:
+        stop.set()
+
+
+def _settle(ended: asyncio.Future[None], error: BaseException | None) -> None:
+    if ended.done():
+        return
+    if error is None:
+        ended.set_result(None)
+    else:
+        ended.set_exception(error)
 
 
 async def sweep(client: KubeClient, store: Store, namespaces: Sequence[str]) -> int:
@@ -196,10 +239,3 @@ async def sweep(client: KubeClient, store: Store, namespaces: Sequence[str]) -> 
     for key, uid in gone:
         store.drop_model(key, uid)
     return len(gone)
-
-
-def take_signals(stop: asyncio.Event) -> None:
-    """Let SIGTERM and SIGINT set `stop`."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)

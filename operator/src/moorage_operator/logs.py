@@ -49,6 +49,9 @@ def configure(form: str, level: str, stream: TextIO = sys.stderr) -> None:
     root.setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    # It warns that signals do not reach it in its thread, as they should not, and shows with a
+    # stack what is raised to us as well.
+    logging.getLogger("kopf._core.reactor").setLevel(logging.CRITICAL)
 
 
 class JsonLines(logging.Formatter):

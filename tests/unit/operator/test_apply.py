@@ -214,6 +214,10 @@ async def test_an_object_of_somebody_else_is_refused_and_left_alone(
     assert said in refusal.message
     assert world.cluster.writes == []
 
+    del world.cluster.objects["services", "iris"]
+    assert await world.apply(service())  # at once, without waiting
+    assert world.store.refusal(KEY, "Service", "iris") is None
+
 
 async def test_a_child_that_is_being_deleted_is_waited_for(world: World) -> None:
     await world.apply(service())
