@@ -1,4 +1,4 @@
-"""Every bad input shows its cause in REASON and in a condition's message, and clears when mended."""
+"""Every bad input shows its cause in REASON and in a message, and clears when mended."""
 
 import pytest
 
