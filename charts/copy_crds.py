@@ -39,7 +39,9 @@ def main() -> int:
         return 0
     if COPY.read_text() == wanted:
         return 0
-    sys.stderr.write(f"{COPY.relative_to(ROOT)} differs from {SOURCE.relative_to(ROOT)}: make crds\n")
+    sys.stderr.write(
+        f"{COPY.relative_to(ROOT)} differs from {SOURCE.relative_to(ROOT)}: make crds\n"
+    )
     return 1
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the reference pages that are made from code; a contract test compares them.
 
-    .venv/bin/python docs/make_reference.py
+.venv/bin/python docs/make_reference.py
 """
 
 import json
@@ -12,15 +12,15 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from moorage_runtime.metrics import InferenceMetrics
 from moorage_runtime.repository import config
-from moorage_runtime.settings import SETTINGS
+from moorage_runtime.settings import SETTINGS, Setting
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 
 SETTINGS_HEAD = """\
 # Settings of the runtime
 
-Every setting is a command-line option and an environment variable; the option wins. A value that cannot be used
-ends the command with status 2 and a sentence that names it.
+Every setting is a command-line option and an environment variable; the option wins. A value that
+cannot be used ends the command with status 2 and a sentence that names it.
 
 | option | variable | default | expects |
 |---|---|---|---|
@@ -28,8 +28,9 @@ ends the command with status 2 and a sentence that names it.
 METRICS_HEAD = """\
 # Metrics of the runtime
 
-`GET /metrics` on the HTTP port, in Prometheus' text format (OpenMetrics for clients that ask for it), together with the
-process's own memory, CPU and garbage collection. Only models that the server knows become labels.
+`GET /metrics` on the HTTP port, in Prometheus' text format (OpenMetrics for clients that ask for
+it), together with the process's own memory, CPU and garbage collection. Only models that the
+server knows become labels.
 
 | metric | kind | labels | meaning |
 |---|---|---|---|
@@ -47,12 +48,15 @@ def pages() -> dict[str, str]:
 
 def settings_page() -> str:
     """A table of the settings, and what each is for."""
-    rows = "".join(
-        f"| `{s.flag}` | `{s.variable}` | {f'`{s.default}`' if s.default else ''} | {s.expected} |\n"
-        for s in SETTINGS
-    )
+    rows = "".join(map(setting_row, SETTINGS))
     meanings = "".join(f"\n`{s.flag}`: {s.help}\n" for s in SETTINGS)
     return f"{SETTINGS_HEAD}{rows}{meanings}"
+
+
+def setting_row(setting: Setting) -> str:
+    """One line of the table."""
+    default = f"`{setting.default}`" if setting.default else ""
+    return f"| `{setting.flag}` | `{setting.variable}` | {default} | {setting.expected} |\n"
 
 
 def metrics_page() -> str:

@@ -84,9 +84,7 @@ def as_onnx(network: MLPClassifier) -> onnx.ModelProto:
         helper.make_node("ArgMax", ["probabilities"], ["label"], axis=1, keepdims=0),
     ]
     constants = {"brightest": np.float32(BRIGHTEST)}
-    for layer, (weights, bias) in enumerate(
-        zip(network.coefs_, network.intercepts_, strict=True)
-    ):
+    for layer, (weights, bias) in enumerate(zip(network.coefs_, network.intercepts_, strict=True)):
         constants[f"weights{layer}"] = weights.astype(np.float32)
         constants[f"bias{layer}"] = bias.astype(np.float32)
     graph = helper.make_graph(
