@@ -7,6 +7,7 @@ CurrentContext need a Docker engine to build.
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -116,7 +117,7 @@ class LocalCluster:
         for line in self._output("env").splitlines():
             name, _, value = line.removeprefix("export ").partition("=")
             if name in {"KUBECONFIG", "PATH"}:
-                env[name] = value.strip("\"'").replace("$PATH", os.environ["PATH"])
+                env[name] = shlex.split(value)[0].replace("$PATH", os.environ["PATH"])
         return env
 
     def kubeconfig(self) -> str:

@@ -5,5 +5,7 @@ Only Python's standard library, since it runs before anything is installed.
     __main__ -> commands: install, up, down, status, load, base-image, build, control-plane
     layout   -> every path and address, one frozen value
     render   -> configuration files and command lines (pure)
-    processes, network, certificates, packages, binaries, images -> the acting parts
+    running  -> which part starts and stops when
+    processes, containers, network, mounts, ports, ownership, certificates, packages, binaries,
+    images, files -> the acting parts
 """

@@ -3,14 +3,16 @@
 import argparse
 import json
 import os
-import socket
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from moorage_localcluster import binaries, images, layout, packages, running
+from moorage_localcluster import binaries, images, layout, ownership, packages, ports, running
 from moorage_localcluster.layout import ClusterError, Layout, Ports
 
+# What a shell reports for a program that Ctrl-C ended.
+INTERRUPTED = 130
 EPILOG = """examples:
   cluster install                       packages and programs; only what is missing
   cluster up                            start, or mend what is not running
@@ -78,6 +80,12 @@ def main(words: Sequence[str] | None = None) -> int:
     except ClusterError as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"cluster: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("cluster: interrupted; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
 
 
 def run(options: argparse.Namespace) -> int:
@@ -89,18 +97,16 @@ def run(options: argparse.Namespace) -> int:
         case "up":
             up(node)
         case "down":
-            require_root("down")
-            running.down(node, purge=options.purge)
+            down(node, purge=options.purge)
         case "status":
             return show_status(node, as_json=options.json)
         case "load":
-            for archive in options.archives:
-                images.load(node, archive)
+            load(node, options.archives)
         case "kubeconfig":
             print(node.kubeconfig)
         case "env":
-            print(f"export KUBECONFIG={node.kubeconfig}")
-            print(f'export PATH="{node.binaries}:$PATH"')
+            print(f"export KUBECONFIG={shlex.quote(str(node.kubeconfig))}")
+            print(f'export PATH={shlex.quote(str(node.binaries))}:"$PATH"')
         case "control-plane":
             return control_plane(options)
         case _:
@@ -138,16 +144,30 @@ def require_root(command: str) -> None:
 def up(node: Layout) -> None:
     """Start the node and say where everything is."""
     require_root("up")
-    absent = packages.missing(full=True) + [
-        name
-        for group in binaries.GROUPS
-        for name in group.names
-        if not (node.binaries / name).exists()
-    ]
+    absent = packages.missing(full=True) + binaries.missing(full=True)
     if absent:
         raise ClusterError(f"not installed yet: {', '.join(absent)}; run `cluster install` first")
-    running.up(node)
+    with ownership.locked(node.state):
+        running.up(node)
     print(f"the cluster runs; kubeconfig {node.kubeconfig}, logs {node.logs}")
+
+
+def down(node: Layout, *, purge: bool) -> None:
+    """Stop the node; nothing is touched where none was started."""
+    require_root("down")
+    if not node.state.exists():
+        return
+    with ownership.locked(node.state):
+        running.down(node, purge=purge)
+
+
+def load(node: Layout, archives: Sequence[Path]) -> None:
+    """Load image archives into the running node."""
+    require_root("load")
+    if not node.containerd_socket.exists():
+        raise ClusterError("the cluster does not run; start it with `cluster up`")
+    for archive in archives:
+        images.load(node, archive)
 
 
 def show_status(node: Layout, *, as_json: bool) -> int:
@@ -165,32 +185,27 @@ def show_status(node: Layout, *, as_json: bool) -> int:
 
 
 def control_plane(options: argparse.Namespace) -> int:
-    """Commands of a control plane alone."""
+    """Commands of a control plane alone; its ports are chosen once and stay in its folder."""
     folder: Path = options.dir.absolute()
-    plane = layout.control_plane(folder, ports_of(folder))
-    if options.action == "down":
-        running.down(plane)
-    elif options.action == "status":
+    if options.action == "status":
+        plane = layout.control_plane(folder, ownership.read_mark(folder) or Ports())
         return show_status(plane, as_json=False)
-    else:
+    if options.action == "down":
+        if folder.exists():
+            with ownership.locked(folder):
+                known = ownership.read_mark(folder) or Ports()
+                running.down(layout.control_plane(folder, known))
+        return 0
+    absent = packages.missing(full=False) + binaries.missing(full=False)
+    if absent:
+        raise ClusterError(
+            f"not installed yet: {', '.join(absent)}; run `cluster install --control-plane` first"
+        )
+    with ownership.locked(folder):
+        plane = layout.control_plane(folder, ownership.read_mark(folder) or ports.choose())
         running.up(plane, controllers=options.controllers)
-        print(plane.kubeconfig)
+    print(plane.kubeconfig)
     return 0
-
-
-def ports_of(folder: Path) -> Ports:
-    """The ports of a control plane: chosen free once, then remembered in its folder."""
-    file = folder / "ports.json"
-    if file.exists():
-        return Ports(**json.loads(file.read_text()))
-    names = ("api", "etcd", "etcd_peer", "controller_manager")
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in names]
-    chosen = {name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)}
-    for one in sockets:
-        one.close()
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(chosen))
-    return Ports(**chosen)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class Group:
     Attributes:
         title: What the user reads while it runs.
         module: Folder of the go.mod.
-        packages: Go packages; each makes a program of its last path element.
+        packages: Go packages; each makes a program of its last path element, or of its folder.
         full_only: Needed for the node, not for a control plane alone.
     """
 
@@ -46,7 +46,10 @@ class Group:
     @property
     def names(self) -> tuple[str, ...]:
         """Program names."""
-        return tuple(package.rsplit("/", 1)[-1] for package in self.packages)
+        return tuple(
+            self.module.name if package == "." else package.rsplit("/", 1)[-1]
+            for package in self.packages
+        )
 
 
 GROUPS = (
@@ -98,6 +101,17 @@ def build(*, full: bool) -> None:
         print(f"building {group.title}", flush=True)
         _go_build(group, target)
         stamp.write_text(inputs)
+
+
+def missing(*, full: bool) -> list[str]:
+    """Programs that are not built yet."""
+    return [
+        name
+        for group in GROUPS
+        if full or not group.full_only
+        for name in group.names
+        if not (BUILD_DIR / "bin" / name).exists()
+    ]
 
 
 def hash_inputs(group: Group) -> str:

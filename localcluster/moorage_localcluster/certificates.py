@@ -1,7 +1,7 @@
 """Keys and certificates of one cluster, made with openssl.
 
 One authority signs everything: the cluster is a throw-away on one machine. A certificate that is
-there already is kept, so a repeated `up` changes nothing.
+there already is kept, so a repeated `up` changes nothing; it gets its name when it is whole.
 """
 
 import os
@@ -82,10 +82,11 @@ def _make_authority(pki: Path) -> None:
             "-keyout",
             pki / "ca.key",
             "-out",
-            pki / "ca.crt",
+            pki / "ca.partial",
         ]
     )
     (pki / "ca.key").chmod(KEY_MODE)
+    (pki / "ca.partial").rename(pki / "ca.crt")
 
 
 def _make_service_account_key(pki: Path) -> None:
@@ -93,7 +94,8 @@ def _make_service_account_key(pki: Path) -> None:
         return
     run(["openssl", "genrsa", "-out", pki / "sa.key", "2048"])
     (pki / "sa.key").chmod(KEY_MODE)
-    run(["openssl", "rsa", "-in", pki / "sa.key", "-pubout", "-out", pki / "sa.pub"])
+    run(["openssl", "rsa", "-in", pki / "sa.key", "-pubout", "-out", pki / "sa.partial"])
+    (pki / "sa.partial").rename(pki / "sa.pub")
 
 
 def _make_certificate(pki: Path, subject: Subject) -> None:

@@ -8,11 +8,12 @@ first process: when that ends, the kernel ends the rest.
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from moorage_localcluster import processes
+from moorage_localcluster import mounts, processes, render
+from moorage_localcluster.files import write_whole
 from moorage_localcluster.layout import Layout
 
 # Places that kubelet, CNI and shims write to whatever they are told.
@@ -32,15 +33,21 @@ def remember_outside(layout: Layout) -> None:
     """Note which of the outside places exist before the cluster writes to them."""
     note = layout.state / "outside.before"
     if not note.exists():
-        note.write_text(json.dumps([str(place) for place in OUTSIDE if place.exists()]))
+        write_whole(note, json.dumps([str(place) for place in OUTSIDE if place.exists()]))
 
 
 def remove_outside(layout: Layout) -> None:
-    """Remove the outside places that were not there before, and our files in those that were."""
+    """Remove the outside places that were not there before, and our files in those that were.
+
+    Without the note nothing was started here, and all of it is somebody else's.
+    """
     note = layout.state / "outside.before"
-    kept = set(json.loads(note.read_text())) if note.exists() else set[str]()
+    if not note.exists():
+        return
+    kept = set(json.loads(note.read_text()))
     for place in OUTSIDE:
-        if str(place) not in kept:
+        # ours are unmounted by now: a mount means that another cluster moved in since
+        if str(place) not in kept and not mounts.is_mounted_below(place):
             shutil.rmtree(place, ignore_errors=True)
     for link in Path("/var/log/containers").glob("*.log"):
         if link.is_symlink() and str(link.readlink()).startswith(str(layout.logs)):
@@ -51,9 +58,8 @@ def remove_outside(layout: Layout) -> None:
 
 def end_all(layout: Layout) -> None:
     """End containerd, its shims and every container, however many of them still live."""
-    processes.stop(layout, "containerd")
-    # each shim names our socket on its command line
-    for shim in processes.find_by_command_line(str(layout.containerd_socket)):
+    processes.stop(layout, "containerd", render.commands(layout)["containerd"])
+    for shim in processes.find(lambda words: is_shim(words, layout.containerd_socket)):
         processes.end(shim, patience_seconds=0)
     left: list[Path] = []
     for file in layout.runc.glob("*/*/state.json"):
@@ -70,6 +76,15 @@ def end_all(layout: Layout) -> None:
         time.monotonic() < deadline
     ):
         time.sleep(processes.POLL_SECONDS)
+
+
+def is_shim(words: Sequence[str], socket: Path) -> bool:
+    """Whether a command line is that of a shim of the containerd at this socket; pure."""
+    return (
+        bool(words)
+        and Path(words[0]).name.startswith("containerd-shim")
+        and str(socket) in words[1:]
+    )
 
 
 def first_process(state: Mapping[str, Any]) -> processes.Record:

@@ -15,8 +15,9 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from moorage_localcluster import mounts, ownership
 from moorage_localcluster.layout import ClusterError, Layout
-from moorage_localcluster.processes import run, succeeds
+from moorage_localcluster.processes import run, succeeds, tail
 from moorage_localcluster.render import PAUSE_IMAGE
 
 BASE_IMAGE = "localhost/moorage-base:bookworm"
@@ -60,27 +61,28 @@ def buildah(layout: Layout) -> list[str]:
 
 
 def make_base(layout: Layout) -> None:
-    """Make the base image unless it is there.
+    """Make the base image unless it is there; of several at once, one makes it.
 
     Raises:
-        ClusterError: debootstrap or buildah failed.
+        ClusterError: The folder is somebody else's, or debootstrap or buildah failed.
     """
-    if succeeds([*buildah(layout), "inspect", "--type", "image", BASE_IMAGE]):
-        return
+    claim(layout)
+    with ownership.locked(layout.images):
+        if not succeeds([*buildah(layout), "inspect", "--type", "image", BASE_IMAGE]):
+            _make_base(layout)
+
+
+def claim(layout: Layout) -> None:
+    """Mark the state folder before anything is built in it."""
+    with ownership.locked(layout.state):
+        ownership.claim(layout.state, layout.ports)
+
+
+def _make_base(layout: Layout) -> None:
     folder = layout.state / "base"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    _remove_tree(folder)
     try:
-        run(
-            [
-                "debootstrap",
-                "--variant=minbase",
-                f"--include={BASE_PACKAGES}",
-                SUITE,
-                folder,
-                debian_mirror(Path("/etc/apt")),
-            ]
-        )
+        _debootstrap(layout, folder)
         for waste in BASE_WASTE:
             shutil.rmtree(folder / waste, ignore_errors=True)
         # the machine's mirror is nobody's business who uses the image
@@ -102,7 +104,30 @@ def make_base(layout: Layout) -> None:
         )
         run([*buildah(layout), "commit", "--quiet", "--rm", container, BASE_IMAGE])
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_tree(folder)
+
+
+def _debootstrap(layout: Layout, folder: Path) -> None:
+    mirror = debian_mirror(Path("/etc/apt"))
+    command = ["debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", SUITE]
+    try:
+        run([*command, folder, mirror])
+    except ClusterError as error:
+        own_log = folder / "debootstrap" / "debootstrap.log"
+        if not own_log.exists():
+            raise
+        layout.logs.mkdir(parents=True, exist_ok=True)
+        kept = layout.logs / own_log.name
+        kept.write_bytes(own_log.read_bytes())
+        raise ClusterError(
+            f"{error}\nits own log is {kept} and ends with:\n{tail(kept)}"
+        ) from error
+
+
+def _remove_tree(folder: Path) -> None:
+    """Remove a folder in which debootstrap, cut off, may have left /proc and /sys mounted."""
+    mounts.unmount_all([folder])
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def debian_mirror(apt: Path) -> str:
@@ -158,6 +183,7 @@ def build(
     Raises:
         ClusterError: buildah failed; its own output stands above.
     """
+    claim(layout)
     name = tag if tag.count("/") > 1 or tag.startswith("localhost/") else f"docker.io/{tag}"
     command: list[str] = [
         *buildah(layout),

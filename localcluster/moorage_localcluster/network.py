@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from moorage_localcluster import layout as places
+from moorage_localcluster.files import write_whole
 from moorage_localcluster.layout import ClusterError, Layout
 from moorage_localcluster.processes import run, succeeds
 
@@ -19,7 +20,7 @@ def up(layout: Layout) -> None:
     remembered = layout.state / "ip_forward.before"
     if not remembered.exists():
         _refuse_foreign_state()
-        remembered.write_text(FORWARDING.read_text())
+        write_whole(remembered, FORWARDING.read_text())
     FORWARDING.write_text("1")
     if not succeeds(["ip", "link", "show", places.BRIDGE]):
         run(["ip", "link", "add", places.BRIDGE, "type", "bridge"])
@@ -43,47 +44,25 @@ def _refuse_foreign_state() -> None:
 
 
 def down(layout: Layout) -> None:
-    """Remove bridge, pod interfaces and kube-proxy's tables; restore forwarding."""
+    """Remove bridge, pod interfaces and kube-proxy's tables; restore forwarding.
+
+    Only where `up` noted that none of them was there before: else they are somebody else's.
+    """
+    remembered = layout.state / "ip_forward.before"
+    if not remembered.exists():
+        return
     for family, table in PROXY_TABLES:
         succeeds(["nft", "delete", "table", family, table])
     for port in _bridge_ports():
         succeeds(["ip", "link", "delete", port])
     if succeeds(["ip", "link", "show", places.BRIDGE]):
         run(["ip", "link", "delete", places.BRIDGE])
-    remembered = layout.state / "ip_forward.before"
-    if remembered.exists():
-        FORWARDING.write_text(remembered.read_text())
+    FORWARDING.write_text(remembered.read_text())
 
 
 def _bridge_ports() -> list[str]:
     ports = Path("/sys/class/net") / places.BRIDGE / "brif"
     return sorted(entry.name for entry in ports.iterdir()) if ports.exists() else []
-
-
-def unescape_mount(text: str) -> str:
-    """A path as /proc/mounts writes it: blanks and backslashes are octal."""
-    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, character)
-    return text
-
-
-def mounts_below(mounts: str, folders: list[Path]) -> list[str]:
-    """Mount points in or below the folders, deepest first; `mounts` is /proc/mounts; pure."""
-    roots = [str(folder) for folder in folders]
-    points = [unescape_mount(line.split()[1]) for line in mounts.splitlines() if line.strip()]
-    ours = [
-        point
-        for point in points
-        if any(point == root or point.startswith(f"{root}/") for root in roots)
-    ]
-    return sorted(ours, key=lambda point: (-point.count("/"), point))
-
-
-def unmount_all(folders: list[Path]) -> None:
-    """Unmount everything in or below the folders, mounts upon mounts included."""
-    # a point that carries several mounts is listed once for each
-    for point in mounts_below(Path("/proc/mounts").read_text(), folders):
-        succeeds(["umount", "--lazy", point])
 
 
 def remove_cgroups() -> None:

@@ -1,7 +1,8 @@
 """Starting, finding and ending the cluster's processes, and no others.
 
 Each start leaves a record with the process id and the kernel's start time of that process. A
-process is ours only while both agree, so a reused id is never signalled.
+process is ours only while both agree, so a reused id is never signalled. Where a start was cut
+off before its record, the whole command line tells: it names the cluster's own folders.
 """
 
 import json
@@ -10,9 +11,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from moorage_localcluster.files import write_whole
 from moorage_localcluster.layout import ClusterError, Layout
 
 TERM_SECONDS = 15.0
@@ -76,12 +78,28 @@ def start(
             cwd="/",
             env={**os.environ, **(env or {})},
         )
-    record = {"pid": process.pid, "start_ticks": start_ticks(process.pid)}
-    (layout.pids / f"{name}.json").write_text(json.dumps(record))
+    # a process that has ended already gets a time that no living one has
+    _write_record(layout, name, Record(process.pid, start_ticks(process.pid) or 0))
 
 
-def stop(layout: Layout, name: str, patience_seconds: float = TERM_SECONDS) -> None:
+def _write_record(layout: Layout, name: str, record: Record) -> None:
+    layout.pids.mkdir(parents=True, exist_ok=True)
+    write_whole(layout.pids / f"{name}.json", json.dumps(asdict(record)))
+
+
+def adopt(layout: Layout, name: str, command: Sequence[str]) -> None:
+    """Record a process that runs without a record, since its start was cut off."""
+    if is_alive(layout, name):
+        return
+    for record in find(lambda words: words == list(command)):
+        _write_record(layout, name, record)
+
+
+def stop(
+    layout: Layout, name: str, command: Sequence[str], patience_seconds: float = TERM_SECONDS
+) -> None:
     """End the process started under this name: TERM, then KILL."""
+    adopt(layout, name, command)
     record = read_record(layout, name)
     if record is not None:
         end(record, patience_seconds)
@@ -110,18 +128,19 @@ def reap(pid: int) -> None:
         return
 
 
-def find_by_command_line(needle: str) -> list[Record]:
-    """Processes whose command line contains `needle` (a path of ours), this one excepted."""
+def find(is_ours: Callable[[list[str]], bool]) -> list[Record]:
+    """Living processes whose command line, as words, is ours; this one excepted."""
     found: list[Record] = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
+            line = (entry / "cmdline").read_bytes()
         except OSError:
+            # it ended meanwhile
             continue
         ticks = start_ticks(int(entry.name))
-        if ticks is not None and any(needle.encode() in word for word in words):
+        if ticks is not None and is_ours(line.decode(errors="replace").split("\0")[:-1]):
             found.append(Record(int(entry.name), ticks))
     return found
 

@@ -12,8 +12,19 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from moorage_localcluster import certificates, containers, images, network, processes, render
+from moorage_localcluster import (
+    certificates,
+    containers,
+    images,
+    mounts,
+    network,
+    ownership,
+    ports,
+    processes,
+    render,
+)
 from moorage_localcluster import layout as places
+from moorage_localcluster.files import write_changed
 from moorage_localcluster.layout import ClusterError, Layout
 
 START_SECONDS = 90.0
@@ -34,13 +45,18 @@ def up(layout: Layout, *, controllers: bool = True) -> None:
     """Start what does not run; returns when the node (or the API server) is ready.
 
     Raises:
-        ClusterError: A part did not start; the text ends with its log.
+        ClusterError: The folder is somebody else's, a port is in use, or a part did not start;
+            the text then ends with its log.
     """
-    layout.state.mkdir(parents=True, exist_ok=True)
+    ownership.claim(layout.state, layout.ports)
     layout.run.mkdir(parents=True, exist_ok=True)
     certificates.make_all(layout)
     write_config(layout)
     lines = render.commands(layout)
+    wanted = lines if layout.full or controllers else CONTROL_PLANE
+    for name in wanted:
+        processes.adopt(layout, name, lines[name])
+    ports.refuse_taken(layout, [name for name in wanted if not processes.is_alive(layout, name)])
     if layout.full:
         containers.remember_outside(layout)
         network.up(layout)
@@ -57,6 +73,14 @@ def up(layout: Layout, *, controllers: bool = True) -> None:
         processes.start(layout, "kube-controller-manager", lines["kube-controller-manager"])
     if layout.full:
         _node_up(layout, lines)
+    for name in wanted:
+        processes.wait_for(
+            layout,
+            name,
+            f"{name} did not stay",
+            lambda name=name: processes.is_alive(layout, name),
+            0,
+        )
 
 
 def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
@@ -74,13 +98,25 @@ def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
     processes.start(layout, "kubelet", lines["kubelet"])
     processes.start(layout, "coredns", lines["coredns"])
     processes.wait_for(
-        layout, "kubelet", "the node is not ready", lambda: node_is_ready(layout), START_SECONDS
+        layout,
+        "kubelet",
+        "the node is not ready",
+        # after a crash the node's condition is the last that the old kubelet said
+        lambda: kubelet_answers(layout) and node_is_ready(layout),
+        START_SECONDS,
     )
     processes.wait_for(
         layout,
         "coredns",
         "cluster DNS is not ready",
         lambda: answers(f"http://127.0.0.1:{layout.ports.dns_ready}/ready"),
+        START_SECONDS,
+    )
+    processes.wait_for(
+        layout,
+        "kube-proxy",
+        "Services are not routed",
+        lambda: answers(f"http://127.0.0.1:{layout.ports.proxy_health}/healthz"),
         START_SECONDS,
     )
 
@@ -106,8 +142,7 @@ def write_config(layout: Layout) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.chmod(0o600)
+    write_changed(path, text, 0o600)
 
 
 def api_answers(layout: Layout) -> bool:
@@ -124,6 +159,11 @@ def answers(url: str, context: ssl.SSLContext | None = None) -> bool:
             return answer.status == 200
     except (OSError, urllib.error.URLError):
         return False
+
+
+def kubelet_answers(layout: Layout) -> bool:
+    """Whether the kubelet calls itself healthy."""
+    return answers(f"http://127.0.0.1:{layout.ports.kubelet_health}/healthz")
 
 
 def node_is_ready(layout: Layout) -> bool:
@@ -167,13 +207,16 @@ def status(layout: Layout) -> dict[str, object]:
 
 def down(layout: Layout, *, purge: bool = True) -> None:
     """Stop everything and remove every trace; with `purge` the image builder's storage too."""
+    ownership.refuse_foreign(layout.state)
+    lines = render.commands(layout)
     for name in STOP_ORDER:
-        # nothing of theirs is kept, so nobody has to finish; the API server would wait for watches
-        processes.stop(layout, name, STOP_PATIENCE_SECONDS)
+        if name in lines:
+            # nothing is kept, so nobody has to finish; the API server would wait for watches
+            processes.stop(layout, name, lines[name], STOP_PATIENCE_SECONDS)
     if layout.full:
         containers.end_all(layout)
         network.down(layout)
-    network.unmount_all([layout.state, layout.run])
+    mounts.unmount_all([layout.state, layout.run])
     if layout.full:
         network.remove_cgroups()
         containers.remove_outside(layout)
@@ -182,7 +225,7 @@ def down(layout: Layout, *, purge: bool = True) -> None:
         shutil.rmtree(layout.state, ignore_errors=True)
         return
     for entry in layout.state.iterdir():
-        if entry == layout.images:
+        if entry in {layout.images, layout.state / ownership.MARK}:
             continue
         if entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)
