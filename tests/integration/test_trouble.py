@@ -3,6 +3,7 @@
 import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -207,6 +208,28 @@ def test_the_operator_outlives_a_crd_that_goes_and_comes(
     again = Api(api.kubeconfig, api.namespace)
     again.apply(model("after"))
     eventually("watches models", lambda: again.get("Deployment", "after"), seconds=40)
+
+
+def test_only_the_namespaces_of_the_list_are_served(api: Api, tmp_path: Path) -> None:
+    mine, other = Api(api.kubeconfig, f"{api.namespace}-mine"), api
+    mine.of("Namespace").create(
+        body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": mine.namespace}}
+    )
+    options = ("--namespaces", mine.namespace)
+    operator = OperatorProcess(api.kubeconfig, tmp_path / "log", options)
+    operator.start()
+    try:
+        operator.wait_ready()
+        other.apply(model("iris"))
+        mine.apply(model("iris"))
+        eventually("served", lambda: mine.get("Deployment", "iris"))
+        eventually("told", lambda: mine.condition("iris")[1])
+
+        # The model of the other namespace was made first, so it would be seen by now.
+        assert eventually("seen", lambda: operator.metric("moorage_models")) == 1
+    finally:
+        operator.stop()
+        mine.delete("InferenceModel", "iris")
 
 
 def test_the_calls_that_were_made_are_the_ones_that_the_table_grants(

@@ -105,6 +105,9 @@ class Applier:
             )
         except (errors.NotFound, errors.Conflict) as error:
             raise ModelGone from error
+        except errors.ApiError as error:
+            _explain(error)
+            raise
         # The API server prunes what the CRD does not know; without remembering both sides such a
         # status would be written for ever.
         self._statuses[record.model.uid] = (status, written.get("status") or {})
@@ -230,6 +233,15 @@ def _is_ours(child: Child, record: ModelRecord) -> bool:
 
 def _applied_hash(body: Object) -> str:
     return str(body["metadata"]["annotations"][names.APPLIED_HASH])
+
+
+def _explain(error: errors.ApiError) -> None:
+    # Apply, unlike other writes, refuses a whole object for one field that the schema lacks.
+    if "field not declared in schema" in error.message:
+        error.message = (
+            "the installed CRD is older than this operator and has no room for its status: apply "
+            f"the CRD of this version ({error.message})"
+        )
 
 
 def _whose(kind: str, name: str, owners: list[Any], record: ModelRecord) -> str:

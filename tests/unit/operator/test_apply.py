@@ -316,3 +316,14 @@ async def test_the_status_of_a_model_that_is_gone_ends_its_pass(
 
     with pytest.raises(ModelGone):
         await world.applier.write_status(record, {"a": 1})
+
+
+async def test_a_crd_that_is_too_old_is_named(world: World) -> None:
+    text = ".status.new: field not declared in schema"
+    world.cluster.refuse = errors.ServerError(text, code=500)
+
+    with pytest.raises(errors.ServerError) as caught:
+        await world.applier.write_status(world.record, {"new": 1})
+
+    assert "the installed CRD is older than this operator" in caught.value.message
+    assert text in caught.value.message
