@@ -1,0 +1,104 @@
+"""Asks an HTTP server the same thing over and over, over a few connections at once.
+
+One request is under way on each connection, none are pipelined. Bytes are prepared and answers
+only counted, so that the client costs less than any server and leaves the server's core alone.
+"""
+
+import select
+import socket
+import time
+from collections.abc import Sequence
+
+from moorage_benchmarks.http_answer import answer_bytes
+from moorage_benchmarks.programs import BenchmarkError
+
+PATIENCE_SECONDS = 10
+_CHUNK = 64 * 1024
+
+
+class HttpLoad:
+    """Open connections and the request that they repeat.
+
+    Args:
+        port: Of a server on loopback.
+        request: The whole request.
+        connections: How many requests are under way at a time.
+    """
+
+    def __init__(self, port: int, request: bytes, connections: int) -> None:
+        self._request = request
+        self._sockets = {
+            sock.fileno(): sock for sock in (_connect(port) for _ in range(connections))
+        }
+        self._poll = select.epoll()
+        for number in self._sockets:
+            self._poll.register(number, select.EPOLLIN)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._poll.close()
+        for sock in self._sockets.values():
+            sock.close()
+
+    def ask(self) -> bytes:
+        """One whole answer."""
+        sock = next(iter(self._sockets.values()))
+        sock.sendall(self._request)
+        answer = b""
+        while not _is_whole(answer):
+            answer += _receive(sock)
+        return answer
+
+    def run(self, seconds: float) -> int:
+        """Keep every connection busy for so long; the answers that came.
+
+        Raises:
+            BenchmarkError: The server hung up, does not answer, or not with 200.
+        """
+        answered = 0
+        parts = dict.fromkeys(self._sockets, b"")
+        under_way = len(self._sockets)
+        for sock in self._sockets.values():
+            sock.sendall(self._request)
+        until = time.monotonic() + seconds
+        while under_way:
+            is_over = time.monotonic() >= until
+            for number in self._ready():
+                sock = self._sockets[number]
+                data = parts[number] + _receive(sock)
+                if not _is_whole(data):
+                    parts[number] = data
+                    continue
+                answered += 1
+                parts[number] = b""
+                if is_over:
+                    under_way -= 1
+                else:
+                    sock.sendall(self._request)
+        return answered
+
+    def _ready(self) -> Sequence[int]:
+        ready = self._poll.poll(PATIENCE_SECONDS)
+        if not ready:
+            raise BenchmarkError(f"the server did not answer for {PATIENCE_SECONDS} s")
+        return [number for number, _ in ready]
+
+
+def _is_whole(data: bytes) -> bool:
+    try:
+        return 0 < answer_bytes(data) <= len(data)
+    except ValueError as error:
+        raise BenchmarkError(str(error)) from error
+
+
+def _receive(sock: socket.socket) -> bytes:
+    data = sock.recv(_CHUNK)
+    if not data:
+        raise BenchmarkError("the server closed the connection")
+    return data
+
+
+def _connect(port: int) -> socket.socket:
+    sock = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock

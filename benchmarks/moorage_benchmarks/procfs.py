@@ -1,0 +1,99 @@
+"""What Linux says of a process and of the machine, from /proc.
+
+The parsers are pure; the readers below them open one file each.
+
+Source: proc(5), /proc/pid/stat and /proc/pid/smaps_rollup.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+# Places of the fields after the command's name, which ends with the last parenthesis: utime is
+# field 14 and stime field 15 of the line, the state behind the name is field 3.
+_UTIME, _STIME = 14 - 3, 15 - 3
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of a process, in bytes.
+
+    Attributes:
+        rss: Pages that are in memory, shared ones in full.
+        pss: The same, each shared page divided among those that share it.
+        private: Pages that nobody shares: what ending the process would free.
+    """
+
+    rss: int
+    pss: int
+    private: int
+
+
+def parse_cpu_ticks(stat: str) -> int:
+    """Clock ticks in user and kernel mode of all threads, ended ones included.
+
+    Raises:
+        ValueError: The text is no /proc/pid/stat.
+    """
+    # the name may hold blanks and parentheses
+    fields = stat.rpartition(")")[2].split()
+    if len(fields) <= _STIME:
+        raise ValueError(f"no /proc/pid/stat: {stat[:80]!r}")
+    return int(fields[_UTIME]) + int(fields[_STIME])
+
+
+def parse_memory(rollup: str) -> Memory:
+    """The sums of /proc/pid/smaps_rollup.
+
+    Raises:
+        ValueError: A line is missing.
+    """
+    sizes = _kilobytes(rollup)
+    try:
+        private = sizes["Private_Clean"] + sizes["Private_Dirty"]
+        return Memory(sizes["Rss"] * 1024, sizes["Pss"] * 1024, private * 1024)
+    except KeyError as missing:
+        raise ValueError(f"no line {missing.args[0]} in smaps_rollup") from missing
+
+
+def parse_processor(cpuinfo: str) -> str:
+    """The processor's name, "unknown" where the kernel gives none."""
+    for line in cpuinfo.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return value.strip()
+    return "unknown"
+
+
+def parse_total_memory(meminfo: str) -> int:
+    """The machine's memory in bytes.
+
+    Raises:
+        ValueError: The line is missing.
+    """
+    total = _kilobytes(meminfo).get("MemTotal")
+    if total is None:
+        raise ValueError("no line MemTotal in meminfo")
+    return total * 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time that a process has used, to a clock tick (10 ms as a rule)."""
+    return parse_cpu_ticks(Path(f"/proc/{pid}/stat").read_text()) / TICKS_PER_SECOND
+
+
+def memory(pid: int) -> Memory:
+    """Memory that a process uses now."""
+    return parse_memory(Path(f"/proc/{pid}/smaps_rollup").read_text())
+
+
+def _kilobytes(text: str) -> Mapping[str, int]:
+    """The lines of the form ``Key:   12 kB``."""
+    sizes: dict[str, int] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[2] == "kB" and words[0].endswith(":"):
+            sizes[words[0][:-1]] = int(words[1])
+    return sizes

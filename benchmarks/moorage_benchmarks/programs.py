@@ -1,0 +1,178 @@
+"""Starts what is measured, each program in a process of its own, and ends it."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples" / "01-digits"
+COMMANDS = Path(sys.executable).parent
+START_SECONDS = 60
+POLL_SECONDS = 0.05
+
+
+class BenchmarkError(Exception):
+    """Something that a measurement needs is missing or failed; the text says what."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A running server that has the digits model ready."""
+
+    pid: int
+    http_port: int
+    grpc_port: int
+
+
+@contextlib.contextmanager
+def pinned(core: int) -> Generator[None]:
+    """This thread, and the processes and threads that it starts, on one core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextlib.contextmanager
+def runtime() -> Generator[Runtime]:
+    """The runtime with the digits model, on free ports of loopback.
+
+    Raises:
+        BenchmarkError: It ended, or the model is not ready in time.
+    """
+    words = [str(COMMANDS / "moorage-runtime"), "--host=127.0.0.1"]
+    words += ["--http-port=0", "--grpc-port=0"]
+    words += [f"--model-repository={DIGITS / 'model.onnx'}", "--model-name=digits"]
+    listening = r"listening on HTTP port (\d+) and gRPC port (\d+)"
+    with process(words, listening) as (pid, found):
+        started = Runtime(pid, int(found[1]), int(found[2]))
+        wait_for(
+            "the digits model is ready", lambda: _answers(started.http_port, "/v2/health/ready")
+        )
+        yield started
+
+
+@contextlib.contextmanager
+def operator(kubeconfig: Path) -> Generator[int]:
+    """The operator, ready, in the cluster of a kubeconfig; its process id.
+
+    Raises:
+        BenchmarkError: It ended, or is not ready in time.
+    """
+    words = [str(COMMANDS / "moorage-operator"), "--runtime-image=moorage-runtime:benchmark"]
+    words += ["--health-host=127.0.0.1", "--health-port=0", "--log-format=json"]
+    with process(words, r'"port": (\d+)', {"KUBECONFIG": str(kubeconfig)}) as (pid, found):
+        wait_for("the operator is ready", lambda: _answers(int(found[1]), "/readyz"))
+        yield pid
+
+
+@contextlib.contextmanager
+def control_plane() -> Generator[Path]:
+    """An API server with etcd on loopback, and with the CRD; the path of the kubeconfig.
+
+    Raises:
+        BenchmarkError: It does not start.
+    """
+    program = str(ROOT / "localcluster" / "cluster")
+    with tempfile.TemporaryDirectory() as folder:
+        where = ["control-plane", "up", "--dir", folder]
+        try:
+            run([sys.executable, program, *where])
+            kubeconfig = Path(folder) / "kubeconfig"
+            crd = str(ROOT / "crds" / "inferencemodels.yaml")
+            kubectl(kubeconfig, "apply", "-f", crd)
+            waited = "--for=condition=Established"
+            kubectl(kubeconfig, "wait", waited, "crd/inferencemodels.moorage.dev")
+            yield kubeconfig
+        finally:
+            run([sys.executable, program, "control-plane", "down", "--dir", folder])
+
+
+@contextlib.contextmanager
+def process(
+    words: Sequence[str], pattern: str, env: Mapping[str, str] | None = None
+) -> Generator[tuple[int, "re.Match[str]"]]:
+    """A process whose log has matched the pattern; its id and the match.
+
+    Raises:
+        BenchmarkError: It ended, or nothing matched in time; the text has the log's end.
+    """
+    with tempfile.NamedTemporaryFile() as log:
+        started = subprocess.Popen(
+            words, stdout=log, stderr=log, env={"PATH": os.environ["PATH"], **(env or {})}
+        )
+
+        def look() -> "re.Match[str] | None":
+            if started.poll() is not None:
+                raise BenchmarkError(f"{words[0]} ended: {Path(log.name).read_text()[-2000:]}")
+            return re.search(pattern, Path(log.name).read_text())
+
+        try:
+            yield started.pid, wait_for(f"{pattern!r} in the log of {words[0]}", look)
+        finally:
+            started.terminate()
+            started.wait(START_SECONDS)
+
+
+def run(words: Sequence[str], stdin: str | None = None) -> str:
+    """What a command prints.
+
+    Raises:
+        BenchmarkError: It cannot be run, or fails.
+    """
+    try:
+        done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise BenchmarkError(f"{words[0]} cannot be run: {error.strerror}") from error
+    if done.returncode:
+        raise BenchmarkError(f"{' '.join(words)} failed: {done.stderr.strip() or done.stdout}")
+    return done.stdout
+
+
+def kubectl(kubeconfig: Path, *words: str, stdin: str | None = None) -> str:
+    """What kubectl prints; raises as ``run``."""
+    return run([*kubectl_command(kubeconfig), *words], stdin)
+
+
+def kubectl_command(kubeconfig: Path) -> list[str]:
+    """The command for one cluster: the local cluster's own program, else the one on the PATH."""
+    built = ROOT / "build" / "localcluster" / "bin" / "kubectl"
+    return [str(built) if built.exists() else "kubectl", f"--kubeconfig={kubeconfig}"]
+
+
+def wait_for(what: str, look: Callable[[], T | None], seconds: float = START_SECONDS) -> T:
+    """The first true answer.
+
+    Raises:
+        BenchmarkError: There was none in time.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise BenchmarkError(f"not within {seconds} s: {what}")
+        time.sleep(POLL_SECONDS)
+
+
+def _answers(port: int, path: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False

@@ -1,0 +1,183 @@
+"""What an inference costs over each protocol, beside what the model alone costs.
+
+The server is bound to one core and the client to another. Rounds take every load in turn, so
+that a slow minute of the machine hits all of them; the medians of the rounds are compared.
+CPU time is the server process's own, as the kernel counts it, so the client is not in it.
+"""
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import onnxruntime as ort
+
+from moorage_benchmarks import figures, procfs, programs, workloads
+from moorage_benchmarks.grpc_load import GrpcLoad
+from moorage_benchmarks.http_load import HttpLoad
+from moorage_benchmarks.programs import BenchmarkError, Runtime
+from moorage_benchmarks.report import Report, Table
+from moorage_benchmarks.workloads import Workload
+
+# Requests under way: enough that the server never waits for the client's next one.
+CONCURRENCY = 8
+WARM_SECONDS = 0.5
+# Runs of the model between two looks at the clock.
+BATCH = 100
+MODEL_ALONE = "ONNX Runtime alone"
+HOW = (
+    "The digits model, one picture a request. The server is bound to one core, the client to "
+    f"another, {CONCURRENCY} requests are under way at a time. CPU µs a request is the CPU time "
+    "of the server's process, user and kernel; requests a second of one core is its inverse; "
+    "answered a second is what the one client got, and busy how much of its core the server then "
+    "used: the rest was spent waiting for the client or for other programs on this machine. Times "
+    "alone compares with a loop that only calls the model in ONNX Runtime, in the same rounds on "
+    "the same core. Medians of the rounds; ± is half the range."
+)
+
+
+class Load(Protocol):
+    """A client that repeats one request."""
+
+    def ask(self) -> bytes:
+        """One answer."""
+        ...
+
+    def run(self, seconds: float) -> int:
+        """The number of answers within so long."""
+        ...
+
+    def close(self) -> None:
+        """Hang up."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measurement: answers, and how long they took by the clock and by the CPU."""
+
+    requests: int
+    wall_seconds: float
+    cpu_seconds: float
+
+    @property
+    def cpu_microseconds(self) -> float:
+        """CPU time for each request."""
+        return self.cpu_seconds / self.requests * 1e6
+
+
+def measure(*, rounds: int, seconds: float) -> Report:
+    """Every protocol and the model alone.
+
+    Args:
+        rounds: Times that each is measured.
+        seconds: Length of one measurement.
+
+    Raises:
+        BenchmarkError: There is one core only, or the server fails or answers wrongly.
+    """
+    server_core, client_core = _two_cores()
+    session = _session()
+    prepared = workloads.digits(programs.DIGITS)
+    with programs.pinned(server_core), programs.runtime() as runtime, programs.pinned(client_core):
+        loads = {workload.name: _load(runtime, workload) for workload in prepared}
+        for workload in prepared:
+            _check(loads[workload.name], workload)
+            loads[workload.name].run(WARM_SECONDS)
+
+        def alone() -> Sample:
+            with programs.pinned(server_core):
+                return _run_alone(session, seconds)
+
+        takes: dict[str, Callable[[], Sample]] = {MODEL_ALONE: alone}
+        for name, load in loads.items():
+            takes[name] = lambda load=load: _run(runtime, load, seconds)
+        samples: dict[str, list[Sample]] = {name: [] for name in takes}
+        for _, (name, take) in itertools.product(range(rounds), takes.items()):
+            samples[name].append(take())
+        for load in loads.values():
+            load.close()
+    return make_report(samples)
+
+
+def make_report(samples: dict[str, list[Sample]]) -> Report:
+    """The medians of each load's samples, beside those of the model alone. Pure."""
+    alone = figures.median([sample.cpu_microseconds for sample in samples[MODEL_ALONE]])
+    rows: list[Sequence[str]] = []
+    data: dict[str, Any] = {}
+    for name, found in samples.items():
+        cpu = [sample.cpu_microseconds for sample in found]
+        rate = figures.median([sample.requests / sample.wall_seconds for sample in found])
+        busy = figures.median([sample.cpu_seconds / sample.wall_seconds for sample in found])
+        cost = figures.median(cpu)
+        rows.append(
+            [
+                name,
+                f"{cost:.1f} ± {figures.spread_percent(cpu):.0f} %",
+                f"{1e6 / cost:,.0f}",
+                f"{cost / alone:.1f}",
+                f"{rate:,.0f}",
+                f"{busy * 100:.0f} %",
+            ]
+        )
+        data[name] = {
+            "cpu_microseconds_per_request": cost,
+            "requests_per_core_second": 1e6 / cost,
+            "times_onnxruntime_alone": cost / alone,
+            "answered_per_second": rate,
+            "server_core_busy": busy,
+            "rounds_cpu_microseconds_per_request": cpu,
+        }
+    head = ["load", "CPU µs a request", "requests/s of one core", "times alone"]
+    return Report("Cost of an inference", HOW, Table([*head, "answered/s", "busy"], rows), data)
+
+
+def _two_cores() -> tuple[int, int]:
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise BenchmarkError("server and client need a core each, and this process may use one")
+    return cores[0], cores[1]
+
+
+def _session() -> ort.InferenceSession:
+    """The model as the runtime opens it on one core."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    path = str(programs.DIGITS / "model.onnx")
+    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def _load(runtime: Runtime, workload: Workload) -> Load:
+    if workload.is_grpc:
+        return GrpcLoad(runtime.grpc_port, workload.target, workload.body, CONCURRENCY)
+    return HttpLoad(runtime.http_port, workload.http_request(runtime.http_port), CONCURRENCY)
+
+
+def _check(load: Load, workload: Workload) -> None:
+    answer = load.ask()
+    if workload.answer_holds not in answer:
+        raise BenchmarkError(
+            f"{workload.name}: the answer is not digit {workloads.EXPECTED}: {answer[:500]!r}"
+        )
+
+
+def _run(runtime: Runtime, load: Load, seconds: float) -> Sample:
+    cpu, wall = procfs.cpu_seconds(runtime.pid), time.monotonic()
+    requests = load.run(seconds)
+    return Sample(requests, time.monotonic() - wall, procfs.cpu_seconds(runtime.pid) - cpu)
+
+
+def _run_alone(session: ort.InferenceSession, seconds: float) -> Sample:
+    """Nothing but the model, in this thread."""
+    picture = np.zeros((1, 8, 8), np.float32)
+    names = [node.name for node in session.get_outputs()]
+    cpu, wall = time.thread_time(), time.monotonic()
+    requests = 0
+    while time.monotonic() - wall < seconds:
+        for _ in range(BATCH):
+            session.run(names, {"image": picture})
+        requests += BATCH
+    return Sample(requests, time.monotonic() - wall, time.thread_time() - cpu)

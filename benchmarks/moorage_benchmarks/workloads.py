@@ -1,0 +1,133 @@
+"""The same question in every protocol: which digit is this picture? Prepared bytes, so that the
+client does nothing but send them.
+
+    samples/digit-3.json -> Workload -> http_load, grpc_load
+
+The messages are written from the protocols' field numbers (OIP "gRPC", GRPS "gtensors").
+"""
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from moorage_benchmarks.wire import block, integer
+
+EXPECTED = 3
+SAMPLE = Path("samples") / f"digit-{EXPECTED}.json"
+_DT_FLOAT32 = 7
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One prepared request.
+
+    Attributes:
+        name: Protocol and transport.
+        target: HTTP path, or full gRPC method.
+        body: HTTP body, or gRPC message.
+        answer_holds: Bytes of the right answer, so that no error is mistaken for one.
+        headers: Further HTTP headers, each with its line end.
+        is_grpc: Which transport.
+    """
+
+    name: str
+    target: str
+    body: bytes
+    answer_holds: bytes
+    headers: bytes = b""
+    is_grpc: bool = False
+
+    def http_request(self, port: int) -> bytes:
+        """The whole HTTP/1.1 request."""
+        head = (
+            f"POST {self.target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(self.body)}\r\n"
+        )
+        return head.encode() + self.headers + b"\r\n" + self.body
+
+
+def digits(example: Path) -> Sequence[Workload]:
+    """The sample picture in each protocol; `example` is the folder of the digits example."""
+    text = (example / SAMPLE).read_bytes()
+    tensor: dict[str, Any] = json.loads(text)["inputs"][0]
+    values: list[float] = tensor["data"]
+    shape: list[int] = tensor["shape"]
+    raw = struct.pack(f"<{len(values)}f", *values)
+    return (
+        _oip_json(text),
+        _oip_binary(shape, raw),
+        _tensorflow_serving(shape, values),
+        _grps_json(shape, values),
+        _oip_grpc(shape, raw),
+        _grps_grpc(shape, raw),
+    )
+
+
+def _oip_json(text: bytes) -> Workload:
+    return Workload("OIP JSON", "/v2/models/digits/infer", text, b'"data":[3]')
+
+
+def _oip_binary(shape: Sequence[int], raw: bytes) -> Workload:
+    tensor = {
+        "name": "image",
+        "shape": shape,
+        "datatype": "FP32",
+        "parameters": {"binary_data_size": len(raw)},
+    }
+    asked = {"inputs": [tensor], "parameters": {"binary_data_output": True}}
+    head = json.dumps(asked).encode()
+    return Workload(
+        "OIP binary over HTTP",
+        "/v2/models/digits/infer",
+        head + raw,
+        struct.pack("<q", EXPECTED),
+        headers=b"Inference-Header-Content-Length: %d\r\n" % len(head),
+    )
+
+
+def _tensorflow_serving(shape: Sequence[int], values: Sequence[float]) -> Workload:
+    body = json.dumps({"instances": _nested(shape, values)}).encode()
+    return Workload("TensorFlow Serving REST", "/v1/models/digits:predict", body, b'"label":3')
+
+
+def _grps_json(shape: Sequence[int], values: Sequence[float]) -> Workload:
+    tensor = {"name": "image", "dtype": "DT_FLOAT32", "shape": shape, "flat_float32": values}
+    body = json.dumps({"model": "digits", "gtensors": {"tensors": [tensor]}}).encode()
+    return Workload("GRPS JSON", "/grps/v1/infer/predict", body, b'"flat_int64":["3"]')
+
+
+def _oip_grpc(shape: Sequence[int], raw: bytes) -> Workload:
+    dims = b"".join(integer(3, size) for size in shape)
+    tensor = block(1, "image") + block(2, "FP32") + dims
+    return Workload(
+        "OIP gRPC",
+        "/inference.GRPCInferenceService/ModelInfer",
+        block(1, "digits") + block(5, tensor) + block(7, raw),
+        struct.pack("<q", EXPECTED),
+        is_grpc=True,
+    )
+
+
+def _grps_grpc(shape: Sequence[int], raw: bytes) -> Workload:
+    dims = b"".join(integer(3, size) for size in shape)
+    tensor = block(1, "image") + integer(2, _DT_FLOAT32) + dims + block(10, raw)
+    return Workload(
+        "GRPS gRPC",
+        "/grps.protos.v1.GrpsService/Predict",
+        block(2, "digits") + block(5, block(1, tensor)),
+        block(8, bytes([EXPECTED])),
+        is_grpc=True,
+    )
+
+
+def _nested(shape: Sequence[int], values: Sequence[float]) -> list[Any]:
+    """The values as nested lists in row-major order."""
+    if len(shape) == 1:
+        return list(values)
+    step = len(values) // shape[0]
+    inner = partial(_nested, shape[1:])
+    return [inner(values[at : at + step]) for at in range(0, len(values), step)]

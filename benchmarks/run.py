@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""`make bench`: measure, print a table, and with --record keep it in results/.
+
+    measure -> Report -> print, results/
+
+Nothing here decides whether a number is good; no test depends on one.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from moorage_benchmarks import machine, memory, ready_time, throughput
+from moorage_benchmarks.programs import BenchmarkError
+from moorage_benchmarks.report import Report
+
+RESULTS = Path(__file__).resolve().parent / "results"
+EPILOG = """\
+measures:
+  runtime   requests a second of one core and CPU time a request, beside a bare ONNX Runtime loop
+  memory    of both programs at rest; starts a control plane of its own on loopback
+  ready     from a pod's model-ready to Ready in the status, on real pods; works in the cluster
+            that KUBECONFIG names, in a namespace of its own, and is never run unasked
+
+examples:
+  run.py                                         runtime and memory
+  run.py runtime --rounds 9
+  KUBECONFIG=dev.kubeconfig run.py ready --models 20 --record
+"""
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of {least} or more")
+        return int(text)
+
+    return parse
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="run.py",
+        description="Measures Moorage.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "measures",
+        nargs="*",
+        choices=["runtime", "memory", "ready", []],
+        metavar="MEASURE",
+        help="what to measure (default: runtime memory)",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=_at_least(1),
+        default=5,
+        metavar="N",
+        help="runtime: times that every load is measured, in turns (default %(default)s)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_at_least(1),
+        default=2,
+        metavar="S",
+        help="runtime: length of one measurement (default %(default)s)",
+    )
+    parser.add_argument(
+        "--models",
+        type=_at_least(1),
+        default=10,
+        metavar="N",
+        help="ready: InferenceModels, one after the other (default %(default)s)",
+    )
+    parser.add_argument("--record", action="store_true", help="write the results to results/")
+    return parser
+
+
+def main() -> int:
+    """Measure what was asked for; 0 when all of it worked."""
+    options = make_parser().parse_args()
+    measures: dict[str, Callable[[], Report]] = {
+        "runtime": lambda: throughput.measure(rounds=options.rounds, seconds=options.seconds),
+        "memory": memory.measure,
+        "ready": lambda: ready_time.measure(
+            os.environ.get("KUBECONFIG", ""), models=options.models
+        ),
+    }
+    facts = machine.facts()
+    for name in options.measures or ["runtime", "memory"]:
+        try:
+            report = measures[name]()
+        except BenchmarkError as error:
+            print(f"run.py {name}: {error}", file=sys.stderr)
+            return 1
+        today = datetime.now(UTC).date()
+        print(report.as_markdown(today, facts))
+        if options.record:
+            RESULTS.mkdir(exist_ok=True)
+            (RESULTS / f"{name}.md").write_text(report.as_markdown(today, facts))
+            (RESULTS / f"{name}.json").write_text(report.as_json(today, facts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
