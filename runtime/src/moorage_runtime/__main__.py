@@ -7,6 +7,7 @@ import sys
 import uvloop
 
 from moorage_runtime import app, logs, settings
+from moorage_runtime.errors import InvalidConfig
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ def _run() -> int:
         log.warning("the variable %s is no setting and has no effect; see --help", name)
     try:
         uvloop.run(app.run(chosen))
-    except app.ListenError as error:
+    except (app.ListenError, InvalidConfig) as error:
         log.error("%s", error)  # noqa: TRY400 - expected trouble, no trace
         return 1
     return 0

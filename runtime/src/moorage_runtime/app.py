@@ -19,14 +19,17 @@ from moorage_runtime.backends.onnx import OnnxBackend
 from moorage_runtime.backends.python import PythonBackend
 from moorage_runtime.dataplane import Dataplane
 from moorage_runtime.frontends import grps_grpc, grps_rest, health_grpc, oip_grpc
+from moorage_runtime.frontends.credentials import Certificate, Token
 from moorage_runtime.frontends.grpc.methods import GrpcService
 from moorage_runtime.frontends.grpc.server import GrpcServer
 from moorage_runtime.frontends.grps_page import GrpsPage
 from moorage_runtime.frontends.http.limits import Limits
+from moorage_runtime.frontends.http.message import Handler
 from moorage_runtime.frontends.http.router import Mount, Router
 from moorage_runtime.frontends.http.server import HttpServer
 from moorage_runtime.frontends.metrics_http import MetricsFrontend
 from moorage_runtime.frontends.oip_rest import OipRestFrontend
+from moorage_runtime.frontends.repository_rest import RepositoryRestFrontend
 from moorage_runtime.frontends.tfs_rest import TfsRestFrontend
 from moorage_runtime.inference import ServerMetadata
 from moorage_runtime.metrics import InferenceMetrics, new_registry
@@ -37,8 +40,8 @@ from moorage_runtime.settings import Settings
 log = logging.getLogger(__name__)
 
 NAME: Final = "moorage"
-# Only what works is listed (R0-041).
-EXTENSIONS: Final = ("binary_tensor_data",)
+# How soon changed files of secrets are taken.
+REFRESH_SECONDS: Final = 2.0
 
 
 class ListenError(Exception):
@@ -49,6 +52,7 @@ async def run(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Raises:
+        InvalidConfig: A certificate or token file cannot be used.
         ListenError: A port is taken or not allowed.
     """
     stop = _stop_signals()
@@ -60,16 +64,19 @@ async def run(settings: Settings) -> None:
     dataplane = Dataplane(
         registry,
         loader,
-        server=ServerMetadata(NAME, importlib.metadata.version("moorage-runtime"), EXTENSIONS),
+        server=_server_metadata(settings),
         metrics=metrics,
         default_model=settings.default_model,
         online=not settings.start_offline,
     )
-    http = _http_server(settings, dataplane, prometheus)
+    certificate, token = _credentials(settings)
+    http = _http_server(settings, dataplane, prometheus, certificate, token)
     grpc = GrpcServer(
         _grpc_services(settings, dataplane),
         settings.host,
         settings.grpc_port,
+        tls=None if certificate is None else certificate.grpc,
+        authorize=None if token is None else token.authorize,
         max_message_bytes=settings.max_request_bytes,
     )
     http_port = await _listen(http, "http_port", settings.http_port)
@@ -77,9 +84,11 @@ async def run(settings: Settings) -> None:
     log.info("listening on HTTP port %d and gRPC port %d", http_port, grpc_port)
     loading = asyncio.create_task(loader.run())
     loading.add_done_callback(_log_failure)
+    refreshing = asyncio.create_task(_refresh(certificate, token))
     received = await stop
     await _drain(settings, received, dataplane, http, grpc)
     loading.cancel()
+    refreshing.cancel()
     loader.close()
     log.info("ended")
 
@@ -100,6 +109,14 @@ async def _drain(
     await asyncio.gather(
         http.stop(settings.shutdown_grace_seconds), grpc.stop(settings.shutdown_grace_seconds)
     )
+
+
+def _server_metadata(settings: Settings) -> ServerMetadata:
+    """Only extensions that work are listed (R0-041)."""
+    extensions = ["binary_tensor_data"]
+    if settings.repository_control:
+        extensions.append("model_repository")
+    return ServerMetadata(NAME, importlib.metadata.version("moorage-runtime"), tuple(extensions))
 
 
 def _stop_signals() -> "asyncio.Future[signal.Signals]":
@@ -123,6 +140,7 @@ def _loader_options(settings: Settings) -> LoaderOptions:
         threads=settings.threads or cores.usable(),
         waiting=settings.queue_size,
         poll_seconds=settings.poll_seconds,
+        latest_versions=settings.latest_versions,
     )
 
 
@@ -130,12 +148,38 @@ def _backends() -> Mapping[str, Backend]:
     return {"onnx": OnnxBackend(), "python": PythonBackend()}
 
 
+def _credentials(settings: Settings) -> tuple[Certificate | None, Token | None]:
+    certificate = token = None
+    if settings.tls_certificate is not None and settings.tls_key is not None:
+        certificate = Certificate(settings.tls_certificate, settings.tls_key)
+    if settings.token_file is not None:
+        token = Token(settings.token_file)
+    return certificate, token
+
+
+async def _refresh(certificate: Certificate | None, token: Token | None) -> None:
+    """Look at the files of secrets now and then; they are small."""
+    while certificate is not None or token is not None:
+        await asyncio.sleep(REFRESH_SECONDS)
+        if certificate is not None:
+            certificate.refresh()
+        if token is not None:
+            token.refresh()
+
+
 def _http_server(
-    settings: Settings, dataplane: Dataplane, prometheus: CollectorRegistry
+    settings: Settings,
+    dataplane: Dataplane,
+    prometheus: CollectorRegistry,
+    certificate: Certificate | None,
+    token: Token | None,
 ) -> HttpServer:
     mounts = [Mount("/metrics", MetricsFrontend(prometheus).handle)]
     if "oip" in settings.protocols:
-        mounts.append(Mount("/v2", OipRestFrontend(dataplane).handle))
+        handle: Handler = OipRestFrontend(dataplane).handle
+        if settings.repository_control:
+            handle = RepositoryRestFrontend(dataplane, handle).handle
+        mounts.append(Mount("/v2", handle))
     if "tensorflow-serving" in settings.protocols:
         mounts.append(Mount("/v1/models", TfsRestFrontend(dataplane).handle))
     if "grps" in settings.protocols:
@@ -149,6 +193,8 @@ def _http_server(
         settings.http_port,
         Limits(body_bytes=settings.max_request_bytes),
         fault=router.fault,
+        admission=None if token is None else token.admission,
+        tls=None if certificate is None else certificate.context,
     )
 
 

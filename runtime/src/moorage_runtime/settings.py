@@ -36,6 +36,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     queue_size: int
     poll_seconds: float
     max_request_bytes: int
+    latest_versions: int
+    repository_control: bool
+    tls_certificate: pathlib.Path | None
+    tls_key: pathlib.Path | None
+    token_file: pathlib.Path | None
     start_offline: bool
     drain_seconds: float
     shutdown_grace_seconds: float
@@ -208,6 +213,42 @@ SETTINGS: Final[Sequence[Setting]] = (
         _positive,
     ),
     Setting(
+        "latest_versions",
+        "0",
+        "a number, 0 for all",
+        "How many of the highest versions of each model to serve; a model.yaml may say otherwise.",
+        _count,
+    ),
+    Setting(
+        "repository_control",
+        "false",
+        "true or false",
+        "Let clients list, load and unload models below /v2/repository.",
+        _switch,
+    ),
+    Setting(
+        "tls_certificate",
+        "",
+        "a PEM file",
+        "Certificate, with its chain, for TLS on both ports. Read again when it changes.",
+        _path,
+    ),
+    Setting(
+        "tls_key",
+        "",
+        "a PEM file",
+        "Private key of the certificate.",
+        _path,
+    ),
+    Setting(
+        "token_file",
+        "",
+        "a file with a bearer token a line",
+        "Refuse requests without one of these bearer tokens, but for live and ready checks. Read "
+        "again when it changes.",
+        _path,
+    ),
+    Setting(
         "start_offline",
         "false",
         "true or false",
@@ -284,6 +325,11 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         raise SettingError(
             "--model-name (MOORAGE_MODEL_NAME) is set without --model-repository "
             "(MOORAGE_MODEL_REPOSITORY): expected the model's folder or file"
+        )
+    if (settings.tls_certificate is None) != (settings.tls_key is None):
+        raise SettingError(
+            "--tls-certificate and --tls-key (MOORAGE_TLS_CERTIFICATE, MOORAGE_TLS_KEY) go "
+            "together: expected both or none"
         )
     return settings
 

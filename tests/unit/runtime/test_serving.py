@@ -32,11 +32,11 @@ DOUBLE = "def predict(self, inputs, request):\n    return {'y': inputs['x'] * 2}
 class Server:
     """A dataplane over a folder, without listeners."""
 
-    def __init__(self, root: Path | None, name: str | None = None) -> None:
+    def __init__(self, root: Path | None, name: str | None = None, latest: int = 0) -> None:
         metrics = InferenceMetrics(CollectorRegistry())
         self.registry = Registry()
         backends = {"onnx": OnnxBackend(), "python": PythonBackend()}
-        options = LoaderOptions(root, name)
+        options = LoaderOptions(root, name, latest_versions=latest)
         self.loader = Loader(options, self.registry, backends, metrics.loaded)
         self.dataplane = Dataplane(
             self.registry, self.loader, server=ServerMetadata("s", "1", ()), metrics=metrics
@@ -216,6 +216,8 @@ async def test_a_repository_that_vanishes_keeps_what_serves(tmp_path):
         ("", "10", ("1", "9", "10")),
         ("default_version: '9'", "9", ("1", "9", "10")),
         ("versions: ['1', '9']", "9", ("1", "9")),
+        ("versions: {latest: 2}", "10", ("9", "10")),
+        ("versions: {latest: 9}", "10", ("1", "9", "10")),
     ],
 )
 async def test_model_yaml_chooses_versions(tmp_path, config, chosen, loaded):
@@ -226,6 +228,20 @@ async def test_model_yaml_chooses_versions(tmp_path, config, chosen, loaded):
     await server.load()
 
     assert server.dataplane.model_metadata("a").version == chosen
+    assert server.dataplane.model_metadata("a").versions == loaded
+
+
+@pytest.mark.parametrize(
+    ("config", "loaded"),
+    [("", ("10",)), ("versions: ['1']", ("1",)), ("versions: {latest: 2}", ("9", "10"))],
+)
+async def test_the_server_may_serve_the_latest_alone(tmp_path, config, loaded):
+    for version in ("1", "9", "10"):
+        write_onnx(tmp_path / "a" / version / "model.onnx")
+    (tmp_path / "a" / "model.yaml").write_text(config)
+    server = Server(tmp_path, latest=1)
+    await server.load()
+
     assert server.dataplane.model_metadata("a").versions == loaded
 
 

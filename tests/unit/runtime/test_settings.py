@@ -20,7 +20,12 @@ def test_the_defaults():
 def test_every_setting_has_an_option_and_a_variable(setting):
     text = {"model_name": "m", "default_model": "m", "host": "::1"}.get(setting.field)
     text = text or setting.default or "x"
-    base = {} if setting.field == "model_repository" else {"MOORAGE_MODEL_REPOSITORY": "/r"}
+    # settings that need another one
+    base = {
+        "MOORAGE_MODEL_REPOSITORY": "/r",
+        "MOORAGE_TLS_KEY": "/k",
+        "MOORAGE_TLS_CERTIFICATE": "/c",
+    }
 
     by_option = parse([f"{setting.flag}={text}"], base)
     by_variable = parse([], {**base, setting.variable: text})
@@ -61,6 +66,12 @@ def test_a_name_needs_a_repository():
 
     named = parse(["--model-name=m", "--model-repository=/r"], {})
     assert named.model_repository == pathlib.Path("/r")
+
+
+@pytest.mark.parametrize("option", ["--tls-key=/k", "--tls-certificate=/c"])
+def test_a_certificate_needs_its_key(option):
+    with pytest.raises(SettingError, match="expected both or none"):
+        parse([option], {})
 
 
 def test_variables_that_mean_nothing_are_found():

@@ -5,7 +5,7 @@ the parts. Every field is optional. The schema that editors use is made from the
 (``model.schema.json``), so that it cannot differ.
 """
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import yaml
@@ -38,6 +38,12 @@ class OnnxConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threads: int = 0
 
 
+class LatestVersions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The highest versions, so many of them."""
+
+    latest: Annotated[int, msgspec.Meta(ge=1)]
+
+
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole of a model.yaml.
 
@@ -51,7 +57,8 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             absent.
         default_version: Version for requests that name none; the highest when absent.
         default: Answers requests that name no model, where a protocol allows that.
-        versions: Versions to load; all when absent.
+        versions: Versions to load by name, or ``{latest: n}``; as the server's settings say
+            when absent.
         signatures: TensorFlow Serving signatures.
         labels: Version label to version.
         version_numbers: Version to the number that TensorFlow Serving clients use.
@@ -67,7 +74,7 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batching: bool | None = None
     default_version: str | None = None
     default: bool = False
-    versions: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | LatestVersions | None = None
     signatures: dict[str, SignatureConfig] = {}
     labels: dict[str, str] = {}
     version_numbers: dict[str, int] = {}

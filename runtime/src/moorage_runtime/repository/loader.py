@@ -12,7 +12,7 @@ import logging
 import pathlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +24,7 @@ from moorage_runtime.execution import Runner
 from moorage_runtime.inference import ModelMetadata
 from moorage_runtime.repository import config as model_config
 from moorage_runtime.repository import listing
-from moorage_runtime.repository.config import ModelConfig
+from moorage_runtime.repository.config import LatestVersions, ModelConfig
 from moorage_runtime.repository.layout import CONFIG_FILE, ModelLayout, VersionLayout
 from moorage_runtime.repository.registry import Loaded, Model, Registry, Version
 
@@ -43,6 +43,7 @@ class LoaderOptions(msgspec.Struct, frozen=True):
         threads: Processor cores that this process may use.
         waiting: Requests that may wait for one version.
         poll_seconds: Time between looks for new versions; 0 never looks again.
+        latest_versions: How many of a model's highest versions to serve; 0 serves all.
     """
 
     root: pathlib.Path | None
@@ -50,6 +51,7 @@ class LoaderOptions(msgspec.Struct, frozen=True):
     threads: int = 1
     waiting: int = 1000
     poll_seconds: float = 0.0
+    latest_versions: int = 0
 
 
 class Loader:
@@ -157,7 +159,7 @@ class Loader:
         model = self._registry.model(layout.name)
         try:
             config = await asyncio.to_thread(self._config, layout)
-            wanted = _wanted(layout, config)
+            wanted = _wanted(layout, config, self._options.latest_versions)
         except InvalidConfig as fault:
             log.error("model '%s': %s", layout.name, fault.message)  # noqa: TRY400 - the same
             self._fail_all(model, layout, fault.message)
@@ -301,26 +303,35 @@ class Loader:
             loaded.runner.close()
 
 
-def _wanted(layout: ModelLayout, config: ModelConfig) -> tuple[VersionLayout, ...]:
-    """The versions that the configuration asks for.
+def _wanted(layout: ModelLayout, config: ModelConfig, latest: int) -> tuple[VersionLayout, ...]:
+    """The versions that the configuration asks for, else the latest so many; 0 is all.
 
     Raises:
-        InvalidConfig: It names a version that has no folder.
+        InvalidConfig: It names a version that has no folder, or that is not served.
     """
-    have = {item.version: item for item in layout.versions}
-    fields = {f"versions[{i}]": version for i, version in enumerate(config.versions or ())}
-    fields.update({f"labels.{label}": version for label, version in config.labels.items()})
+    have = layout.versions
+    if isinstance(config.versions, LatestVersions):
+        latest = config.versions.latest
+    elif config.versions is not None:
+        _check_versions(have, {f"versions[{i}]": v for i, v in enumerate(config.versions)})
+        have = tuple(item for item in have if item.version in config.versions)
+        latest = 0
+    have = have[-latest:]
+    fields = {f"labels.{label}": version for label, version in config.labels.items()}
     if config.default_version is not None:
         fields["default_version"] = config.default_version
+    _check_versions(have, fields)
+    return have
+
+
+def _check_versions(have: Sequence[VersionLayout], fields: Mapping[str, str]) -> None:
+    names = [item.version for item in have]
     for field, version in fields.items():
-        if version not in have:
+        if version not in names:
             raise InvalidConfig(
                 f"model.yaml: {field}: there is no version '{version}', expected one of "
-                f"{', '.join(have)}"
+                f"{', '.join(names)}"
             )
-    if config.versions is None:
-        return layout.versions
-    return tuple(item for item in layout.versions if item.version in config.versions)
 
 
 def _source(

@@ -21,17 +21,25 @@ class BearerToken:
     """
 
     def __init__(self, tokens: Sequence[str], is_exempt: Callable[[str, str], bool]) -> None:
-        self._tokens = [token.encode() for token in tokens]
         self._is_exempt = is_exempt
+        self.replace(tokens)
+
+    def replace(self, tokens: Sequence[str]) -> None:
+        """Accept these tokens from now on."""
+        self._tokens = [token.encode() for token in tokens]
+
+    def knows(self, token: str) -> bool:
+        """Whether this is one of the tokens."""
+        given = token.encode("utf-8", "surrogateescape")
+        # every token is compared in full, so that time tells nothing
+        matches = [hmac.compare_digest(given, known) for known in self._tokens]
+        return any(matches)
 
     def __call__(self, method: str, path: str, headers: dict[str, str]) -> Refusal | None:
         """None to admit, else the refusal."""
         if self._is_exempt(method, path):
             return None
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        given = token.strip().encode("latin-1")
-        # every token is compared in full, so that time tells nothing
-        matches = [hmac.compare_digest(given, known) for known in self._tokens]
-        if scheme.lower() == "bearer" and any(matches):
+        if scheme.lower() == "bearer" and self.knows(token.strip()):
             return None
         return Refusal(401, "a valid bearer token is required", path, _CHALLENGE)
