@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.probe_targets import target
 
 from moorage_operator.probe import interrogation
 from moorage_operator.probe.driver import Described
@@ -21,6 +20,7 @@ from moorage_operator.state import (
     ProbeTarget,
     ServerInfo,
 )
+from support.probe_targets import target
 
 KEY = ObjectKey("ns", "iris")
 YES = Answer(verdict=True, reason=AnswerReason.READY)
@@ -281,6 +281,8 @@ async def test_polls_in_flight_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         (PollPace.SETTLING, 0, 0, 0.1),
         (PollPace.SETTLING, 20, 0, 0.4),
         (PollPace.SETTLING, 600, 0, 1.0),
+        (PollPace.STABLE, 600, 0, 30.0),
+        (PollPace.STABLE, 600, 1, 1.0),
         (PollPace.STABLE, 600, 9, 30.0),
         (PollPace.FAILING, 0, 1, 1.0),
         (PollPace.FAILING, 0, 3, 4.0),

@@ -6,7 +6,8 @@
 
     settling   2 % of the time that has been waited, within 0.1 s and 1 s: near enough to follow
                a model that becomes ready, cheap for one that loads for ten minutes
-    stable     the user's interval; the kubelet's probes and the pod watch see changes first
+    stable     the user's interval; the kubelet's probes and the pod watch see changes first; an
+               answer that is not yes is confirmed after 1, 2, 4 s, and not an interval later
     failing    1, 2, 4 .. 60 s
 
 All are spread by +-20 %. No task is kept per replica: one loop and the questions in flight. A
@@ -292,10 +293,11 @@ def delay_seconds(pace: PollPace, interval: float, waited: float, failures: int)
     if pace is PollPace.SETTLING:
         proportional = SETTLING_FRACTION * waited
         return min(max(proportional, SETTLING_FIRST_SECONDS), SETTLING_LAST_SECONDS)
+    # 2**6 times the first is beyond the last already.
+    again = min(FAILING_FIRST_SECONDS * 2 ** min(max(failures - 1, 0), 6), FAILING_LAST_SECONDS)
     if pace is PollPace.FAILING:
-        # 2**6 times the first is beyond the last already.
-        return min(FAILING_FIRST_SECONDS * 2 ** min(max(failures - 1, 0), 6), FAILING_LAST_SECONDS)
-    return interval
+        return again
+    return min(interval, again) if failures else interval
 
 
 def _says_the_same(before: ProbeResult | None, after: ProbeResult) -> bool:
