@@ -53,7 +53,7 @@ def decide(
     last_good = str((observed.status.get("revisions") or {}).get("lastGood", ""))
     ready = _ready(model, replicas, blamed, last_good)
     up_to_date = _up_to_date(model, observed, replicas, blamed)
-    if ready.finding.reason is Reason.SERVING:
+    if ready.finding.reason is Reason.SERVING and blamed is None:
         last_good = revision
     return Judgement((*gates, ready, up_to_date), ready, blamed, revision, last_good)
 
@@ -189,27 +189,24 @@ def _ready(
         finding = Finding(Reason.SERVING, f"{serving} of {desired} replicas serve the model")
         return Condition(type_, status=True, finding=finding)
     cause = blamed or Finding(Reason.PENDING, f"{serving} of {desired} replicas serve the model")
-    if desired > 0 and last_good and _previous_serves(model, replicas):
-        sentence = (
-            f"an earlier revision serves; this one does not: {cause.reason}: {cause.message}"
-        )
-        finding = Finding(Reason.SERVING_PREVIOUS_REVISION, sentence)
-        return Condition(type_, status=True, finding=finding)
+    if desired > 0 and last_good and any(replica.serving for replica in replicas):
+        return Condition(type_, status=True, finding=_partly(replicas, desired, cause))
     return Condition(type_, status=False, finding=cause)
 
 
-def _previous_serves(model: InferenceModel, replicas: Sequence[Replica]) -> bool:
-    """Whether pods of an earlier revision carry the traffic while this one comes up.
+def _partly(replicas: Sequence[Replica], desired: int, cause: Finding) -> Finding:
+    """Why a model that has served before is still ready although not all is well.
 
-    All serving pods count together, since a rollout trades one for the other. They have to be as
-    many as wanted, or, where an edit asks for more than ran before, as the earlier revision has:
-    1 serving pod is enough for an edit from 1 to 3 replicas, and 1 of 4 is not for 4. Asked only
-    of a model that has served: what a new one finds are a deleted one's last pods.
+    One serving pod of any revision is enough: traffic can be sent. A model that has never served
+    with all its replicas is not asked, since its author waits for them; and what it finds of
+    other revisions are a deleted model's last pods.
     """
-    previous = [replica for replica in replicas if not replica.current]
+    why = f"{cause.reason}: {cause.message}"
+    if any(replica.serving and not replica.current for replica in replicas):
+        sentence = f"an earlier revision serves; this one does not: {why}"
+        return Finding(Reason.SERVING_PREVIOUS_REVISION, sentence)
     serving = sum(1 for replica in replicas if replica.serving)
-    needed = min(model.desired_replicas, len(previous))
-    return any(replica.serving for replica in previous) and serving >= needed
+    return Finding(Reason.SERVING, f"{serving} of {desired} replicas serve the model; {why}")
 
 
 def _up_to_date(

@@ -4,6 +4,19 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+
+from moorage_operator.state import (
+    Answer,
+    AnswerReason,
+    ContainerObserved,
+    DeploymentCondition,
+    Observed,
+    Reference,
+    ReferenceKind,
+    ReferenceState,
+    Refusal,
+    Scheduled,
+)
 from support.operator_values import (
     NOW,
     YES,
@@ -21,19 +34,6 @@ from support.operator_values import (
     silence,
     unready,
     verdict,
-)
-
-from moorage_operator.state import (
-    Answer,
-    AnswerReason,
-    ContainerObserved,
-    DeploymentCondition,
-    Observed,
-    Reference,
-    ReferenceKind,
-    ReferenceState,
-    Refusal,
-    Scheduled,
 )
 
 MODEL = model()
@@ -352,6 +352,37 @@ def test_one_replica_of_two_that_cannot_load_makes_it_not_ready():
     assert plan.status["replicaSummary"] == "1/2"
 
 
+def test_a_model_that_has_served_stays_ready_while_a_replica_serves():
+    of = model(replicas=2)
+    good, bad = pod("p1", of), unready("p2", of)
+    served = planned(of, serving(of, 2)).status
+    probes = {**said(good), **said(bad, no(AnswerReason.LOAD_FAILED, "bad file"))}
+
+    plan = planned(of, observed(good, bad, probes=probes, status=served))
+    none = planned(of, observed(bad, probes=said(bad, no(AnswerReason.REFUSED)), status=served))
+
+    assert verdict(plan) == ("True", "Serving")
+    assert verdict(plan, "ModelReady") == ("False", "ModelLoadFailed")
+    assert verdict(plan, "UpToDate") == ("False", "RollingOut")
+    assert (
+        "1 of 2 replicas serve the model; ModelLoadFailed" in condition(plan, "Ready")["message"]
+    )
+    assert plan.status["replicaSummary"] == "1/2"
+    assert verdict(none)[0] == "False"
+
+
+def test_scaling_up_leaves_it_ready():
+    of = model(replicas=1)
+    served = planned(of, serving(of, 1)).status
+    wider = model(generation=2, replicas=3)
+    first = pod("p1", wider)
+
+    plan = planned(wider, observed(first, probes=said(first), status=served))
+
+    assert verdict(plan) == ("True", "Serving")
+    assert plan.status["replicaSummary"] == "1/3"
+
+
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [({"replicas": 0}, "ScaledToZero"), ({"replicas": 2, "suspend": True}, "Suspended")],
@@ -405,11 +436,9 @@ def test_it_is_serving_but_not_up_to_date_until_the_earlier_pods_are_gone():
 
 @pytest.mark.parametrize(
     ("wanted", "old_ready", "ready"),
-    [(4, 4, "True"), (4, 1, "False"), (1, 1, "True"), (1, 0, "False")],
+    [(4, 4, "True"), (4, 1, "True"), (4, 0, "False"), (1, 1, "True"), (1, 0, "False")],
 )
-def test_an_earlier_revision_that_does_not_carry_the_traffic_is_not_ready(
-    wanted, old_ready, ready
-):
+def test_an_earlier_revision_is_ready_while_any_of_it_serves(wanted, old_ready, ready):
     edited = model(generation=2, replicas=wanted, runtime={"image": "new:1"})
     pods = [pod(f"old{index}", MODEL, ready=index < old_ready) for index in range(wanted)]
 
