@@ -9,6 +9,8 @@ import hashlib
 import io
 import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 import tarfile
@@ -152,19 +154,29 @@ def debian_mirror(apt: Path) -> str:
 
 
 def parse_mirror(text: str, suite: str) -> str:
-    """The first address for the suite in a sources file of either format, "" for none; pure."""
+    """The first address for the suite's main component in a sources file; pure.
+
+    Source: sources.list(5), both formats.
+
+    Returns:
+        "" where the file offers none.
+    """
     for stanza in text.split("\n\n"):
         fields = {
-            line.split(":", 1)[0].strip().lower(): line.split(":", 1)[1].strip()
-            for line in stanza.splitlines()
-            if ":" in line and not line.startswith(("#", "deb"))
+            name.strip().lower(): value.split()
+            for name, colon, value in (line.partition(":") for line in stanza.splitlines())
+            if colon and not name.startswith(("#", "deb"))
         }
-        if suite in fields.get("suites", "").split() and "main" in fields.get("components", ""):
-            return fields.get("uris", "").split()[0]
+        if (
+            "deb" in fields.get("types", [])
+            and suite in fields.get("suites", [])
+            and "main" in fields.get("components", [])
+            and fields.get("enabled", ["yes"]) != ["no"]
+            and fields.get("uris")
+        ):
+            return fields["uris"][0]
     for line in text.splitlines():
-        words = [
-            word for word in line.split() if not word.startswith("[") and not word.endswith("]")
-        ]
+        words = re.sub(r"\[.*?\]", " ", line).split()
         if len(words) >= 4 and words[0] == "deb" and words[2] == suite and "main" in words[3:]:
             return words[1]
     return ""
@@ -255,17 +267,23 @@ def load_pause(layout: Layout) -> None:
     if PAUSE_IMAGE in listed.split():
         return
     archive = layout.state / "pause.tar"
-    archive.write_bytes(pause_archive((layout.binaries / "pause").read_bytes()))
+    program = (layout.binaries / "pause").read_bytes()
+    archive.write_bytes(pause_archive(program, architecture(platform.machine())))
     load(layout, archive)
     archive.unlink()
 
 
-def pause_archive(program: bytes) -> bytes:
+def architecture(machine: str) -> str:
+    """The name that images and Go give to a machine's kind, from that of the kernel; pure."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+def pause_archive(program: bytes, architecture: str) -> bytes:
     """A docker-archive with one layer that holds the program; pure."""
     layer = _tar({"pause": (program, 0o755)})
     config = json.dumps(
         {
-            "architecture": "amd64",
+            "architecture": architecture,
             "os": "linux",
             "config": {"Entrypoint": ["/pause"], "User": "65535:65535"},
             "rootfs": {
