@@ -103,6 +103,13 @@ def test_more_than_any_node_has(kubectl):
     assert "memory" in cause(kubectl, "digits", "Unschedulable").lower()
 
 
+def test_a_pod_template_that_is_no_pod(kubectl):
+    kubectl.apply(digits_files(), digits(podTemplate={"spec": {"nope": 1}}))
+
+    assert "nope" in cause(kubectl, "digits", "InvalidPodTemplate")
+    mend(kubectl, digits())
+
+
 def test_a_quota_that_forbids_the_pods(kubectl):
     kubectl.apply(
         {

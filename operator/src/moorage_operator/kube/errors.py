@@ -93,6 +93,11 @@ BY_CODE: Mapping[int, type[ApiError]] = {
 }
 
 
+# Server-side apply answers 500 for an object that does not fit its kind's schema, such as one with
+# an unknown field; trying again will not help.
+UNTYPED = "failed to create typed patch object"
+
+
 def from_status(code: int, status: object, *, retry_after: str | None = None) -> ApiError:
     """The error of an HTTP answer.
 
@@ -104,6 +109,8 @@ def from_status(code: int, status: object, *, retry_after: str | None = None) ->
     fields: Mapping[str, Any] = status if isinstance(status, dict) else {}
     message = str(fields.get("message") or f"the API server answered {code}")
     kind = BY_CODE.get(code, ServerError if code >= 500 else ApiError)
+    if kind is ServerError and UNTYPED in message:
+        kind = Invalid
     return kind(
         message,
         code=code,
