@@ -4,7 +4,15 @@ import time
 
 import pytest
 
-from support.operator_cluster import Api, Kubelet, ModelServer, OperatorProcess, eventually, model
+from support.operator_cluster import (
+    Api,
+    Kubelet,
+    ModelServer,
+    OperatorProcess,
+    eventually,
+    model,
+    settle,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -78,9 +86,7 @@ def test_nothing_is_written_while_nothing_changes(
     serve(api, kubelet, server, health=health)
     names = [("InferenceModel", "iris"), ("Deployment", "iris"), ("Service", "iris")]
     asked = server.requests.count("/v2/models/iris/ready")
-    # The Deployment controller may still be writing what the pod's readiness brought about.
-    eventually("available", lambda: api.get("Deployment", "iris")["status"].get("readyReplicas"))
-    eventually("up to date", lambda: api.condition("iris", "UpToDate")[0] == "True")
+    settle(api, "iris")
     before = [api.get(*each)["metadata"]["resourceVersion"] for each in names]
     writes = operator.metric("moorage_api_requests_total", 'verb="patch"')
 

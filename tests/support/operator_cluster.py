@@ -143,6 +143,17 @@ def eventually(what: str, probe: Any, *, seconds: float = 20.0) -> Any:
         time.sleep(0.02)
 
 
+def settle(api: Api, name: str) -> None:
+    """Wait until neither the operator nor the Deployment controller has anything left to say."""
+
+    def is_complete() -> bool:
+        conditions = api.get("Deployment", name).get("status", {}).get("conditions", [])
+        return "NewReplicaSetAvailable" in [each["reason"] for each in conditions]
+
+    eventually("the Deployment is complete", is_complete)
+    eventually("UpToDate", lambda: api.condition(name, "UpToDate")[0] == "True")
+
+
 def model(name: str, **spec: Any) -> dict[str, Any]:
     """An InferenceModel."""
     return {
