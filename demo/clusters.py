@@ -71,12 +71,25 @@ class LocalCluster:
         self._progress = progress
 
     def prepare(self, tasks: Tasks, wanted: Sequence[Image]) -> None:
-        """Packages, then binaries and images side by side, then the cluster."""
+        """Packages, then binaries and images side by side, then the cluster.
+
+        Raises:
+            DemoError: Not root.
+        """
+        if os.geteuid() != 0:
+            raise DemoError(
+                "this repository's cluster makes mounts, bridges and control groups, so it needs "
+                "root: run `sudo make demo`, or use CLUSTER=kind or CLUSTER=current"
+            )
         self._state.mkdir(parents=True, exist_ok=True)
         tasks.add(
             "packages",
             lambda: self._step(
-                "packages", "Installing Debian packages", "1 min", ["install", "--packages"]
+                "packages",
+                "Installing Debian packages",
+                "1 min",
+                ["install", "--packages"],
+                downloads="the Debian mirrors of /etc/apt",
             ),
         )
         tasks.add(
@@ -86,6 +99,7 @@ class LocalCluster:
                 "Building Kubernetes, helm and CoreDNS from Go modules",
                 "10 min the first time, seconds after",
                 ["install", "--binaries"],
+                downloads="the Go module proxy and PyPI",
             ),
             after=["packages"],
         )
@@ -93,7 +107,13 @@ class LocalCluster:
         if missing:
             tasks.add(
                 "base-image",
-                lambda: self._step("base-image", "Making the base image", "1 min", ["base-image"]),
+                lambda: self._step(
+                    "base-image",
+                    "Making the base image",
+                    "1 min",
+                    ["base-image"],
+                    downloads="the Debian mirrors of /etc/apt",
+                ),
                 after=["packages"],
             )
         for image in missing:
@@ -146,9 +166,11 @@ class LocalCluster:
         with self._progress.step("Removing the cluster"):
             self._progress.run("down", [sys.executable, self._program, "down", "--purge"])
 
-    def _step(self, name: str, title: str, usual: str, words: Sequence[str]) -> None:
+    def _step(
+        self, name: str, title: str, usual: str, words: Sequence[str], downloads: str = ""
+    ) -> None:
         with self._progress.step(title, usual):
-            self._progress.run(name, [sys.executable, self._program, *words])
+            self._progress.run(name, [sys.executable, self._program, *words], downloads=downloads)
 
     def _build(self, image: Image) -> None:
         # a half-written archive must never look like a finished one
@@ -172,6 +194,7 @@ class LocalCluster:
                     "--output",
                     partial,
                 ],
+                downloads="PyPI",
             )
         partial.rename(self._state / image.archive)
 

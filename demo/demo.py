@@ -50,9 +50,11 @@ def main() -> int:
         else:
             up(progress, ask=options.command == "up")
     except DemoError as error:
+        progress.stop()
         fail(str(error))
         return 1
     except KeyboardInterrupt:
+        progress.stop()
         fail("interrupted; `make demo` goes on from here, `make demo-down` removes what is there")
         return 130
     return 0
@@ -72,6 +74,8 @@ def up(progress: Progress, *, ask: bool) -> None:
     if ask:
         tasks.add("client", lambda: make_client(progress))
     tasks.join()
+    for archive in images.stale_archives((path.name for path in STATE.iterdir()), wanted):
+        (STATE / archive).unlink()
 
     env = target.environment()
     install_chart(progress, target, env, wanted)
@@ -149,6 +153,7 @@ def make_client(progress: Progress) -> None:
                     "-r",
                     ROOT / "requirements" / "demo.txt",
                 ],
+                downloads="PyPI",
             )
 
 

@@ -5,6 +5,7 @@ changed one always rolls out.
 """
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,3 +50,16 @@ def find(root: Path, name: str, version: str) -> Image:
         digest.update(str(path.relative_to(root)).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return Image(name, f"moorage/{name}", f"{version}-{digest.hexdigest()[:HASH_LENGTH]}")
+
+
+def stale_archives(names: Iterable[str], wanted: Sequence[Image]) -> list[str]:
+    """Those of the file names that are archives of earlier trees, finished or not; pure."""
+    kept = {image.archive for image in wanted}
+    prefixes = tuple(f"{image.name}-" for image in wanted)
+    return sorted(
+        name
+        for name in names
+        if name.startswith(prefixes)
+        and name.endswith((".tar", ".tar.partial"))
+        and name not in kept
+    )

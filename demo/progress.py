@@ -5,6 +5,7 @@ a step starts, a sign of life while it runs, and one line when it ends. When a c
 end of its log is shown with the file's name, never a stack trace.
 """
 
+import signal
 import subprocess
 import sys
 import threading
@@ -13,12 +14,16 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from choice import DemoError
 
 # A sign of life often enough that nobody thinks the demo hangs, seldom enough to read.
 HEARTBEAT_SECONDS = 20.0
 LOG_TAIL_LINES = 15
+# What an interrupted program may take to clean up.
+STOP_SECONDS = 10.0
+POLL_SECONDS = 0.1
 
 
 class Progress:
@@ -28,6 +33,8 @@ class Progress:
         self._log_dir = log_dir
         self._started = time.monotonic()
         self._lock = threading.Lock()
+        self._children: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
         log_dir.mkdir(parents=True, exist_ok=True)
 
     def say(self, text: str) -> None:
@@ -64,9 +71,15 @@ class Progress:
         command: Sequence[str | Path],
         *,
         env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
+        downloads: str = "",
     ) -> str:
         """Run a command, its output into `<log dir>/<name>.log`; the output is returned.
+
+        Args:
+            name: Of the log.
+            command: Program and arguments.
+            env: Its whole environment; None for this process's.
+            downloads: Where it may download from, for the reader of a failure.
 
         Raises:
             DemoError: The command failed; the text ends with the last lines of the log.
@@ -77,26 +90,47 @@ class Progress:
             start = sink.tell()
             sink.write(f"$ {' '.join(words)}\n".encode())
             sink.flush()
+            code = self._wait(words, sink, env)
+        output = log.read_bytes()[start:].decode(errors="replace")
+        if code:
+            tail = "\n".join(output.splitlines()[-LOG_TAIL_LINES:])
+            hint = f"\n(it may download from {downloads}: is that reachable?)" if downloads else ""
+            raise DemoError(
+                f"`{' '.join(words)}` failed with {code}; "
+                f"its output is in {log} and ends with:\n{tail}{hint}"
+            )
+        return output
+
+    def _wait(self, words: list[str], sink: BinaryIO, env: Mapping[str, str] | None) -> int:
+        with self._lock:
+            if self._stopped:
+                raise DemoError(f"{words[0]} was not started, since the demo is stopping")
             try:
-                done = subprocess.run(
-                    words,
-                    stdout=sink,
-                    stderr=subprocess.STDOUT,
-                    stdin=subprocess.DEVNULL,
-                    env=env,
-                    cwd=cwd,
-                    check=False,
+                child = subprocess.Popen(
+                    words, stdout=sink, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=env
                 )
             except OSError as error:
                 raise DemoError(f"{words[0]} could not be started: {error}") from error
-        output = log.read_bytes()[start:].decode(errors="replace")
-        if done.returncode:
-            tail = "\n".join(output.splitlines()[-LOG_TAIL_LINES:])
-            raise DemoError(
-                f"`{' '.join(words)}` failed with {done.returncode}; "
-                f"its output is in {log} and ends with:\n{tail}"
-            )
-        return output
+            self._children.add(child)
+        try:
+            return child.wait()
+        finally:
+            with self._lock:
+                self._children.discard(child)
+
+    def stop(self) -> None:
+        """Start nothing any more and end what runs: as Ctrl-C would, then for good."""
+        with self._lock:
+            self._stopped = True
+            children = list(self._children)
+        for child in children:
+            child.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(child.poll() is None for child in children) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        for child in children:
+            if child.poll() is None:
+                child.kill()
 
 
 class Tasks:
