@@ -12,12 +12,12 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from support.operator_values import NOW, body, model, observed, planned, serving, unready
 
 from moorage_operator import names
 from moorage_operator.api import v1alpha1
 from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.state import ContainerObserved
+from support.operator_values import NOW, body, model, observed, planned, serving, unready
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD = yaml.safe_load((ROOT / "crds" / "inferencemodels.yaml").read_text())

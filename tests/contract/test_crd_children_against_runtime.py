@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from support.operator_values import CONFIG, model
 
 from moorage_operator.resources import probes
 from moorage_operator.resources.pod_template import make_pod_template
 from moorage_runtime import settings
 from moorage_runtime.frontends import health_grpc
+from support.operator_values import CONFIG, model
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "runtime" / "Dockerfile").read_text()

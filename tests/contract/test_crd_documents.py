@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 
 import yaml
-from support.operator_values import CONFIG, NOW
 
 from moorage_operator import plan as planning
 from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.conditions import ConditionType, Reason
 from moorage_operator.state import Observed
+from support.operator_values import CONFIG, NOW
 
 ROOT = Path(__file__).resolve().parents[2]
 CONDITIONS = (ROOT / "docs" / "reference" / "conditions.md").read_text()

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from kubernetes.client.exceptions import ApiException
-from support.operator_cluster import GROUP, Api
-from support.operator_values import NOW, model, observed, planned, serving, unready
 
 from moorage_operator import names
 from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.state import ContainerObserved, Observed
+from support.operator_cluster import GROUP, Api
+from support.operator_values import NOW, model, observed, planned, serving, unready
 
 pytestmark = pytest.mark.integration
 

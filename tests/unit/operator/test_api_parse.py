@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.operator_values import body, model
 
 from moorage_operator.api.v1alpha1 import Health, ModelUri, Ports, Scheme, Transport, parse
+from support.operator_values import body, model
 
 
 def problems(**spec) -> list[str]:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from support.api_server import event, item, listed, serving
 
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.auth import Access
 from moorage_operator.kube.client import Call, KubeClient
+from support.api_server import event, item, listed, serving
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.api_server import Script, event, item, listed, serving
 
 from moorage_operator.kube import kinds, reflector
 from moorage_operator.kube.auth import Access
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.reflector import Reflector
+from support.api_server import Script, event, item, listed, serving
 
 
 class Seen:

@@ -8,6 +8,19 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from moorage_operator.conditions import Reason, truncated
+from moorage_operator.state import (
+    Answer,
+    AnswerReason,
+    ContainerObserved,
+    DeploymentCondition,
+    ModelInfo,
+    Observed,
+    PollPace,
+    ReferenceState,
+    Scheduled,
+)
 from support.operator_values import (
     NOW,
     YES,
@@ -24,19 +37,6 @@ from support.operator_values import (
     serving,
     unready,
     verdict,
-)
-
-from moorage_operator.conditions import Reason, truncated
-from moorage_operator.state import (
-    Answer,
-    AnswerReason,
-    ContainerObserved,
-    DeploymentCondition,
-    ModelInfo,
-    Observed,
-    PollPace,
-    ReferenceState,
-    Scheduled,
 )
 
 MODEL = model()

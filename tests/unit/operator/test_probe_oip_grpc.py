@@ -6,11 +6,11 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from support.probe_targets import byte_server, target
 
 from moorage_operator._generated import oip_pb2
 from moorage_operator.probe.oip_grpc import SERVICE, OipGrpc
 from moorage_operator.state import Answer, AnswerReason, ModelInfo, ServerInfo, TensorInfo
+from support.probe_targets import byte_server, target
 
 Method = Callable[[Any, Any], Awaitable[Any]]
 
@@ -94,6 +94,14 @@ async def test_why_a_model_is_not_ready_is_asked_of_its_metadata() -> None:
 
     assert (answer.verdict, answer.reason) == (False, AnswerReason.NOT_READY)
     assert "not an ONNX model" in answer.message
+
+
+async def test_a_load_that_has_failed_is_told_from_one_that_goes_on() -> None:
+    refusal = refuses(grpc.StatusCode.UNAVAILABLE, "model 'iris' version '1' failed to load: no")
+
+    answer = await model_ready({"ModelReady": NOT_READY, "ModelMetadata": refusal})
+
+    assert (answer.verdict, answer.reason) == (False, AnswerReason.LOAD_FAILED)
 
 
 @pytest.mark.parametrize(("code", "verdict", "reason"), CODES)

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from support.api_server import serving
-from support.probe_targets import byte_server, target
 
 from moorage_operator.probe.driver import MESSAGE_LIMIT
 from moorage_operator.probe.oip_rest import OipRest
 from moorage_operator.state import Answer, AnswerReason, ModelInfo, ServerInfo, TensorInfo
+from support.api_server import serving
+from support.probe_targets import byte_server, target
 
 READY = "/v2/models/iris/ready"
 LIVE = "/v2/health/live"
@@ -62,6 +62,13 @@ ANSWERS = [
         False,
         AnswerReason.LOADING,
         "30 %",
+    ),
+    (
+        "a server that is about to end",
+        (503, '{"ready":false,"state":"UNLOADED","error":"the server is shutting down"}'),
+        False,
+        AnswerReason.NOT_READY,
+        "shutting down",
     ),
     ("a redirect", (302, ""), None, AnswerReason.WRONG_PROTOCOL, "redirects"),
     ("an error of the server", (500, "boom"), False, AnswerReason.NOT_READY, "HTTP 500"),

@@ -15,6 +15,7 @@ import httpx
 import pytest
 import yaml
 from aiohttp import web
+
 from support.api_server import serving
 
 COMMAND = (sys.executable, "-m", "moorage_operator")

@@ -1,7 +1,6 @@
 """The children: probes, storage, podTemplate, hashes."""
 
 import pytest
-from support.operator_values import CONFIG, model
 
 from moorage_operator import labels
 from moorage_operator.resources import endpoints
@@ -11,6 +10,7 @@ from moorage_operator.resources.pod_template import make_pod_template, revision_
 from moorage_operator.resources.references import references
 from moorage_operator.resources.service import make_service
 from moorage_operator.state import Reference, ReferenceKind
+from support.operator_values import CONFIG, model
 
 
 def template(**spec):

@@ -54,18 +54,21 @@ async def test_ready_tells_whether_every_model_is(dataplane, state, is_draining,
     assert (answer.status, json.loads(answer.body)) == (status, {"live": truth, "ready": truth})
 
 
+NOT_READY = {"name": "my_model", "ready": False}
+
+
 @pytest.mark.parametrize(
     ("state", "message", "is_draining", "status", "body"),
     [
         ("READY", "", False, 200, {"name": "my_model", "ready": True}),
-        ("LOADING", "", False, 503, {"name": "my_model", "ready": False}),
-        ("FAILED", "no", False, 503, {"name": "my_model", "ready": False, "error": "no"}),
+        ("LOADING", "", False, 503, {**NOT_READY, "state": "LOADING"}),
+        ("FAILED", "no", False, 503, {**NOT_READY, "state": "FAILED", "error": "no"}),
         (
             "READY",
             "",
             True,
             503,
-            {"name": "my_model", "ready": False, "error": "the server is shutting down"},
+            {**NOT_READY, "state": "UNLOADED", "error": "the server is shutting down"},
         ),
     ],
 )

@@ -38,6 +38,9 @@ _NOBODY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEE
 # A server that has just answered ModelReady and now says UNAVAILABLE speaks of its model.
 _REFUSALS = frozenset({AnswerReason.NOT_READY, AnswerReason.REFUSED})
 
+# What the bundled runtime and Triton say of a load that has ended in failure.
+_LOAD_FAILED = "failed to load"
+
 R = TypeVar("R")
 
 
@@ -113,9 +116,11 @@ class OipGrpc:
     async def _why_not(self, target: ProbeTarget) -> Answer | None:
         # ModelReady has no room for a reason; a refused ModelMetadata often carries it.
         found = await self._metadata(target, target.model_version)
-        if isinstance(found, Answer) and found.reason in _REFUSALS:
-            return Answer(verdict=False, reason=AnswerReason.NOT_READY, message=found.message)
-        return None
+        if not isinstance(found, Answer) or found.reason not in _REFUSALS:
+            return None
+        failed = _LOAD_FAILED in found.message.lower()
+        reason = AnswerReason.LOAD_FAILED if failed else AnswerReason.NOT_READY
+        return Answer(verdict=False, reason=reason, message=found.message)
 
     async def _metadata(self, target: ProbeTarget, version: str) -> Any:
         request = oip_pb2.ModelMetadataRequest(name=target.model_name, version=version)

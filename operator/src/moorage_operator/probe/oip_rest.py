@@ -178,8 +178,9 @@ def _judged(reply: _Reply, path: str) -> Answer:
     says_no = document.get("ready") is False or document.get("live") is False
     if reply.code == HTTPStatus.OK and not says_no:
         return Answer(verdict=True, reason=AnswerReason.READY)
-    reason = _STATES.get(str(document.get("state")), AnswerReason.NOT_READY)
-    if reason is AnswerReason.NOT_READY and document.get("ready") is False and words:
+    stated = document.get("state")
+    reason = _STATES.get(str(stated), AnswerReason.NOT_READY)
+    if stated is None and document.get("ready") is False and words:
         # A server that knows the model, says that it is not ready and says why, has failed to
         # load it: one that still loads has no error to tell.
         reason = AnswerReason.LOAD_FAILED

@@ -106,8 +106,14 @@ def encode_model_metadata(metadata: ModelMetadata, version: str) -> bytes:
 
 
 def encode_model_ready(name: str, status: ModelStatus) -> bytes:
-    """The body of the model ready endpoint; ``error`` says why not, where that is known."""
+    """The body of the model ready endpoint.
+
+    Where the model is not ready, ``state`` tells a load that goes on from one that failed, and
+    ``error`` says why, where that is known.
+    """
     document: dict[str, Any] = {"name": name, "ready": status.state == "READY"}
+    if status.state != "READY":
+        document["state"] = status.state
     if status.message:
         document["error"] = _printable(status.message)
     return orjson.dumps(document)
