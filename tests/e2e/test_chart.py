@@ -1,0 +1,93 @@
+"""The chart as helm renders it, and as it stands in the cluster after `make demo`."""
+
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.kubectl import Kubectl
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+CHART = Path(__file__).resolve().parents[2] / "charts" / "moorage"
+NAMESPACE = "moorage-system"
+
+
+def helm(demo, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["helm", "template", "moorage", str(CHART), "--namespace", NAMESPACE, *words]
+    return subprocess.run(command, env=demo.env, capture_output=True, text=True, check=False)
+
+
+def rendered(demo, *words: str) -> dict[tuple[str, str], dict]:
+    """Kind and name to object."""
+    done = helm(demo, "--validate", "--skip-tests", *words)
+    assert done.returncode == 0, done.stderr
+    objects = [item for item in yaml.safe_load_all(done.stdout) if item]
+    return {(item["kind"], item["metadata"]["name"]): item for item in objects}
+
+
+@pytest.fixture
+def system(demo) -> Kubectl:
+    """kubectl where the operator runs."""
+    return Kubectl(demo.env, NAMESPACE)
+
+
+def test_the_operator_keeps_to_the_restricted_profile(system):
+    label = "pod-security.kubernetes.io/enforce=restricted"
+
+    words = ("label", "namespace", NAMESPACE, label, "--overwrite", "--dry-run=server")
+    said = system.run(*words, check=False)
+
+    assert "Warning" not in said
+    assert "labeled" in said
+
+
+def test_the_metrics_service_answers(system):
+    address = system.get("service", "moorage-metrics")["spec"]["clusterIP"]
+
+    with urllib.request.urlopen(f"http://{address}:8080/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+
+    assert "moorage_polls_total" in text
+
+
+def test_with_a_list_of_namespaces_the_operator_gets_no_cluster_wide_rights(demo):
+    objects = rendered(demo, "--set", "watchNamespaces={team-a,team-b}")
+
+    bindings = {name for kind, name in objects if kind == "ClusterRoleBinding"}
+    roles = helm(demo, "--set", "watchNamespaces={team-a,team-b}").stdout.count("kind: Role\n")
+    container = objects["Deployment", "moorage"]["spec"]["template"]["spec"]["containers"][0]
+    env = {item["name"]: item.get("value") for item in container["env"]}
+    assert bindings == set()
+    # one in each namespace, and once more in each binding's reference
+    assert roles == 4
+    assert env["MOORAGE_NAMESPACES"] == "team-a,team-b"
+
+
+def test_the_crd_comes_with_the_chart_unless_it_is_left_out(demo):
+    crd = ("CustomResourceDefinition", "inferencemodels.moorage.dev")
+
+    kept = rendered(demo)[crd]["metadata"]["annotations"]
+
+    assert kept == {"helm.sh/resource-policy": "keep"}
+    assert "annotations" not in rendered(demo, "--set", "crds.keep=false")[crd]["metadata"]
+    assert crd not in rendered(demo, "--set", "crds.install=false")
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("log.level=loud", "/log/level"),
+        ("watchNamespaces={Team}", "/watchNamespaces/0"),
+        ("image.runtime.pullPolicy=Sometimes", "/image/runtime/pullPolicy"),
+        ("replicas=2", "replicas"),
+        ("metrics.port=99999", "/metrics/port"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(demo, value, named):
+    done = helm(demo, "--set", value)
+
+    assert done.returncode != 0
+    assert named in done.stderr
