@@ -1,0 +1,114 @@
+"""What each kind of cluster tells helm and kubectl, and what it refuses."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import clusters
+from choice import DemoError
+from clusters import CurrentContext, Kind, LocalCluster
+from images import Image
+from progress import Progress, Tasks
+
+ROOT = Path(__file__).resolve().parents[3]
+RUNTIME = Image("runtime", "moorage/runtime", "0.1.0-bbb")
+
+
+class Recorded(Tasks):
+    """Tasks that are only written down."""
+
+    def __init__(self):
+        super().__init__()
+        self.needs = {}
+
+    def add(self, name, _work, after=()):
+        assert set(after) <= set(self.needs), f"{name} needs {after}"
+        self.needs[name] = set(after)
+
+    def before(self, name):
+        """Everything that has to be done before a task starts."""
+        direct = self.needs[name]
+        return direct.union(*(self.before(one) for one in direct))
+
+
+@pytest.fixture
+def local(tmp_path, monkeypatch):
+    monkeypatch.setattr(clusters.os, "geteuid", lambda: 0)
+    return LocalCluster(ROOT, tmp_path, Progress(tmp_path / "logs"))
+
+
+def test_compiling_and_building_images_overlap_and_loading_needs_both(local):
+    tasks = Recorded()
+    local.prepare(tasks, [RUNTIME])
+
+    assert tasks.before("runtime") == {"packages", "base-image"}
+    assert tasks.before("up") == {"packages", "binaries"}
+    assert tasks.before("load-runtime") == {"packages", "binaries", "base-image", "up", "runtime"}
+
+
+def test_an_image_of_this_very_tree_is_not_built_again(local, tmp_path):
+    (tmp_path / RUNTIME.archive).write_bytes(b"")
+    tasks = Recorded()
+    local.prepare(tasks, [RUNTIME])
+
+    assert "runtime" not in tasks.needs
+    assert "base-image" not in tasks.needs
+    assert tasks.before("load-runtime") == {"packages", "binaries", "up"}
+
+
+def test_without_root_the_local_cluster_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(clusters.os, "geteuid", lambda: 1000)
+    local = LocalCluster(ROOT, tmp_path, Progress(tmp_path / "logs"))
+
+    with pytest.raises(DemoError, match=r"needs root: run `sudo make demo`, or use CLUSTER=kind"):
+        local.prepare(Recorded(), [RUNTIME])
+
+
+def test_the_local_clusters_environment_is_what_its_program_prints(local, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    printed = subprocess.run(
+        [
+            "sh",
+            "-c",
+            f'eval "$({ROOT}/localcluster/cluster env)"; echo "$KUBECONFIG"; echo "$PATH"',
+        ],
+        env={"PATH": f"{Path(clusters.sys.executable).parent}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+
+    env = local.environment()
+
+    assert env["KUBECONFIG"] == printed[0] == local.kubeconfig()
+    assert env["PATH"].split(":")[0] == printed[1].split(":")[0]
+    assert env["PATH"].endswith(":/usr/bin:/bin")
+
+
+def test_kind_has_a_kubeconfig_of_the_demos_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", "/home/user/.kube/config")
+    kind = Kind(ROOT, tmp_path, Progress(tmp_path / "logs"))
+    assert kind.environment()["KUBECONFIG"] == kind.kubeconfig() == str(tmp_path / "kubeconfig")
+
+
+def test_a_cluster_of_the_users_gets_images_by_the_registry_that_is_named(tmp_path, monkeypatch):
+    current = CurrentContext(ROOT, tmp_path, Progress(tmp_path / "logs"))
+
+    monkeypatch.setenv("IMAGE_PREFIX", "registry.example.com/team")
+    assert current.repository(RUNTIME) == "registry.example.com/team/runtime"
+
+    monkeypatch.delenv("IMAGE_PREFIX")
+    with pytest.raises(DemoError, match="CLUSTER=current needs IMAGE_PREFIX, a registry path"):
+        current.repository(RUNTIME)
+
+
+def test_every_kind_builds_from_the_folders_that_have_dockerfiles():
+    assert {path.parent.name for path in ROOT.glob("*/Dockerfile")} == {"operator", "runtime"}
+
+
+def test_a_service_that_refuses_is_named_after_a_while(monkeypatch):
+    monkeypatch.setattr(clusters, "ROUTE_SECONDS", 0)
+    with pytest.raises(DemoError, match=re.escape("127.0.0.1:1 is not reachable")):
+        clusters._wait_for_route("127.0.0.1", 1)
