@@ -87,6 +87,7 @@ def test_neighbours_are_imported_relatively_and_models_do_not_collide(tmp_path):
         ("[1, 2]", "INT64", [1, 2]),
         ("['a', b'b']", "BYTES", [b"a", b"b"]),
         ("[['a'], ['é']]", "BYTES", [[b"a"], ["é".encode()]]),
+        (r"[b'a\x00', b'\x00', 'b\x00']", "BYTES", [b"a\0", b"\0", b"b\0"]),
         ("5", "INT64", 5),
         ("request.inputs[0]", "FP32", [1.0, 2.0]),
     ],

@@ -266,7 +266,7 @@ def _tensor(name: str, value: object, declared: Datatype | None) -> Tensor:
     """An output as a tensor of its declared datatype, else of the array's own."""
     if isinstance(value, Tensor):
         return Tensor(name, value.datatype, value.array, value.parameters)
-    array = np.asarray(value)
+    array = _array(value, declared)
     datatype = declared or _DATATYPE_OF.get(array.dtype)
     if array.dtype.kind in "OSU" and datatype in (None, Datatype.BYTES):
         return Tensor(name, Datatype.BYTES, _as_bytes(name, array))
@@ -282,6 +282,19 @@ def _tensor(name: str, value: object, declared: Datatype | None) -> Tensor:
             )
         array = array.astype(dtype)
     return Tensor(name, datatype, np.ascontiguousarray(array).reshape(array.shape))
+
+
+def _array(value: object, declared: Datatype | None) -> NDArray[Any]:
+    """The array of what a model returned; lists of text become objects.
+
+    numpy's own types for text have a fixed size, which drops NUL bytes at the end.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    if declared is Datatype.BYTES:
+        return np.asarray(value, np.object_)
+    array = np.asarray(value)
+    return np.asarray(value, np.object_) if array.dtype.kind in "SU" else array
 
 
 def _as_bytes(name: str, array: NDArray[Any]) -> NDArray[np.object_]:
