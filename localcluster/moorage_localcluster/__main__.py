@@ -67,7 +67,9 @@ def make_parser() -> argparse.ArgumentParser:
     plane.add_argument("action", choices=["up", "down", "status"])
     plane.add_argument("--dir", type=Path, required=True, help="folder of this control plane")
     plane.add_argument(
-        "--controllers", action="store_true", help="kube-controller-manager as well"
+        "--controllers",
+        action="store_true",
+        help="kube-controller-manager as well, which takes the whole install",
     )
     return parser
 
@@ -196,10 +198,11 @@ def control_plane(options: argparse.Namespace) -> int:
                 known = ownership.read_mark(folder) or Ports()
                 running.down(layout.control_plane(folder, known))
         return 0
-    absent = packages.missing(full=False) + binaries.missing(full=False)
+    absent = packages.missing(full=False) + binaries.missing(full=options.controllers)
     if absent:
+        less = "" if options.controllers else " --control-plane"
         raise ClusterError(
-            f"not installed yet: {', '.join(absent)}; run `cluster install --control-plane` first"
+            f"not installed yet: {', '.join(absent)}; run `cluster install{less}` first"
         )
     with ownership.locked(folder):
         plane = layout.control_plane(folder, ownership.read_mark(folder) or ports.choose())

@@ -7,6 +7,7 @@ a cluster that crashed, and `down` removes one that is half up.
 import json
 import shutil
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -84,7 +85,7 @@ def up(layout: Layout, *, controllers: bool = True) -> None:
 
 
 def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
-    kubectl(layout, "apply", "-f", "-", stdin=as_list(render.dns_objects()))
+    _apply(layout, as_list(render.dns_objects()))
     for name in ("kube-scheduler", "containerd", "kube-proxy"):
         processes.start(layout, name, lines[name])
     processes.wait_for(
@@ -119,6 +120,24 @@ def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
         lambda: answers(f"http://127.0.0.1:{layout.ports.proxy_health}/healthz"),
         START_SECONDS,
     )
+
+
+def _apply(layout: Layout, objects: str) -> None:
+    """Apply objects, again for a while when the API server refuses.
+
+    A start that was cut off may still be applying them, or may have reserved the Service's
+    address without making the Service, which the API server mends within a minute.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            kubectl(layout, "apply", "-f", "-", stdin=objects)
+        except ClusterError:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return
+        time.sleep(processes.POLL_SECONDS)
 
 
 def write_config(layout: Layout) -> None:
