@@ -289,12 +289,9 @@ def _array(value: object, declared: Datatype | None) -> NDArray[Any]:
 
     numpy's own types for text have a fixed size, which drops NUL bytes at the end.
     """
-    if isinstance(value, np.ndarray):
-        return value
-    if declared is Datatype.BYTES:
-        return np.asarray(value, np.object_)
     array = np.asarray(value)
-    return np.asarray(value, np.object_) if array.dtype.kind in "SU" else array
+    is_text = array.dtype.kind in "SU" and declared in (None, Datatype.BYTES)
+    return np.asarray(value, np.object_) if is_text and array is not value else array
 
 
 def _as_bytes(name: str, array: NDArray[Any]) -> NDArray[np.object_]:
