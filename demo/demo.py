@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import digits
@@ -30,6 +31,8 @@ MODEL = "digits"
 RELEASE_NAMESPACE = "moorage-system"
 READY_TIMEOUT_SECONDS = 180
 PROBE_TIMEOUT_SECONDS = 5
+# What helm says of a release whose last operation never ended.
+LOCKED_RELEASE = "another operation (install/upgrade/rollback) is in progress"
 
 
 def main() -> int:
@@ -173,11 +176,29 @@ def install_chart(
         command += ["--set", f"image.{image.name}.tag={image.tag}"]
     with progress.step("Installing the chart", "15 s"):
         try:
-            progress.run("helm", command, env=env)
+            run_helm(progress, command, env)
         except DemoError as error:
             logs = ["kubectl", "logs", "--namespace", RELEASE_NAMESPACE, "deployment/moorage"]
             said = quiet_output_env([*logs, "--tail=10"], env)
             raise DemoError(f"{error}\nthe operator says:\n{said}") from error
+
+
+def run_helm(progress: Progress, command: Sequence[str | Path], env: Mapping[str, str]) -> None:
+    """Run helm, once more where an earlier one was killed and left its release locked.
+
+    Raises:
+        DemoError: helm gave up.
+    """
+    try:
+        progress.run("helm", command, env=env)
+    except DemoError as error:
+        if LOCKED_RELEASE not in str(error):
+            raise
+        # the record of the operation that never ended; what is deployed stays
+        pending = "owner=helm,name=moorage,status in (pending-install,pending-upgrade)"
+        unlock = ["kubectl", "delete", "secret", "--namespace", RELEASE_NAMESPACE]
+        progress.run("helm", [*unlock, "--selector", pending], env=env)
+        progress.run("helm", command, env=env)
 
 
 def show(progress: Progress, target: Target, env: dict[str, str]) -> None:
