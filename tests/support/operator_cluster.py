@@ -285,6 +285,11 @@ class OperatorProcess:
                 total += float(value)
         return total
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """End the process; its exit status."""
         assert self._process is not None

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import signal
 import socket
+import uuid
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from .health_server import HealthServer
 from .kube import auth, errors, kinds
 from .kube.client import KubeClient
 from .kube.reflector import Reflector
+from .leadership import Leadership
 from .metrics import Metrics
 from .probe.oip_grpc import OipGrpc
 from .probe.oip_rest import OipRest
@@ -91,6 +93,8 @@ class App:
             self._client, instance=socket.gethostname(), clock=loop.time, now=utc_now
         )
         self._reflectors = self._make_reflectors()
+        self._leadership = self._make_leadership()
+        self._leads = asyncio.Event()
 
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT; the exit status."""
@@ -125,7 +129,7 @@ class App:
             for reflector in self._reflectors
             if reflector.synced.is_set() and now - reflector.last_heard > STALE_SECONDS
         ]
-        if self._queue.oldest_seconds > STUCK_SECONDS:
+        if self._leads.is_set() and self._queue.oldest_seconds > STUCK_SECONDS:
             found.append("no worker takes a model from the queue")
         return found
 
@@ -153,13 +157,32 @@ class App:
             synced.cancel()
             return
         reconciler = Reconciler(self._hands(), self._settings.config, now=utc_now)
+        if self._leadership is None:
+            self._leads.set()
+        else:
+            self._client.gate = self._leadership.may_write
+            self._spawn(self._lead(self._leadership), "leadership")
         for number in range(self._settings.workers):
             worker = work(self._queue, reconciler.reconcile, self._metrics.passed, self._clock)
-            self._spawn(worker, f"worker {number}")
+            self._spawn(self._once_leading(worker), f"worker {number}")
         self._spawn(self._poller.run(), "poller")
         self._spawn(self._events.run(), "events")
         self._spawn(self._sweep(), "sweep")
         self._spawn(self._watch_models(), "watch inferencemodels")
+
+    async def _lead(self, leadership: Leadership) -> None:
+        """Try to lead; a process that waits has everything in the store by the time it does."""
+        announcing = asyncio.create_task(leadership.acquired.wait())
+        announcing.add_done_callback(lambda _: self._leads.set())
+        await leadership.run()
+
+    async def _once_leading(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        try:
+            await self._leads.wait()
+        except asyncio.CancelledError:
+            coroutine.close()
+            raise
+        await coroutine
 
     async def _watch_models(self) -> None:
         """Watch the models; where that breaks, wait for the CRD and watch again."""
@@ -214,6 +237,9 @@ class App:
             await asyncio.wait(workers, timeout=DRAIN_SECONDS)
         await asyncio.gather(*self._cancelled(), return_exceptions=True)
         await self._lookups.close()
+        if self._leadership is not None:
+            # after the last write, so that the next leader writes alone
+            await self._leadership.release()
         logger.info("operator ended")
 
     def _cancelled(self) -> list[asyncio.Task[None]]:
@@ -269,6 +295,19 @@ class App:
             for kind, sink in sinks
         ]
 
+    def _make_leadership(self) -> Leadership | None:
+        settings = self._settings
+        if not settings.lease_namespace:
+            return None
+        return Leadership(
+            self._client,
+            settings.lease_namespace,
+            settings.lease_name,
+            identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
+            clock=self._clock,
+            now=utc_now,
+        )
+
     def _pod_moved(self, uid: str) -> None:
         self._poller.ask_now(uid)
 
@@ -280,6 +319,7 @@ class App:
         metrics.queue_depth.set(self._queue.depth)
         metrics.queue_oldest.set(self._queue.oldest_seconds)
         metrics.poll_targets.set(self._poller.targets)
+        metrics.leading.set(self._leads.is_set())
         counts = {"True": 0, "False": 0, "Unknown": 0}
         for record in self._store.models():
             counts[_ready(record.status)] += 1

@@ -69,6 +69,10 @@ class Metrics:
             "moorage_poll_late_seconds", "Seconds between a poll's due time and its start."
         )
         self.poll_targets = gauge("moorage_poll_targets", "Replicas that are polled.")
+        self.leading = gauge(
+            "moorage_operator_leading",
+            "1 in the process that works on models, 0 in those that wait.",
+        )
         self.models = gauge("moorage_models", "InferenceModels by the status of Ready.", "ready")
         self._build = gauge("moorage_operator_build_info", "1, with the version.", "version")
 

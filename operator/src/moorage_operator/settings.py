@@ -38,6 +38,8 @@ class Settings:
     health_port: int
     log_format: str
     log_level: str
+    lease_namespace: str = ""
+    lease_name: str = "moorage-operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,18 @@ def _namespaces(text: str) -> tuple[str, ...]:
         if not NAMESPACE.fullmatch(name):
             raise ValueError(f"namespace names, separated by commas; {name!r} is none")
     return tuple(dict.fromkeys(names))
+
+
+def _one_namespace(text: str) -> str:
+    if text and not NAMESPACE.fullmatch(text):
+        raise ValueError("a namespace name, or nothing")
+    return text
+
+
+def _lease_name(text: str) -> str:
+    if not DOMAIN.fullmatch(text):
+        raise ValueError("an object name like moorage-operator")
+    return text
 
 
 def _image(text: str) -> str:
@@ -175,6 +189,21 @@ OPTIONS = (
         "16 keep one API server busy without crowding it.",
     ),
     Option(
+        "--lease-namespace",
+        "",
+        _one_namespace,
+        "NAMESPACE",
+        "Namespace of the Lease by which one of several processes leads. Empty: no Lease, for a "
+        "process that runs alone.",
+    ),
+    Option(
+        "--lease-name",
+        "moorage-operator",
+        _lease_name,
+        "NAME",
+        "Name of the Lease; another one for each installation of a namespace.",
+    ),
+    Option(
         "--health-host",
         "0.0.0.0",
         _text,
@@ -265,6 +294,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str], *, version: str)
             default_resources=values["default_resources"],
         ),
         workers=values["workers"],
+        lease_namespace=values["lease_namespace"],
+        lease_name=values["lease_name"],
         health_host=values["health_host"],
         health_port=values["health_port"],
         log_format=values["log_format"],

@@ -33,9 +33,11 @@ async def test_a_watch_that_went_silent_is_trouble(app: App) -> None:
 async def test_workers_that_take_nothing_are_trouble(app: App) -> None:
     app._queue.add(ObjectKey("ns", "iris"))
     assert app.troubles() == []
-
     now = app._clock() + STUCK_SECONDS + 1
     app._queue._clock = lambda: now
+    assert app.troubles() == []  # another process leads
+
+    app._leads.set()
 
     assert app.troubles() == ["no worker takes a model from the queue"]
 

@@ -70,6 +70,9 @@ class KubeClient:
         access: Where it is and how to authenticate.
         observe: Called with each finished request.
         clock: Monotonic seconds.
+
+    Attributes:
+        gate: Asked before each write but those of the lease; False refuses it with NotLeading.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class KubeClient:
         observe: Callable[[Call], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.gate: Callable[[], bool] = lambda: True
         self._server = access.server
         self._context = auth.ssl_context(access)
         self._token = auth.Token(access, clock=clock)
@@ -191,7 +195,9 @@ class KubeClient:
         Raises:
             Conflict: `metadata.uid` is given and is not that of the object.
             Invalid, Forbidden: The object is refused.
+            NotLeading: This process must not write now.
         """
+        self._check_gate()
         metadata = body["metadata"]
         return await self._call(
             "patch",
@@ -204,11 +210,35 @@ class KubeClient:
             body=body,
         )
 
-    async def create(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The object as created."""
+    async def create(
+        self, kind: Kind, body: Mapping[str, Any], *, gated: bool = True
+    ) -> dict[str, Any]:
+        """The object as created.
+
+        Raises:
+            Conflict: There is one of this name already.
+            NotLeading: It is gated, and this process must not write now.
+        """
+        if gated:
+            self._check_gate()
         headers = {"Content-Type": "application/json"}
         path = kind.path(body["metadata"]["namespace"])
         return await self._call("create", kind, path, method="POST", headers=headers, body=body)
+
+    async def replace(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The object as replaced; never gated, for it is how the lease is held.
+
+        Raises:
+            Conflict: The object is not the one of the given `metadata.resourceVersion` any more.
+        """
+        headers = {"Content-Type": "application/json"}
+        metadata = body["metadata"]
+        path = kind.path(metadata["namespace"], metadata["name"])
+        return await self._call("update", kind, path, method="PUT", headers=headers, body=body)
+
+    def _check_gate(self) -> None:
+        if not self.gate():
+            raise errors.NotLeading("this process does not lead, so it writes nothing")
 
     async def _call(  # noqa: PLR0913 -- the parts of one HTTP request, all named at the call
         self,

@@ -9,7 +9,8 @@
     |- Gone              410   the resourceVersion is too old: list again
     |- Invalid       400/422   the object is wrong; the same request will never succeed
     |- Throttled         429   later; `retry_after_seconds` says when
-    `- ServerError       5xx   the server's own trouble
+    |- ServerError       5xx   the server's own trouble
+    `- NotLeading              not asked at all: another process leads
 
 The reconciler retries the transient ones and turns Invalid and Forbidden into a condition. Foreign
 exceptions (aiohttp, ssl, OSError) are wrapped as Unreachable with the cause chained, because the
@@ -79,6 +80,10 @@ class Throttled(ApiError):
 
 class ServerError(ApiError):
     """5xx: the server could not serve the request."""
+
+
+class NotLeading(ApiError):
+    """No request was made: only the process that holds the lease writes."""
 
 
 BY_CODE: Mapping[int, type[ApiError]] = {

@@ -63,6 +63,9 @@ CONFIG_MAPS = Kind("", "v1", "configmaps", frozenset({"get"}))
 SECRETS = Kind("", "v1", "secrets", frozenset({"get"}))
 PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", frozenset({"get"}))
 
+# One object in the operator's own namespace, which a Role there grants.
+LEASES = Kind("coordination.k8s.io", "v1", "leases", frozenset({"get", "create", "update"}))
+
 ALL = (
     INFERENCE_MODELS,
     INFERENCE_MODEL_STATUS,
