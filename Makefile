@@ -66,8 +66,9 @@ integration: setup ## The operator against a real kube-apiserver
 e2e: setup ## Chart, operator, runtime and real pods on the local cluster
 	$(BIN)/pytest tests/e2e
 
-crds: ## Copy crds/ into the chart
+crds: ## Copy crds/ into the chart and make its dashboard
 	$(PYTHON) charts/copy_crds.py
+	$(PYTHON) charts/make_dashboard.py
 
 bench: setup ## Run the benchmarks and print their tables
 	$(BIN)/python benchmarks/run.py

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Writes the chart's Grafana dashboard from a table of panels: `make crds`.
+
+A dashboard by hand is a thousand lines of JSON in which nobody sees a mistake; what differs
+between panels is a title, a unit and an expression.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+TARGET = Path(__file__).resolve().parent / "moorage" / "files" / "dashboard.json"
+WIDTH, HEIGHT, COLUMNS = 8, 8, 3
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+
+
+def rate(counter: str, by: str) -> tuple[str, str]:
+    """A counter's rate by labels, and its legend."""
+    return f"sum by ({by}) (rate({counter}[5m]))", _legend(by)
+
+
+def slowest(histogram: str, by: str) -> tuple[str, str]:
+    """A histogram's 99th percentile by a label, and its legend."""
+    labels = f"le, {by}" if by else "le"
+    buckets = f"sum by ({labels}) (rate({histogram}_bucket[5m]))"
+    return f"histogram_quantile(0.99, {buckets})", _legend(by)
+
+
+def _legend(by: str) -> str:
+    return " ".join(f"{{{{{label}}}}}" for label in by.split(", ")) if by else "all"
+
+
+# (title, unit, expressions with their legends)
+PANELS: list[tuple[str, str, list[tuple[str, str]]]] = [
+    ("Models by Ready", "short", [("sum by (ready) (moorage_models)", "{{ready}}")]),
+    ("Replicas that are polled", "short", [("sum(moorage_poll_targets)", "replicas")]),
+    ("Processes that lead", "short", [("sum(moorage_operator_leading)", "leading")]),
+    ("Answers of model servers", "reqps", [rate("moorage_polls_total", "result")]),
+    ("Time of a poll, 99 %", "s", [slowest("moorage_poll_seconds", "transport")]),
+    ("Passes by outcome", "ops", [rate("moorage_reconciles_total", "outcome")]),
+    ("Time of a pass, 99 %", "s", [slowest("moorage_reconcile_seconds", "")]),
+    ("Oldest in the queue", "s", [("max(moorage_queue_oldest_seconds)", "oldest")]),
+    (
+        "Writes",
+        "wps",
+        [rate("moorage_child_writes_total", "kind"), rate("moorage_status_writes_total", "")],
+    ),
+    ("Requests to the API server", "reqps", [rate("moorage_api_requests_total", "code")]),
+    ("Inferences", "reqps", [rate("moorage_inferences_total", "model, outcome")]),
+    ("Time of an inference, 99 %", "s", [slowest("moorage_inference_seconds", "model")]),
+]
+
+
+def panel(number: int, title: str, unit: str, queries: list[tuple[str, str]]) -> dict[str, Any]:
+    """One time series at its place in the grid."""
+    row, column = divmod(number, COLUMNS)
+    return {
+        "id": number + 1,
+        "type": "timeseries",
+        "title": title,
+        "datasource": SOURCE,
+        "gridPos": {"x": column * WIDTH, "y": row * HEIGHT, "w": WIDTH, "h": HEIGHT},
+        "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
+        "targets": [
+            {"refId": chr(65 + i), "datasource": SOURCE, "expr": expr, "legendFormat": legend}
+            for i, (expr, legend) in enumerate(queries)
+        ],
+    }
+
+
+def dashboard() -> dict[str, Any]:
+    """The whole dashboard."""
+    choice = {"name": "datasource", "type": "datasource", "query": "prometheus"}
+    return {
+        "uid": "moorage",
+        "title": "Moorage",
+        "tags": ["moorage"],
+        "schemaVersion": 39,
+        "refresh": "30s",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {"list": [choice]},
+        "panels": [panel(number, *row) for number, row in enumerate(PANELS)],
+    }
+
+
+def main() -> None:
+    """Write the file."""
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_text(json.dumps(dashboard(), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
