@@ -120,6 +120,12 @@ def _namespace(cluster: Path) -> Generator[None]:
     """A namespace of our own with the model's file; gone afterwards."""
     programs.kubectl(cluster, "create", "namespace", NAMESPACE)
     try:
+        # before the namespace has its account, pods are refused and tried again seconds later
+        account = ["get", "serviceaccount", "default", "--ignore-not-found", "-o", "name"]
+        programs.wait_for(
+            "the namespace has its service account",
+            lambda: programs.kubectl(cluster, "-n", NAMESPACE, *account),
+        )
         file = f"--from-file={programs.DIGITS / 'model.onnx'}"
         programs.kubectl(cluster, "-n", NAMESPACE, "create", "configmap", CONFIG_MAP, file)
         yield

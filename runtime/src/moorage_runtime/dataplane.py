@@ -4,7 +4,7 @@ frontend -> Dataplane -> registry, rules, runner -> backend
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -19,10 +19,11 @@ from moorage_runtime.inference import (
 )
 from moorage_runtime.metrics import InferenceMetrics
 from moorage_runtime.repository.loader import Loader
-from moorage_runtime.repository.registry import Registry
+from moorage_runtime.repository.registry import Loaded, Registry
 from moorage_runtime.tensors import Tensor
 
 OK: Final = "ok"
+CANCELLED: Final = "Cancelled"
 
 
 class Dataplane:
@@ -138,24 +139,56 @@ class Dataplane:
         Raises:
             RuntimeFault: Any of the errors of ``errors``.
         """
+        begun = self.begin(request)
+        return begun if isinstance(begun, InferResponse) else await begun
+
+    def begin(self, request: InferRequest) -> InferResponse | Awaitable[InferResponse]:
+        """Answer one request: at once where the model is known to be quick, else by awaiting.
+
+        An answer at once needs no task, which costs as much as a small model.
+
+        Raises:
+            RuntimeFault: As ``infer``; the awaitable raises it too.
+        """
         started = time.perf_counter()
-        outcome = "Cancelled"
+        outcome: str | None = CANCELLED
         version = request.model_version
         try:
             loaded = self._registry.loaded(request.model_name, request.model_version)
             version = loaded.metadata.version
             loaded.rules.check(request)
-            outputs = await loaded.runner.infer(request)
+            outputs = loaded.runner.begin(request)
+            if not isinstance(outputs, tuple):
+                outcome = None  # it is not over
+                return self._finish(request, loaded, outputs, started)
             response = _response(request, version, loaded.rules.select(request, outputs))
             outcome = OK
         except RuntimeFault as fault:
             outcome = fault.reason
             raise
         finally:
-            self._metrics.record(
-                request.model_name, version, outcome, time.perf_counter() - started
-            )
+            if outcome is not None:
+                self._record(request, version, outcome, started)
         return response
+
+    async def _finish(
+        self,
+        request: InferRequest,
+        loaded: Loaded,
+        running: Awaitable[tuple[Tensor, ...]],
+        started: float,
+    ) -> InferResponse:
+        outcome = CANCELLED
+        version = loaded.metadata.version
+        try:
+            outputs = loaded.rules.select(request, await running)
+            outcome = OK
+        except RuntimeFault as fault:
+            outcome = fault.reason
+            raise
+        finally:
+            self._record(request, version, outcome, started)
+        return _response(request, version, outputs)
 
     async def infer_stream(self, request: InferRequest) -> AsyncIterator[InferResponse]:
         """Answer one request in as many parts as the model gives.
@@ -164,7 +197,7 @@ class Dataplane:
             RuntimeFault: As ``infer``, also after some parts.
         """
         started = time.perf_counter()
-        outcome = "Cancelled"
+        outcome = CANCELLED
         version = request.model_version
         try:
             loaded = self._registry.loaded(request.model_name, request.model_version)
@@ -177,9 +210,7 @@ class Dataplane:
             outcome = fault.reason
             raise
         finally:
-            self._metrics.record(
-                request.model_name, version, outcome, time.perf_counter() - started
-            )
+            self._record(request, version, outcome, started)
 
     # Model repository extension.
 
@@ -198,6 +229,9 @@ class Dataplane:
             ModelNotFound: There is no such model.
         """
         await self._loader.unload(name)
+
+    def _record(self, request: InferRequest, version: str, outcome: str, started: float) -> None:
+        self._metrics.record(request.model_name, version, outcome, time.perf_counter() - started)
 
     def _changed(self) -> None:
         for callback in self._watchers:

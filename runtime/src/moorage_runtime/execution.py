@@ -1,6 +1,6 @@
 """Runs a loaded model for many requests at once without holding up the event loop.
 
-    dataplane -> Runner.infer -> worker thread, or the event loop itself -> LoadedModel.infer
+    dataplane -> Runner.begin -> worker thread, or the event loop itself -> LoadedModel.infer
 
 A hand-over to a thread costs some 50 us. A model that is known to take less, and whose time
 depends on nothing but the shapes, is therefore run in the event loop; how long it takes is
@@ -9,7 +9,7 @@ measured with every run, by size of the input, and the first surprise sends it b
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -81,11 +81,22 @@ class Runner:
             QueueFull: Too many requests wait already.
             RuntimeFault: As the model's ``infer``.
         """
+        begun = self.begin(request)
+        return begun if isinstance(begun, tuple) else await begun
+
+    def begin(self, request: InferRequest) -> tuple[Tensor, ...] | Awaitable[tuple[Tensor, ...]]:
+        """Run once: the outputs where that is known to be short, else what to await for them.
+
+        The run has begun when this returns, so the model may be closed before it is awaited.
+
+        Raises:
+            QueueFull, RuntimeFault: As ``infer``; the awaitable may raise the latter too.
+        """
         if self._cost is None:
-            return await self._in_thread(request, None)
+            return self._in_thread(request, None)
         size_class = _size_class(request)
         if not self._cost.is_cheap(size_class):
-            return await self._in_thread(request, size_class)
+            return self._in_thread(request, size_class)
         return self._measured(request, size_class)
 
     async def stream(self, request: InferRequest) -> AsyncIterator[tuple[Tensor, ...]]:
@@ -120,15 +131,15 @@ class Runner:
             self._cost.record(size_class, time.perf_counter() - started)
         return outputs
 
-    async def _in_thread(
+    def _in_thread(
         self, request: InferRequest, size_class: int | None
-    ) -> tuple[Tensor, ...]:
+    ) -> Awaitable[tuple[Tensor, ...]]:
         self._enter()
         future = self._pool.submit(self._measured, request, size_class)
         # a cancelled request still occupies its thread until the model is done with it
         loop = asyncio.get_running_loop()
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._leave))
-        return await asyncio.wrap_future(future)
+        return asyncio.wrap_future(future)
 
     def _enter(self) -> None:
         if self._active >= self._limit:

@@ -1,7 +1,7 @@
 """A dataplane over plain functions with a readiness that tests can turn, and its models."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class FakeDataplane:
         self.requests: list[InferRequest] = []
         self.is_online = True
         self.is_draining = False
+        self.is_quick = True
         self._callbacks: list[Callable[[], None]] = []
 
     def live(self) -> bool:
@@ -88,6 +89,12 @@ class FakeDataplane:
         return model.metadata
 
     async def infer(self, request: InferRequest) -> InferResponse:
+        return self._answer(request)
+
+    def begin(self, request: InferRequest) -> InferResponse | Awaitable[InferResponse]:
+        return self._answer(request) if self.is_quick else self.infer(request)
+
+    def _answer(self, request: InferRequest) -> InferResponse:
         self.requests.append(request)
         metadata = self.model_metadata(request.model_name, request.model_version)
         rules = validation.rules_of(metadata)

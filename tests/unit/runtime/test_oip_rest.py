@@ -2,15 +2,16 @@
 
 import inspect
 import json
+import uuid
 
 import numpy as np
 import pytest
 
 from moorage_runtime import errors
 from moorage_runtime.frontends import oip_rest
-from moorage_runtime.frontends.http.message import JSON, OCTET_STREAM, HttpRequest
+from moorage_runtime.frontends.http.message import JSON, OCTET_STREAM, HttpRequest, HttpResponse
 from moorage_runtime.frontends.oip_rest import OipRestFrontend
-from unit.runtime.oip_fixtures import FakeDataplane, identity, model, seed_models, spec
+from unit.runtime.oip_fixtures import FakeDataplane, model, seed_models, spec
 
 
 async def ask(dataplane, path, body=None, method=None, **headers):
@@ -122,12 +123,41 @@ async def test_inference_without_an_id_gets_a_new_one(dataplane, body):
     assert json.loads(answer.body)["id"] == "new-id"
 
 
-async def test_new_ids_differ():
-    frontend = OipRestFrontend(FakeDataplane(identity("m", "FP32", -1)))
-    body = json.dumps(x_of([1])).encode()
-    request = HttpRequest("POST", "/v2/models/m/infer", "", {}, body)
-    ids = {json.loads((await frontend.handle(request)).body)["id"] for _ in range(2)}
-    assert len(ids) == 2
+async def test_new_ids_are_random_uuids():
+    ids = {oip_rest.random_uuid() for _ in range(1000)}
+
+    parsed = [uuid.UUID(new_id) for new_id in ids]
+
+    assert len(ids) == 1000
+    assert {each.version for each in parsed} == {4}
+    assert {each.variant for each in parsed} == {uuid.RFC_4122}
+    assert {str(each) for each in parsed} == ids
+    for bit in set(range(128)) - {62, 63, 76, 77, 78, 79}:
+        assert {each.int >> bit & 1 for each in parsed} == {0, 1}
+
+
+async def test_a_quick_model_is_answered_without_waiting(dataplane):
+    dataplane.is_quick = True
+    request = HttpRequest(
+        "POST", "/v2/models/identity_fp32/infer", "", {}, json.dumps(x_of([1])).encode()
+    )
+
+    answer = OipRestFrontend(dataplane).handle(request)
+
+    assert isinstance(answer, HttpResponse)
+    assert len(json.loads(answer.body)["id"]) == 36
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+@pytest.mark.parametrize(
+    ("model", "status"), [("identity_fp32", 200), ("unknown", 404), ("mymodel", 400)]
+)
+async def test_slow_models_get_the_answers_of_quick_ones(dataplane, is_quick, model, status):
+    dataplane.is_quick = is_quick
+    answer = await ask(dataplane, f"/v2/models/{model}/infer", x_of([1.0]))
+
+    assert answer.status == status
+    assert ("error" in json.loads(answer.body)) is (status != 200)
 
 
 async def test_outputs_come_in_the_order_asked(dataplane):

@@ -12,6 +12,7 @@ percent-decoded after the path is split, so a name may hold a slash.
 """
 
 import enum
+import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -71,6 +72,8 @@ _OF_MODEL: Final[Mapping[tuple[str, ...], Endpoint]] = MappingProxyType(
 )
 
 
+# Clients ask the same few paths; only those that parse are kept, at most 2 MiB of them.
+@functools.lru_cache(maxsize=256)
 def parse(path: str) -> Target:
     """The target of a path that begins with ``/v2``, still percent-encoded.
 

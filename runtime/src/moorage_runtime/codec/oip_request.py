@@ -101,14 +101,18 @@ def decode(body: Buffer, json_bytes: int | None, name: str, version: str) -> Dec
         raise InvalidRequest(f"id: {json_text.show(request_id)} is no string")
     parameters = _decode_parameters(document, "")
     inputs = tuple(
-        _decode_input(item, f"inputs[{index}]", parts)
-        for index, item in enumerate(_array(document, "inputs", required=True))
+        [
+            _decode_input(item, f"inputs[{index}]", parts)
+            for index, item in enumerate(_array(document, "inputs", required=True))
+        ]
     )
     if parts is not None:
         parts.finish()
     outputs = tuple(
-        _decode_output(item, f"outputs[{index}]")
-        for index, item in enumerate(_array(document, "outputs", required=False))
+        [
+            _decode_output(item, f"outputs[{index}]")
+            for index, item in enumerate(_array(document, "outputs", required=False))
+        ]
     )
     form = _output_form(parameters, outputs)
     return Decoded(InferRequest(name, version, inputs, outputs, request_id, parameters), form)
