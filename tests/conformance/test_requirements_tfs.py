@@ -266,7 +266,7 @@ def test_a_document_is_answered(server, model, body, answer):
         (0.5, "0.5"),
         (1.1, "1.1"),
         (-2e-7, "-2e-7"),
-        (1e25, "1e25"),
+        (1e25, "1e+25"),
         (0, "0.0"),
     ],
 )
