@@ -93,7 +93,7 @@ _MODELS = (
     ("echo", "1", _ECHO, "default: true\n"),
     ("zwei teile:ü", "1", _ECHO, ""),
     ("a-b", "1", _ECHO, ""),
-    ("a", "b-1", _VERSION, ""),
+    ("a", "2", _VERSION, ""),
     ("fails", "1", _FAILS, ""),
     ("fails_later", "1", _FAILS_LATER, ""),
     ("versions", "9", _VERSION, "labels: {stable: '9'}\n"),
