@@ -79,6 +79,7 @@ lock: setup ## Resolve the hashed requirements again (needs uv)
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --group dev operator/pyproject.toml runtime/pyproject.toml -o requirements/dev.txt
 	echo hatchling | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/build.txt
 	printf 'tritonclient[http,grpc]\n' | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/clients.txt
+	printf 'kserve\n' | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/clients-kserve.txt
 
 clean: ## Remove build output and the virtual environment
 	rm -rf build $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from support.environments import environment
 from support.runtime import running, serving
 from support.waiting import eventually
 
@@ -82,12 +83,4 @@ def server(server_of: Callable[[str], Server]) -> Server:
 @pytest.fixture(scope="session")
 def clients() -> Path:
     """A virtual environment with the third-party clients: apart, for their protobuf is older."""
-    folder = ROOT / "build" / "clients"
-    wanted = ROOT / "requirements" / "clients.txt"
-    installed = folder / "requirements.txt"
-    if not installed.exists() or installed.read_bytes() != wanted.read_bytes():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        pip = [folder / "bin" / "pip", "install", "--quiet", "--require-hashes", "-r", wanted]
-        subprocess.run(pip, check=True)
-        installed.write_bytes(wanted.read_bytes())
-    return folder / "bin" / "python"
+    return environment("clients")

@@ -1,0 +1,38 @@
+"""The public KServe clients notice no difference: both transports and the V1 protocol."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.environments import environment
+
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(400)]
+
+SCRIPT = Path(__file__).parent / "clients" / "kserve_sdk.py"
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """Python with the KServe package, apart for its many dependencies."""
+    return environment("clients-kserve")
+
+
+@pytest.mark.parametrize("transport", ["http", "grpc", "v1"])
+def test_kserve_client(python, server, transport):
+    address = server.grpc if transport == "grpc" else server.http
+
+    done = subprocess.run(
+        [python, SCRIPT, transport, address],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert "nosuch" in seen.pop("unknown model")
+    assert seen
+    assert dict.fromkeys(seen, True) == seen
