@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from moorage_runtime import cores
 from moorage_runtime.backends.base import Backend
+from moorage_runtime.backends.extra import ExtraBackend
 from moorage_runtime.backends.onnx import OnnxBackend
 from moorage_runtime.backends.python import PythonBackend
 from moorage_runtime.dataplane import Dataplane
@@ -145,7 +146,13 @@ def _loader_options(settings: Settings) -> LoaderOptions:
 
 
 def _backends() -> Mapping[str, Backend]:
-    return {"onnx": OnnxBackend(), "python": PythonBackend()}
+    package = "moorage_runtime.backends"
+    return {
+        "onnx": OnnxBackend(),
+        "python": PythonBackend(),
+        "sklearn": ExtraBackend("sklearn", f"{package}.scikit_learn", "ScikitLearnBackend"),
+        "openvino": ExtraBackend("openvino", f"{package}.openvino", "OpenvinoBackend"),
+    }
 
 
 def _credentials(settings: Settings) -> tuple[Certificate | None, Token | None]:

@@ -62,6 +62,10 @@ NUMPY_DTYPE: Final[Mapping[Datatype, np.dtype[Any]]] = MappingProxyType(
 )
 
 
+# Datatypes whose elements are numbers to numpy as well: not BF16, which it has as bit patterns.
+NUMBERS: Final = frozenset(Datatype) - {Datatype.BF16, Datatype.BYTES}
+
+
 class Tensor(msgspec.Struct, frozen=True, gc=False):
     """A named tensor.
 
@@ -90,9 +94,12 @@ class TensorSpec(msgspec.Struct, frozen=True):
         name: Tensor name.
         datatype: OIP datatype.
         shape: Dimensions with -1 for a variable one; ``()`` is a scalar.
+        optional: An input may be left out; an output is given only when it is asked for.
+        any_number: An input takes every datatype of NUMBERS; the model converts.
     """
 
     name: str
     datatype: Datatype
     shape: tuple[int, ...]
     optional: bool = False
+    any_number: bool = False

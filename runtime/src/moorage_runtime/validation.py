@@ -11,7 +11,7 @@ from typing import Final
 
 from moorage_runtime.errors import InvalidRequest, ModelFailed
 from moorage_runtime.inference import InferRequest, ModelMetadata
-from moorage_runtime.tensors import Tensor, TensorSpec
+from moorage_runtime.tensors import NUMBERS, Tensor, TensorSpec
 
 _MANY: Final = 20
 
@@ -31,6 +31,7 @@ class RequestRules:
         self._inputs = {spec.name: spec for spec in inputs}
         self._outputs = [spec.name for spec in outputs]
         self._output_names = frozenset(self._outputs)
+        self._unasked = [spec.name for spec in outputs if not spec.optional]
         self._required = sum(not spec.optional for spec in inputs)
         self._dynamic = dynamic
 
@@ -72,7 +73,7 @@ class RequestRules:
         Raises:
             ModelFailed: The model did not give one of them.
         """
-        wanted = [output.name for output in request.outputs] or self._outputs
+        wanted = [output.name for output in request.outputs] or self._unasked
         if not wanted:
             return tuple(outputs)
         by_name = {tensor.name: tensor for tensor in outputs}
@@ -107,7 +108,9 @@ def has_batch(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> bo
 
 
 def _check_tensor(tensor: Tensor, spec: TensorSpec) -> None:
-    if tensor.datatype is not spec.datatype:
+    if tensor.datatype is not spec.datatype and not (
+        spec.any_number and tensor.datatype in NUMBERS
+    ):
         raise InvalidRequest(
             f"input '{spec.name}' has datatype {tensor.datatype}, expected {spec.datatype}"
         )

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from moorage_runtime.inference import InferRequest
+from moorage_runtime.inference import InferRequest, Signature
 from moorage_runtime.tensors import Tensor, TensorSpec
 
 NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -46,7 +46,9 @@ class LoadedModel(Protocol):
     Attributes:
         platform: Platform name, OIP "Platforms".
         inputs: What it takes.
-        outputs: What it gives.
+        outputs: What it gives; an optional one only when a request names it.
+        signatures: TensorFlow Serving signatures that the files declare; model.yaml's replace
+            them.
         dynamic: It takes whatever tensors come.
         steady: Equal shapes cost equal time and never block, so that a cheap inference may run
             in the event loop.
@@ -56,6 +58,7 @@ class LoadedModel(Protocol):
     platform: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    signatures: Mapping[str, Signature]
     dynamic: bool
     steady: bool
     streams: bool

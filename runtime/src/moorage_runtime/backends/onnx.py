@@ -18,8 +18,9 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 from moorage_runtime.backends import text
 from moorage_runtime.backends.base import LoadedModel, ModelSource
+from moorage_runtime.backends.declared import check_declared
 from moorage_runtime.errors import InvalidConfig, InvalidRequest, ModelFailed
-from moorage_runtime.inference import InferRequest
+from moorage_runtime.inference import NO_SIGNATURES, InferRequest
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
 
 import onnxruntime as ort  # isort: skip
@@ -54,8 +55,7 @@ class OnnxBackend:
         session = _session(source)
         inputs = tuple(_spec(source.path, "input", node) for node in session.get_inputs())
         outputs = tuple(_spec(source.path, "output", node) for node in session.get_outputs())
-        _check_declared(source, "inputs", source.inputs, inputs)
-        _check_declared(source, "outputs", source.outputs, outputs)
+        check_declared(source, inputs, outputs)
         return OnnxModel(session, inputs, outputs)
 
 
@@ -63,6 +63,7 @@ class OnnxModel:
     """One session; ONNX Runtime allows concurrent runs."""
 
     platform = "onnx_onnxv1"
+    signatures = NO_SIGNATURES
     dynamic = False
     steady = True
     streams = False
@@ -131,29 +132,6 @@ def _spec(path: pathlib.Path, kind: str, node: Any) -> TensorSpec:
     # symbolic dimensions come as their name, unknown ones as None
     shape = tuple(d if isinstance(d, int) and d >= 0 else -1 for d in node.shape)
     return TensorSpec(node.name, datatype, shape)
-
-
-def _check_declared(
-    source: ModelSource,
-    field: str,
-    declared: tuple[TensorSpec, ...] | None,
-    real: tuple[TensorSpec, ...],
-) -> None:
-    """model.yaml may repeat what the graph says, not contradict it."""
-    by_name = {spec.name: spec for spec in real}
-    for index, spec in enumerate(declared or ()):
-        found = by_name.get(spec.name)
-        if found is None:
-            raise InvalidConfig(
-                f"model.yaml: {field}[{index}].name: {source.path.name} has no '{spec.name}', "
-                f"expected one of {', '.join(by_name)}"
-            )
-        if (found.datatype, found.shape) != (spec.datatype, spec.shape):
-            raise InvalidConfig(
-                f"model.yaml: {field}[{index}]: '{spec.name}' is declared {spec.datatype} "
-                f"{list(spec.shape)}, {source.path.name} has {found.datatype} "
-                f"{list(found.shape)}"
-            )
 
 
 def _feed(tensor: Tensor) -> NDArray[Any]:

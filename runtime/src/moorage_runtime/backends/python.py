@@ -24,13 +24,13 @@ from types import ModuleType
 from typing import Any, ClassVar, Final, cast
 
 import msgspec
-import numpy as np
 from numpy.typing import NDArray
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
-from moorage_runtime.errors import InvalidConfig, ModelFailed, RuntimeFault
-from moorage_runtime.inference import InferRequest
-from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
+from moorage_runtime.backends.returned import fault_of, sentence_of, tensor_of
+from moorage_runtime.errors import InvalidConfig, ModelFailed
+from moorage_runtime.inference import NO_SIGNATURES, InferRequest
+from moorage_runtime.tensors import Datatype, Tensor, TensorSpec
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +39,6 @@ Declared = tuple[str, str, Sequence[int]]
 # What predict may give for one output: an array or anything numpy makes one of, or a Tensor.
 Answer = Mapping[str, Any]
 
-_DATATYPE_OF: Final = {
-    dtype: datatype
-    for datatype, dtype in NUMPY_DTYPE.items()
-    if datatype not in (Datatype.BF16, Datatype.BYTES)
-}
 # The module that model.py becomes inside the package that stands for its folder.
 _MODULE: Final = "model"
 
@@ -124,7 +119,7 @@ class PythonBackend:
         except Exception as error:
             log.exception("the model's own code failed while loading")
             raise InvalidConfig(
-                f"{source.path.name}: {chosen.__name__} failed to load: {_sentence(error)}"
+                f"{source.path.name}: {chosen.__name__} failed to load: {sentence_of(error)}"
             ) from error
         inputs = source.inputs or _declared(source, chosen, "inputs")
         outputs = source.outputs or _declared(source, chosen, "outputs")
@@ -135,6 +130,7 @@ class PythonServable:
     """Between the tensors of the runtime and the arrays of a PythonModel."""
 
     platform = "python_callable"
+    signatures = NO_SIGNATURES
     steady = False
 
     def __init__(
@@ -158,7 +154,7 @@ class PythonServable:
         try:
             answer = self._model.predict(_arrays(request), request)
         except Exception as error:
-            raise _fault(error) from error
+            raise fault_of(error) from error
         return self._tensors(answer)
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
@@ -167,7 +163,7 @@ class PythonServable:
             for answer in self._model.stream(_arrays(request), request):
                 yield self._tensors(answer)
         except Exception as error:
-            raise _fault(error) from error
+            raise fault_of(error) from error
 
     def close(self) -> None:
         """Tell the model; what it raises is logged."""
@@ -183,7 +179,9 @@ class PythonServable:
                 "array"
             )
         items = cast("Mapping[str, Any]", answer).items()
-        return tuple(_tensor(str(name), value, self._datatypes.get(name)) for name, value in items)
+        return tuple(
+            tensor_of(str(name), value, self._datatypes.get(name)) for name, value in items
+        )
 
 
 def _import(source: ModelSource) -> ModuleType:
@@ -205,7 +203,7 @@ def _import(source: ModelSource) -> ModuleType:
     except Exception as error:
         _forget(package_name)
         log.exception("the model's own code failed while it was imported")
-        raise InvalidConfig(f"{source.path.name} does not import: {_sentence(error)}") from error
+        raise InvalidConfig(f"{source.path.name} does not import: {sentence_of(error)}") from error
     return module
 
 
@@ -260,65 +258,3 @@ def _declared(
 
 def _arrays(request: InferRequest) -> dict[str, NDArray[Any]]:
     return {tensor.name: tensor.array for tensor in request.inputs}
-
-
-def _tensor(name: str, value: object, declared: Datatype | None) -> Tensor:
-    """An output as a tensor of its declared datatype, else of the array's own."""
-    if isinstance(value, Tensor):
-        return Tensor(name, value.datatype, value.array, value.parameters)
-    array = _array(value, declared)
-    datatype = declared or _DATATYPE_OF.get(array.dtype)
-    if array.dtype.kind in "OSU" and datatype in (None, Datatype.BYTES):
-        return Tensor(name, Datatype.BYTES, _as_bytes(name, array))
-    if datatype is None:
-        raise ModelFailed(
-            f"output '{name}' of the model is an array of {array.dtype}, which has no datatype"
-        )
-    dtype = NUMPY_DTYPE[datatype]
-    if array.dtype != dtype:
-        if not np.can_cast(array.dtype, dtype, "same_kind") or datatype is Datatype.BYTES:
-            raise ModelFailed(
-                f"output '{name}' of the model is an array of {array.dtype}, expected {datatype}"
-            )
-        array = array.astype(dtype)
-    return Tensor(name, datatype, np.ascontiguousarray(array).reshape(array.shape))
-
-
-def _array(value: object, declared: Datatype | None) -> NDArray[Any]:
-    """The array of what a model returned; lists of text become objects.
-
-    numpy's own types for text have a fixed size, which drops NUL bytes at the end.
-    """
-    array = np.asarray(value)
-    is_text = array.dtype.kind in "SU" and declared in (None, Datatype.BYTES)
-    return np.asarray(value, np.object_) if is_text and array is not value else array
-
-
-def _as_bytes(name: str, array: NDArray[Any]) -> NDArray[np.object_]:
-    elements: list[bytes] = []
-    for element in array.reshape(-1).tolist():
-        if isinstance(element, str):
-            elements.append(element.encode("utf-8", "surrogateescape"))
-        elif isinstance(element, bytes | bytearray):
-            elements.append(bytes(element))
-        else:
-            raise ModelFailed(
-                f"output '{name}' of the model holds {type(element).__name__}, expected str or "
-                "bytes"
-            )
-    result = np.empty(array.shape, dtype=np.object_)
-    result.reshape(-1)[:] = elements
-    return result
-
-
-def _fault(error: Exception) -> RuntimeFault:
-    if isinstance(error, RuntimeFault):
-        return error
-    log.error("the model's own code failed", exc_info=error)
-    return ModelFailed(f"the model failed: {_sentence(error)}")
-
-
-def _sentence(error: Exception) -> str:
-    """The kind of an error and the first line of its text, for clients: no trace."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:500]}" if lines else type(error).__name__

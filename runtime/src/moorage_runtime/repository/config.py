@@ -38,6 +38,22 @@ class OnnxConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threads: int = 0
 
 
+class OpenvinoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of the OpenVINO backend; 0 threads means those that the container may use."""
+
+    threads: int = 0
+
+
+class SklearnConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of the scikit-learn backend.
+
+    Attributes:
+        trusted_types: Types that a skops file may hold besides scikit-learn's and numpy's own.
+    """
+
+    trusted_types: tuple[str, ...] = ()
+
+
 class LatestVersions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The highest versions, so many of them."""
 
@@ -48,10 +64,11 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole of a model.yaml.
 
     Attributes:
-        backend: "onnx" or "python"; by the file's name when absent.
+        backend: "onnx", "python", "sklearn" or "openvino"; by the file's name when absent.
         python_class: Name of the class in model.py; the only PythonModel in it when absent.
         platform: Platform name in the metadata instead of the backend's.
-        inputs: Declared inputs of a Python model, or the names of an ONNX model's confirmed.
+        inputs: Declared inputs of a Python model; the input of a scikit-learn model in place of
+            the default one; for other files the tensors that they must have.
         outputs: Declared outputs.
         batching: The first dimension of every input and output is a batch; by the shapes when
             absent.
@@ -64,9 +81,11 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         version_numbers: Version to the number that TensorFlow Serving clients use.
         parameters: Handed to a Python model as they are.
         onnx: Options of the ONNX Runtime backend.
+        openvino: Options of the OpenVINO backend.
+        sklearn: Options of the scikit-learn backend.
     """
 
-    backend: Literal["onnx", "python"] | None = None
+    backend: Literal["onnx", "python", "sklearn", "openvino"] | None = None
     python_class: str | None = None
     platform: str | None = None
     inputs: tuple[TensorConfig, ...] | None = None
@@ -80,6 +99,8 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version_numbers: dict[str, int] = {}
     parameters: dict[str, Any] = {}
     onnx: OnnxConfig = OnnxConfig()
+    openvino: OpenvinoConfig = OpenvinoConfig()
+    sklearn: SklearnConfig = SklearnConfig()
 
 
 NO_CONFIG: Final = ModelConfig()

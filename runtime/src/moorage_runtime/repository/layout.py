@@ -22,10 +22,21 @@ import msgspec
 # Version of a model whose files lie in its folder directly.
 UNVERSIONED: Final = "1"
 CONFIG_FILE: Final = "model.yaml"
-# File name or suffix -> format, in the order of preference within one folder.
-_FIXED_NAMES: Final = {"model.onnx": "onnx", "model.py": "python"}
-_SUFFIXES: Final = {".onnx": "onnx"}
-EXPECTED: Final = "model.onnx, another single .onnx file, or model.py"
+# File name or suffix -> format; a fixed name is preferred over other files in one folder, so that
+# a Python class may have a .joblib beside it and a SavedModel its fingerprint.pb.
+_FIXED_NAMES: Final = {"model.onnx": "onnx", "model.py": "python", "saved_model.pb": "openvino"}
+_SUFFIXES: Final = {
+    ".onnx": "onnx",
+    ".joblib": "sklearn",
+    ".skops": "sklearn",
+    ".xml": "openvino",
+    ".pb": "openvino",
+}
+EXPECTED: Final = (
+    f"{', '.join(_FIXED_NAMES)}, or a single file that ends with {', '.join(_SUFFIXES)}"
+)
+# Among several files of no fixed name, the one of this stem.
+_STEM: Final = "model"
 
 
 class Folder(msgspec.Struct, frozen=True):
@@ -47,7 +58,7 @@ class VersionLayout(msgspec.Struct, frozen=True):
         version: The version's name.
         folder: Path of its folder relative to the model's, "" for the model's own folder.
         file: The model file's name within that folder, "" when there is none.
-        format: "onnx" or "python", "" when there is no file.
+        format: "onnx", "python", "sklearn" or "openvino", "" when there is no file.
         problem: Why the version cannot be loaded, "" when it can.
     """
 
@@ -152,8 +163,9 @@ def _model(folder: Folder, name: str, path: str) -> ModelLayout:
 def _version(folder: Folder, version: str, path: str) -> VersionLayout:
     found = _model_files(folder)
     fixed = [name for name in _FIXED_NAMES if name in found]
-    chosen = fixed[0] if len(fixed) == 1 else found[0] if len(found) == 1 else None
-    if chosen is not None:
+    named = [name for name in found if name.rpartition(".")[0] == _STEM]
+    chosen = next((names[0] for names in (fixed, named, found) if len(names) == 1), "")
+    if chosen and len(fixed) < 2:
         return VersionLayout(version, path, chosen, format_of(chosen))
     if found:
         problem = f"version '{version}' has several model files ({', '.join(found)}): keep one"

@@ -341,6 +341,8 @@ def _source(
         "parameters": config.parameters,
         "python_class": config.python_class,
         "threads": config.onnx.threads,
+        "openvino_threads": config.openvino.threads,
+        "trusted_types": config.sklearn.trusted_types,
     }
     return ModelSource(
         version.name,
@@ -366,7 +368,7 @@ def _metadata(version: Version, loaded: LoadedModel, config: ModelConfig) -> Mod
         loaded.outputs,
         batching=batching,
         dynamic=loaded.dynamic,
-        signatures=model_config.signatures(config),
+        signatures=model_config.signatures(config) or loaded.signatures,
         labels=config.labels,
         version_numbers=config.version_numbers,
     )

@@ -1,0 +1,295 @@
+"""The signatures of a TensorFlow SavedModel, read without TensorFlow.
+
+    saved_model.pb -> read() -> Export(functions, signatures, problems)
+                      rewritten() -> a saved_model.pb of one function, for the library to compile
+
+Every signature is a function of its own over one graph. Its tensors get the names that clients of
+other protocols see: the default signature's keys as they are, an equal tensor of a further
+signature the same name, and any other tensor its key, or "signature/key" where that is taken.
+
+classify and regress take serialized ``tf.Example``; clients of the REST API send the features by
+name. The features that the outputs need become the function's inputs, in place of the operator
+that parses examples. Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from moorage_runtime._generated import saved_model_pb2
+from moorage_runtime.backends.tensorflow_graph import TensorflowGraph, full_name, replace_inputs
+from moorage_runtime.errors import InvalidConfig
+from moorage_runtime.inference import Signature
+from moorage_runtime.tensors import Datatype
+
+DEFAULT_SIGNATURE: Final = "serving_default"
+# The tag that TensorFlow Serving asks for.
+_TAG: Final = "serve"
+_METHODS: Final = {
+    "tensorflow/serving/predict": "predict",
+    "tensorflow/serving/classify": "classify",
+    "tensorflow/serving/regress": "regress",
+}
+# Source: enum DataType in TensorFlow's types.proto.
+_DATATYPES: Final = {
+    1: Datatype.FP32,
+    2: Datatype.FP64,
+    3: Datatype.INT32,
+    4: Datatype.UINT8,
+    5: Datatype.INT16,
+    6: Datatype.INT8,
+    7: Datatype.BYTES,
+    9: Datatype.INT64,
+    10: Datatype.BOOL,
+    14: Datatype.BF16,
+    17: Datatype.UINT16,
+    19: Datatype.FP16,
+    22: Datatype.UINT32,
+    23: Datatype.UINT64,
+}
+_DTYPES: Final = {datatype: number for number, datatype in _DATATYPES.items()}
+# Placeholders for features; a name that no exporter gives a node.
+_FEATURE_SCOPE: Final = "moorage_feature"
+
+
+class GraphTensor(msgspec.Struct, frozen=True):
+    """A tensor of the graph that a function takes or gives.
+
+    Attributes:
+        tensor: Its name in the graph, "node:output".
+        datatype: OIP datatype.
+        shape: Dimensions with -1 for a variable one; None when not even their number is known.
+        is_feature: It is parsed from examples; the function takes it instead of them.
+        labels: Text that the output repeats for every example, which no library needs to run.
+    """
+
+    tensor: str
+    datatype: Datatype
+    shape: tuple[int, ...] | None
+    is_feature: bool = False
+    labels: tuple[bytes, ...] = ()
+
+
+class Function(msgspec.Struct, frozen=True):
+    """What one or more signatures compute: tensors by the names that clients see."""
+
+    inputs: Mapping[str, GraphTensor]
+    outputs: Mapping[str, GraphTensor]
+
+
+class Export(msgspec.Struct, frozen=True):
+    """A SavedModel's signatures, the default one first.
+
+    Attributes:
+        functions: Signature name to function; equal ones are one object.
+        signatures: Signature name to its keys over the functions' names.
+        problems: Signature name to why it cannot be served.
+    """
+
+    functions: Mapping[str, Function]
+    signatures: Mapping[str, Signature]
+    problems: Mapping[str, str]
+
+
+class _Unservable(Exception):
+    """A signature cannot be served; the text says why."""
+
+
+def parse(content: bytes) -> saved_model_pb2.MetaGraph:
+    """The graph for serving.
+
+    Raises:
+        InvalidConfig: The bytes are no SavedModel, or it has no graph for serving.
+    """
+    try:
+        document = saved_model_pb2.SavedModel.FromString(content)
+    except ValueError as error:
+        raise InvalidConfig(f"saved_model.pb is not a SavedModel: {error}") from error
+    graphs = list(document.meta_graphs)
+    serving = [graph for graph in graphs if _TAG in graph.meta_info_def.tags]
+    if len(serving or graphs) != 1:
+        tags = ", ".join("+".join(graph.meta_info_def.tags) for graph in graphs) or "none"
+        raise InvalidConfig(
+            f"saved_model.pb: expected one graph with the tag '{_TAG}', it has: {tags}"
+        )
+    return (serving or graphs)[0]
+
+
+def read(meta_graph: saved_model_pb2.MetaGraph) -> Export:
+    """The signatures of a graph.
+
+    Raises:
+        InvalidConfig: It declares none for serving, or its default one cannot be served.
+    """
+    declared = {
+        name: signature
+        for name, signature in meta_graph.signature_def.items()
+        if signature.method_name in _METHODS
+    }
+    if not declared:
+        raise InvalidConfig(
+            "saved_model.pb declares no signature for predict, classify or regress: export it "
+            "with signatures"
+        )
+    reader = _Reader(TensorflowGraph(meta_graph.graph_def))
+    for name in sorted(declared, key=lambda name: (name != DEFAULT_SIGNATURE, name)):
+        reader.add(name, declared[name])
+    return Export(reader.functions, reader.signatures, reader.problems)
+
+
+def rewritten(meta_graph: saved_model_pb2.MetaGraph, function: Function) -> bytes:
+    """A SavedModel whose default and only signature is the function, under clients' names."""
+    copy = saved_model_pb2.SavedModel(meta_graphs=[meta_graph])
+    target = copy.meta_graphs[0]
+    replacements: dict[str, str] = {}
+    signature = saved_model_pb2.Signature(method_name="tensorflow/serving/predict")
+    for index, (name, item) in enumerate(function.inputs.items()):
+        tensor = item.tensor
+        if item.is_feature:
+            tensor = f"{_FEATURE_SCOPE}_{index}"
+            replacements[item.tensor] = tensor
+            target.graph_def.node.append(_placeholder(tensor, item))
+        signature.inputs[name].CopyFrom(_info(full_name(tensor), item))
+    for name, item in function.outputs.items():
+        if not item.labels:
+            signature.outputs[name].CopyFrom(_info(item.tensor, item))
+    replace_inputs(target.graph_def, replacements)
+    target.signature_def.clear()
+    target.signature_def[DEFAULT_SIGNATURE].CopyFrom(signature)
+    return copy.SerializeToString()
+
+
+def input_tensors(function: Function) -> dict[str, str]:
+    """Clients' name to the tensor's name in the rewritten graph."""
+    return {
+        name: full_name(f"{_FEATURE_SCOPE}_{index}") if item.is_feature else item.tensor
+        for index, (name, item) in enumerate(function.inputs.items())
+    }
+
+
+class _Reader:
+    """Collects signatures and gives their tensors names."""
+
+    def __init__(self, graph: TensorflowGraph) -> None:
+        self.functions: dict[str, Function] = {}
+        self.signatures: dict[str, Signature] = {}
+        self.problems: dict[str, str] = {}
+        self._graph = graph
+        self._names: dict[tuple[str, str, Datatype, tuple[int, ...] | None], str] = {}
+
+    def add(self, name: str, declared: saved_model_pb2.Signature) -> None:
+        method = _METHODS[declared.method_name]
+        try:
+            outputs = {
+                key: _tensor(f"output '{key}'", info) for key, info in _ordered(declared.outputs)
+            }
+            if method == "predict":
+                inputs = {key: self._input(key, info) for key, info in _ordered(declared.inputs)}
+            else:
+                inputs = self._features(declared.inputs, outputs)
+                outputs = {key: self._with_labels(item) for key, item in outputs.items()}
+        except _Unservable as problem:
+            self.problems[name] = str(problem)
+            return
+        input_names = {key: self._name(name, "in", key, item) for key, item in inputs.items()}
+        output_names = {key: self._name(name, "out", key, item) for key, item in outputs.items()}
+        self.signatures[name] = Signature(method, input_names, output_names)
+        function = Function(
+            {input_names[key]: item for key, item in inputs.items()},
+            {output_names[key]: item for key, item in outputs.items()},
+        )
+        known = (other for other in self.functions.values() if other == function)
+        self.functions[name] = next(known, function)
+
+    def _input(self, key: str, info: saved_model_pb2.TensorInfo) -> GraphTensor:
+        item = _tensor(f"input '{key}'", info)
+        if item.shape is None:
+            raise _Unservable(f"input '{key}' has no known number of dimensions")
+        if item.datatype is Datatype.BYTES and self._graph.features(item.tensor):
+            raise _Unservable(
+                f"input '{key}' takes serialized tf.Example; only classify and regress do here"
+            )
+        return item
+
+    def _with_labels(self, item: GraphTensor) -> GraphTensor:
+        """The output, which no library needs to run when it is the same text for every example."""
+        labels = self._graph.labels(item.tensor) if item.datatype is Datatype.BYTES else ()
+        if labels and item.shape in (None, (-1, len(labels)), (-1, -1)):
+            return msgspec.structs.replace(item, labels=labels, shape=(-1, len(labels)))
+        return item
+
+    def _features(
+        self,
+        declared: Mapping[str, saved_model_pb2.TensorInfo],
+        outputs: Mapping[str, GraphTensor],
+    ) -> dict[str, GraphTensor]:
+        """The features that outputs need, by their names in an example."""
+        if len(declared) != 1:
+            raise _Unservable(f"it takes {len(declared)} inputs, expected one of tf.Example")
+        ((key, info),) = declared.items()
+        parsed = self._graph.features(info.name)
+        if not parsed:
+            raise _Unservable(
+                f"input '{key}' is not parsed as tf.Example by the graph itself (parsing in a "
+                "function is not supported)"
+            )
+        needed = self._graph.needed((item.tensor for item in outputs.values()), parsed)
+        found: dict[str, GraphTensor] = {}
+        for tensor in sorted(needed, key=lambda tensor: parsed[tensor].key):
+            feature = parsed[tensor]
+            datatype = _DATATYPES.get(feature.dtype)
+            if datatype is None or feature.key in found:
+                raise _Unservable(f"feature '{feature.key}' is not one dense tensor")
+            found[feature.key] = GraphTensor(
+                tensor, datatype, (-1, *feature.shape), is_feature=True
+            )
+        if not found:
+            raise _Unservable("its outputs depend on no feature of the examples")
+        return found
+
+    def _name(self, signature: str, side: str, key: str, item: GraphTensor) -> str:
+        """The client's name of a tensor: the one that it has, else its key while that is free."""
+        identity = (side, self._graph.source(item.tensor), item.datatype, item.shape)
+        if identity not in self._names:
+            taken = {name for (other, *_), name in self._names.items() if other == side}
+            self._names[identity] = f"{signature}/{key}" if key in taken else key
+        return self._names[identity]
+
+
+def _ordered(
+    tensors: Mapping[str, saved_model_pb2.TensorInfo],
+) -> list[tuple[str, saved_model_pb2.TensorInfo]]:
+    """By key: a protobuf map has no order."""
+    return sorted(tensors.items())
+
+
+def _tensor(what: str, info: saved_model_pb2.TensorInfo) -> GraphTensor:
+    if not info.name:
+        raise _Unservable(f"{what} is not a dense tensor")
+    datatype = _DATATYPES.get(info.dtype)
+    if datatype is None:
+        raise _Unservable(f"{what} is of TensorFlow's datatype {info.dtype}")
+    shape = info.tensor_shape
+    dims = None if shape.unknown_rank else tuple(max(dim.size, -1) for dim in shape.dim)
+    return GraphTensor(full_name(info.name), datatype, dims)
+
+
+def _info(tensor: str, item: GraphTensor) -> saved_model_pb2.TensorInfo:
+    return saved_model_pb2.TensorInfo(
+        name=tensor, dtype=_DTYPES[item.datatype], tensor_shape=_shape(item)
+    )
+
+
+def _placeholder(name: str, item: GraphTensor) -> saved_model_pb2.Node:
+    node = saved_model_pb2.Node(name=name, op="Placeholder")
+    node.attr["dtype"].type = _DTYPES[item.datatype]
+    node.attr["shape"].shape.CopyFrom(_shape(item))
+    return node
+
+
+def _shape(item: GraphTensor) -> saved_model_pb2.Shape:
+    if item.shape is None:
+        return saved_model_pb2.Shape(unknown_rank=True)
+    dims = [saved_model_pb2.Shape.Dim(size=size) for size in item.shape]
+    return saved_model_pb2.Shape(dim=dims)
