@@ -140,24 +140,16 @@ def chart_version() -> str:
 
 def make_client(progress: Progress) -> None:
     """A virtual environment with a gRPC client, for the second question."""
-    python = STATE / "client" / "bin" / "python"
-    if not python.exists():
-        with progress.step("Installing a gRPC client", "15 s"):
-            progress.run("client", [sys.executable, "-m", "venv", STATE / "client"])
-            progress.run(
-                "client",
-                [
-                    python,
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--require-hashes",
-                    "-r",
-                    ROOT / "requirements" / "demo.txt",
-                ],
-                downloads="PyPI",
-            )
+    folder, requirements = STATE / "client", ROOT / "requirements" / "demo.txt"
+    # written last, so that an interrupted installation is not taken for a client
+    installed = folder / "installed.txt"
+    if installed.exists() and installed.read_text() == requirements.read_text():
+        return
+    with progress.step("Installing a gRPC client", "15 s"):
+        progress.run("client", [sys.executable, "-m", "venv", "--clear", folder])
+        pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes"]
+        progress.run("client", [*pip, "-r", requirements], downloads="PyPI")
+        installed.write_text(requirements.read_text())
 
 
 def install_chart(
