@@ -51,7 +51,7 @@ class SklearnConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         trusted_types: Types that a skops file may hold besides scikit-learn's and numpy's own.
     """
 
-    trusted_types: tuple[str, ...] = ()
+    trusted_types: list[str] = []
 
 
 class LatestVersions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
