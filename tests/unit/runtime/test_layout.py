@@ -48,6 +48,18 @@ def found(tree: dict[str, Any], name: str | None = None) -> dict[str, dict[str, 
             {"root": {"1": "1/model.onnx", "2": "2/model.onnx"}},
         ),
         ({"v10": {"model.onnx": None}}, "m", {"m": {"v10": "v10/model.onnx"}}),
+        (
+            {"1": {"saved_model.pb": None, "fingerprint.pb": None, "variables": {"v": None}}},
+            None,
+            {"root": {"1": "1/saved_model.pb"}},
+        ),
+        ({"saved_model.pb": None, "variables": {"v": None}}, "m", {"m": {"1": "saved_model.pb"}}),
+        ({"model.xml": None, "model.bin": None}, "m", {"m": {"1": "model.xml"}}),
+        ({"iris.skops": None}, "m", {"m": {"1": "iris.skops"}}),
+        ({"graph.pb": None}, "m", {"m": {"1": "graph.pb"}}),
+        # a class may read what lies beside it, a fixed name is preferred, then the stem "model"
+        ({"model.py": None, "model.joblib": None}, "m", {"m": {"1": "model.py"}}),
+        ({"model.joblib": None, "scaler.joblib": None}, "m", {"m": {"1": "model.joblib"}}),
         # without a name or numbers, folders are models
         ({"v10": {"model.onnx": None}}, None, {"v10": {"1": "v10/model.onnx"}}),
         (
@@ -85,6 +97,7 @@ def test_discover_finds_models_and_versions(tree, name, expected):
         ({"weights.bin": None}, "no model file in the folder of model 'm'"),
         ({"a.onnx": None, "b.onnx": None}, "has several model files (a.onnx, b.onnx): keep one"),
         ({"model.onnx": None, "model.py": None}, "several model files (model.onnx, model.py)"),
+        ({"model.xml": None, "model.skops": None}, "several model files (model.skops, model.xml)"),
         ({"1": {}}, "version '1' holds no model file"),
     ],
 )

@@ -188,6 +188,8 @@ def _load_file(source: ModelSource) -> OpenvinoModel:
         raise _not_loadable(source, error) from error
     inputs = tuple(_spec(source, "input", port) for port in compiled.inputs)
     outputs = tuple(_spec(source, "output", port) for port in compiled.outputs)
+    if source.path.suffix == ".pb":
+        inputs, outputs = tuple(map(_node_name, inputs)), tuple(map(_node_name, outputs))
     return OpenvinoModel(platform, [CompiledFunction(compiled, inputs, outputs, {})])
 
 
@@ -322,9 +324,14 @@ def _spec(source: ModelSource, kind: str, port: ov.ConstOutput) -> TensorSpec:
 
 
 def _name(port: ov.ConstOutput) -> str:
-    """The shortest of a tensor's names: TensorFlow's come with and without ":0"."""
+    """The shortest of a tensor's names, or its node's where it has none."""
     names = port.get_names() or {port.node.friendly_name}
     return min(names, key=lambda name: (len(name), name))
+
+
+def _node_name(spec: TensorSpec) -> TensorSpec:
+    """A frozen graph's tensor under its node's name, without the number of its first output."""
+    return msgspec.structs.replace(spec, name=spec.name.removesuffix(":0"))
 
 
 def _union(parts: Sequence[tuple[TensorSpec, ...]], *, everywhere: bool) -> tuple[TensorSpec, ...]:

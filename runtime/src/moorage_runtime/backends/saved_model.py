@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from google.protobuf.message import DecodeError
 
 from moorage_runtime._generated import saved_model_pb2
 from moorage_runtime.backends.tensorflow_graph import TensorflowGraph, full_name, replace_inputs
@@ -104,8 +105,10 @@ def parse(content: bytes) -> saved_model_pb2.MetaGraph:
     """
     try:
         document = saved_model_pb2.SavedModel.FromString(content)
-    except ValueError as error:
-        raise InvalidConfig(f"saved_model.pb is not a SavedModel: {error}") from error
+    except DecodeError as error:
+        raise InvalidConfig(
+            "saved_model.pb is not a SavedModel: its bytes are no message"
+        ) from error
     graphs = list(document.meta_graphs)
     serving = [graph for graph in graphs if _TAG in graph.meta_info_def.tags]
     if len(serving or graphs) != 1:

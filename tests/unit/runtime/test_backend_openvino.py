@@ -1,0 +1,254 @@
+import logging
+import shutil
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+import pytest
+from onnx import TensorProto
+
+from moorage_runtime._generated import saved_model_pb2
+from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.openvino import OpenvinoBackend
+from moorage_runtime.errors import InvalidConfig, InvalidRequest, ModelFailed
+from moorage_runtime.inference import InferRequest, RequestedOutput
+from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
+from unit.runtime.model_files import write_onnx
+
+SAVED_MODELS = Path(__file__).resolve().parents[2] / "fixtures" / "saved_models"
+HALF_PLUS = SAVED_MODELS / "half_plus" / "1"
+X = Tensor("x", Datatype.FP32, np.array([[1], [2], [5]], np.float32))
+X2 = Tensor("x2", Datatype.FP32, np.array([[0], [2], [4]], np.float32))
+OPENVINO_TYPES = {
+    "BOOL": "boolean",
+    "UINT8": "u8",
+    "UINT16": "u16",
+    "UINT32": "u32",
+    "UINT64": "u64",
+    "INT8": "i8",
+    "INT16": "i16",
+    "INT32": "i32",
+    "INT64": "i64",
+    "FP16": "f16",
+    "BF16": "bf16",
+    "FP32": "f32",
+    "FP64": "f64",
+    "BYTES": "string",
+}
+
+
+def load(path: Path, **options):
+    return OpenvinoBackend().load(ModelSource("m", "1", path, **options))
+
+
+def ask(model, *inputs, outputs=()):
+    request = InferRequest("m", "1", inputs, tuple(map(RequestedOutput, outputs)))
+    return {output.name: output.array.tolist() for output in model.infer(request)}
+
+
+@pytest.fixture(scope="module")
+def half_plus():
+    return load(HALF_PLUS / "saved_model.pb")
+
+
+def write_ir(path: Path, type_name: str = "f32", dims=(-1, 2)) -> None:
+    """A model that gives what it takes: x to y."""
+    ops = ov.opset13
+    parameter = ops.parameter(list(dims), getattr(ov.Type, type_name), name="x")
+    parameter.output(0).set_names({"x"})
+    result = ops.result(parameter, name="y")
+    model = ov.Model([result], [parameter], "identity")
+    ov.save_model(model, path, compress_to_fp16=False)
+
+
+@pytest.mark.parametrize("name", OPENVINO_TYPES)
+def test_every_datatype_goes_through_unchanged(tmp_path, name):
+    write_ir(tmp_path / "model.xml", OPENVINO_TYPES[name])
+    model = load(tmp_path / "model.xml")
+    datatype = Datatype(name)
+    array = np.array([[0, 1], [1, 0]]).astype(NUMPY_DTYPE[datatype])
+    if datatype is Datatype.BYTES:
+        array = np.array([[b"", b"text"], [b"\xff\x00.", "é".encode()]], np.object_)
+    array.flags.writeable = False
+
+    (output,) = model.infer(InferRequest("m", "1", (Tensor("x", datatype, array),)))
+
+    assert model.platform == "openvino_ir"
+    assert model.inputs == (TensorSpec("x", datatype, (-1, 2)),)
+    assert output.datatype is datatype
+    assert output.array.dtype == NUMPY_DTYPE[datatype]
+    assert np.array_equal(output.array, array)
+
+
+@pytest.mark.parametrize(("dims", "shape"), [((), ()), ((-1, 2), (0, 2)), ((3,), (3,))])
+def test_scalars_and_empty_tensors_keep_their_shape(tmp_path, dims, shape):
+    write_ir(tmp_path / "model.xml", dims=dims)
+    tensor = Tensor("x", Datatype.FP32, np.zeros(shape, np.float32))
+
+    (output,) = load(tmp_path / "model.xml").infer(InferRequest("m", "1", (tensor,)))
+
+    assert output.array.shape == shape
+    assert output.array.flags.owndata
+
+
+def test_an_onnx_file_has_the_names_that_onnx_runtime_gives_it(tmp_path):
+    write_onnx(tmp_path / "model.onnx", "Neg", dims=("n", 1))
+
+    model = load(tmp_path / "model.onnx")
+
+    assert model.platform == "onnx_onnxv1"
+    assert model.inputs == (TensorSpec("x", Datatype.FP32, (-1, 1)),)
+    assert ask(model, X) == {"y": [[-1.0], [-2.0], [-5.0]]}
+
+
+def test_a_frozen_graph_has_its_nodes_names():
+    model = load(SAVED_MODELS / "frozen" / "model.pb")
+
+    assert model.platform == "tensorflow_graphdef"
+    assert model.inputs == (TensorSpec("x", Datatype.FP32, (-1,)),)
+    assert model.outputs == (TensorSpec("z", Datatype.FP32, (-1,)),)
+    assert ask(model, Tensor("x", Datatype.FP32, np.array([1, 2], np.float32))) == {"z": [7, 8]}
+
+
+def test_the_default_signature_of_a_saved_model_answers_by_default(half_plus):
+    assert half_plus.platform == "tensorflow_savedmodel"
+    assert ask(half_plus, X) == {"y": [[3.5], [4.0], [5.5]]}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "expected"),
+    [
+        ((X,), ["y"], {"y": [[3.5], [4.0], [5.5]]}),
+        ((X2,), ["outputs"], {"outputs": [[3.0], [4.0], [5.0]]}),
+        ((X, X2), ["both"], {"both": [[3.5, 3.0], [4.0, 4.0], [5.5, 5.0]]}),
+        ((X2, X), ["classes"], {"classes": [[b"first", b"second"]] * 3}),
+    ],
+)
+def test_inputs_and_outputs_tell_the_signature(half_plus, inputs, outputs, expected):
+    answer = ask(half_plus, *inputs, outputs=outputs)
+
+    assert {name: answer[name] for name in outputs} == expected
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"), [((X2,), []), ((X,), ["both"]), ((X2,), ["y"]), ((X, X2), ["outputs"])]
+)
+def test_a_request_that_is_no_signatures_is_refused_with_those_that_are(
+    half_plus, inputs, outputs
+):
+    with pytest.raises(InvalidRequest) as caught:
+        ask(half_plus, *inputs, outputs=outputs)
+
+    assert "no signature of the model takes x" in caught.value.message
+    assert "expected one of: x to y; x, x2 to both, y;" in caught.value.message
+
+
+def test_only_what_every_signature_takes_is_required(half_plus):
+    assert {spec.name: spec.optional for spec in half_plus.inputs} == {"x": True, "x2": True}
+    assert {spec.name: spec.optional for spec in half_plus.outputs} == {
+        "y": False,
+        "both": True,
+        "classes": True,
+        "outputs": True,
+    }
+
+
+def test_signatures_that_are_functions_run_and_pass_text():
+    model = load(SAVED_MODELS / "functions" / "1" / "saved_model.pb")
+    rows = Tensor("rows", Datatype.FP32, np.eye(4, dtype=np.float32)[:2])
+    text = Tensor("text", Datatype.BYTES, np.array([b"a", "é".encode()], np.object_))
+
+    assert ask(model, rows) == {"best": [2, 2], "scores": [[0, 1, 2], [3, 4, 5]]}
+    assert ask(model, text, outputs=["text"]) == {"text": [b"a", "é".encode()]}
+
+
+def test_signatures_that_cannot_be_served_are_named_in_the_log(caplog):
+    with caplog.at_level(logging.WARNING):
+        loaded = load(HALF_PLUS / "saved_model.pb")
+        load(SAVED_MODELS / "functions" / "1" / "saved_model.pb")
+
+    assert "predict_examples" not in loaded.signatures
+    for told in (
+        "without its signature 'classify_words': feature 'words' is not one dense tensor",
+        "without its signature 'predict_examples': input 'examples' takes serialized tf.Example",
+        "without its signature 'parse': ",
+        "No conversion rule found for operations: ParseExampleV2",
+    ):
+        assert told in caplog.text
+
+
+def test_a_saved_model_whose_default_signature_cannot_be_served_does_not_load(tmp_path):
+    folder = tmp_path / "1"
+    shutil.copytree(HALF_PLUS, folder)
+    document = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    signatures = document.meta_graphs[0].signature_def
+    signatures["serving_default"].CopyFrom(signatures["predict_examples"])
+    (folder / "saved_model.pb").write_bytes(document.SerializeToString())
+
+    with pytest.raises(InvalidConfig, match="'serving_default': input 'examples' takes serial"):
+        load(folder / "saved_model.pb")
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    model = load(HALF_PLUS / "saved_model.pb")
+
+    assert list(tmp_path.iterdir()) == []
+    assert ask(model, X) == {"y": [[3.5], [4.0], [5.5]]}
+
+
+def test_a_missing_temporary_folder_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+
+    with pytest.raises(InvalidConfig, match="needs a writable folder for temporary files: No suc"):
+        load(HALF_PLUS / "saved_model.pb")
+
+
+def test_threads_share_a_model(half_plus):
+    barrier = threading.Barrier(4)
+
+    def work(number: int) -> list[bool]:
+        barrier.wait(10)
+        rows = np.full((number + 1, 1), number, np.float32)
+        expected = {"y": [[number / 2 + 3]] * (number + 1)}
+        return [ask(half_plus, Tensor("x", Datatype.FP32, rows)) == expected for _ in range(50)]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(map(all, pool.map(work, range(4))))
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.xml", "model.pb", "saved_model.pb"])
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x08\x09" * 100])
+def test_a_broken_file_is_named_without_its_path(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(InvalidConfig) as caught:
+        load(tmp_path / name)
+
+    assert name in caught.value.message
+    assert str(tmp_path) not in caught.value.message
+    assert len(caught.value.message) > len(name) + 20
+
+
+def test_another_suffix_is_refused(tmp_path):
+    with pytest.raises(InvalidConfig, match=r"model.pt is not a file for OpenVINO, expected"):
+        load(tmp_path / "model.pt")
+
+
+def test_a_declaration_that_contradicts_the_file_is_refused():
+    declared = (TensorSpec("x", Datatype.FP64, (-1, 1)),)
+
+    with pytest.raises(InvalidConfig, match=r"'x' is declared FP64 .* saved_model.pb has FP32"):
+        load(HALF_PLUS / "saved_model.pb", inputs=declared)
+
+
+def test_a_failing_run_says_what_the_library_said(tmp_path):
+    write_onnx(tmp_path / "model.onnx", "Identity", TensorProto.FLOAT, (2, 3))
+    tensor = Tensor("x", Datatype.FP32, np.ones((1, 1), np.float32))
+
+    with pytest.raises(ModelFailed, match=r"OpenVINO: .*shape"):
+        ask(load(tmp_path / "model.onnx"), tensor)
