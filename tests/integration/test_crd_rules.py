@@ -60,6 +60,25 @@ def refusal(api: Api, **spec: Any) -> str:
             "spec",
             "endpoints.metadata is an HTTP path",
         ),
+        (
+            {"model": URI, "protocol": "TensorFlowServing", "transport": "GRPC"},
+            "spec",
+            "set transport to HTTP",
+        ),
+        (
+            {"model": {**URI, "version": "v1"}, "protocol": "TensorFlowServing"},
+            "spec",
+            "as a whole number",
+        ),
+        (
+            {
+                "model": URI,
+                "protocol": "TensorFlowServing",
+                "health": {"readinessTarget": "Server"},
+            },
+            "spec",
+            "no readiness of a server",
+        ),
         ({"model": URI, "protocol": "SOAP"}, "spec.protocol", '"OpenInference"'),
         (
             {"model": URI, "runtime": {"ports": {"grpc": 8000}}},

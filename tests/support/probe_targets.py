@@ -31,6 +31,32 @@ def target(server: str = "http://127.0.0.1:1", **fields: Any) -> ProbeTarget:
     return ProbeTarget(**{**values, **fields})
 
 
+def tensorflow_target(server: str, **fields: Any) -> ProbeTarget:
+    """A target that is asked by TensorFlow Serving's REST API."""
+    paths = {
+        "protocol": "TensorFlowServing",
+        "live_path": "",
+        "ready_path": "",
+        "model_ready_path": "",
+        "metadata_path": "/v1/models/iris/metadata",
+        "server_path": "/v1/models/iris",
+    }
+    return target(server, **{**paths, **fields})
+
+
+def grps_target(server: str, **fields: Any) -> ProbeTarget:
+    """A target that is asked by GRPS."""
+    paths = {
+        "protocol": "GRPS",
+        "live_path": "/grps/v1/health/live",
+        "ready_path": "/grps/v1/health/ready",
+        "model_ready_path": "",
+        "metadata_path": "/grps/v1/metadata/model",
+        "server_path": "/grps/v1/metadata/server",
+    }
+    return target(server, **{**paths, **fields})
+
+
 @asynccontextmanager
 async def byte_server(reply: bytes, *, hold: bool) -> AsyncIterator[str]:
     """The address of a server that reads a little, answers these bytes, and closes or holds."""

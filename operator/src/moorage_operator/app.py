@@ -29,8 +29,7 @@ from .kube.client import KubeClient
 from .kube.reflector import Reflector
 from .leadership import Leadership
 from .metrics import Metrics
-from .probe.oip_grpc import OipGrpc
-from .probe.oip_rest import OipRest
+from .probe.drivers import Drivers
 from .probe.poller import Edges, Poller
 from .reconciler import Hands, Reconciler, work
 from .referenced import Lookups
@@ -81,10 +80,9 @@ class App:
         self._queue: WorkQueue[ObjectKey] = WorkQueue(call_later=loop.call_later, clock=loop.time)
         self._store = Store(changed=self._queue.add, pod_moved=self._pod_moved)
         self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
-        drivers = {("OpenInference", "HTTP"): OipRest(), ("OpenInference", "GRPC"): OipGrpc()}
-        self._drivers = drivers
+        self._drivers = Drivers()
         self._poller = Poller(
-            drivers,
+            self._drivers.by_way,
             self._store.put_probe,
             Edges(clock=loop.time, now=utc_now, polled=self._metrics.polled),
         )
@@ -116,8 +114,7 @@ class App:
                 return 1
             logger.info("health server listens", extra={"port": server.port})
             await stack.enter_async_context(self._client)
-            for driver in self._drivers.values():
-                stack.push_async_callback(driver.close)
+            stack.push_async_callback(self._drivers.close)
             stack.push_async_callback(self._lookups.close)
             return await self._serve()
 

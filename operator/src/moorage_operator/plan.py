@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from .api.v1alpha1 import InferenceModel
+from .api.v1alpha1 import InferenceModel, Protocol, Transport
 from .conditions import Condition, ConditionType, Reason, find_condition, truncated
 from .config import OperatorConfig
 from .readiness import Judgement, decide
@@ -34,6 +34,9 @@ from .state import (
 from .status import make_status
 
 __all__ = ["plan"]
+
+# gRPC has methods where HTTP has paths.
+NO_PATHS = endpoints.Paths("", "", "", "", "", "")
 
 # Nobody tells when a refused object would be taken.
 REFUSAL_RETRY_SECONDS = 15.0
@@ -84,7 +87,7 @@ def plan(
         objects=objects,
         status=status,
         events=_events(judgement.ready, observed),
-        targets=_targets(model, replicas),
+        targets=_targets(model, replicas, config),
         poll=_pace(judgement),
         poll_interval_seconds=interval,
         requeue_after=REFUSAL_RETRY_SECONDS if _standing(observed.refusals, hashes) else None,
@@ -92,25 +95,32 @@ def plan(
     )
 
 
-def _targets(model: InferenceModel, replicas: Sequence[Replica]) -> tuple[ProbeTarget, ...]:
+def _targets(
+    model: InferenceModel, replicas: Sequence[Replica], config: OperatorConfig
+) -> tuple[ProbeTarget, ...]:
     """The running containers of this spec, by pod name."""
+    over_http = model.transport is Transport.HTTP
     ports = model.runtime.ports
+    paths = endpoints.paths(model, model.protocol) if over_http else NO_PATHS
+    # The bundled runtime is online by itself; other GRPS servers wait to be told.
+    starts_offline = model.protocol is Protocol.GRPS and not endpoints.is_bundled(model, config)
     return tuple(
         ProbeTarget(
             pod_uid=replica.pod.uid,
             container_id=replica.pod.runtime.container_id,
             address=replica.pod.ip,
-            port=ports.http if model.transport == "HTTP" else ports.grpc,
+            port=ports.http if over_http else ports.grpc,
             protocol=str(model.protocol),
             transport=str(model.transport),
             model_name=model.model.name,
             model_version=model.model.version,
-            live_path=endpoints.live_path(model),
-            ready_path=endpoints.ready_path(model),
-            model_ready_path=endpoints.model_ready_path(model),
-            metadata_path=endpoints.metadata_path(model),
-            server_path=endpoints.SERVER_PATH,
+            live_path=paths.live,
+            ready_path=paths.ready,
+            model_ready_path=paths.model_ready,
+            metadata_path=paths.metadata,
+            server_path=paths.server,
             timeout_seconds=float(model.health.timeout_seconds),
+            bring_online=starts_offline,
         )
         for replica in replicas
         if replica.current and replica.pod.ip and replica.pod.runtime.running_since

@@ -180,11 +180,14 @@ NOT_ASKED = Answer(None, AnswerReason.NOT_ASKED)
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """A tensor as the model's metadata declares it; a variable dimension is -1."""
+    """A tensor as the model's metadata declares it.
+
+    A variable dimension is -1; a shape of None is one whose rank is not told either.
+    """
 
     name: str
     datatype: str
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +215,8 @@ class ProbeResult:
     """The last answers of one container of one pod.
 
     `consecutive_unknown` counts the polls in a row, this one included, whose model-ready verdict
-    was None. A result belongs to a container: a restart makes it void.
+    was None. `brought_online` is set once a server that starts offline was told to take traffic. A
+    result belongs to a container: a restart makes it void.
     """
 
     pod_uid: str
@@ -222,6 +226,7 @@ class ProbeResult:
     ready: Answer = NOT_ASKED
     model_ready: Answer = NOT_ASKED
     consecutive_unknown: int = 0
+    brought_online: bool = False
     server: ServerInfo | None = None
     model: ModelInfo | None = None
 
@@ -299,7 +304,9 @@ class ProbeTarget:
     """One container to poll, and all that a driver needs for it.
 
     `protocol` and `transport` are the spec's values (OpenInference; HTTP, GRPC). Paths are
-    percent-encoded and hold for HTTP alone. `timeout_seconds` bounds one question.
+    percent-encoded and hold for HTTP alone; an empty one is a question that the protocol has no
+    path for. `timeout_seconds` bounds one question. `bring_online` is for servers that start
+    offline and wait to be told to take traffic.
     """
 
     pod_uid: str
@@ -316,6 +323,7 @@ class ProbeTarget:
     metadata_path: str
     server_path: str
     timeout_seconds: float
+    bring_online: bool = False
 
 
 class PollPace(StrEnum):

@@ -130,7 +130,8 @@ def _model_status(model: InferenceModel, info: ModelInfo) -> dict[str, Any]:
 
 
 def _tensor_status(tensor: TensorInfo) -> dict[str, Any]:
-    return {"name": tensor.name, "datatype": tensor.datatype, "shape": list(tensor.shape)}
+    told: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype}
+    return told if tensor.shape is None else {**told, "shape": list(tensor.shape)}
 
 
 def _server_status(server: ServerInfo) -> dict[str, Any]:

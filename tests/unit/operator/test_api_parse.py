@@ -94,6 +94,21 @@ def test_a_wrong_uri_says_what_to_write(uri, reason, sentence):
         ({"smokeTests": []}, "spec.smokeTests", "does not know this field"),
         ({"health": {"retries": 1}}, "spec.health.retries", "does not know this field"),
         (
+            {"protocol": "TensorFlowServing", "transport": "GRPC"},
+            "spec.transport",
+            "asked over its REST API",
+        ),
+        (
+            {"protocol": "TensorFlowServing", "model": {"version": "v3"}},
+            "spec.model.version",
+            "a whole number",
+        ),
+        (
+            {"protocol": "TensorFlowServing", "health": {"readinessTarget": "Server"}},
+            "spec.health.readinessTarget",
+            "a path in endpoints.ready",
+        ),
+        (
             {"transport": "GRPC", "endpoints": {"metadata": "/m"}},
             "spec.endpoints.metadata",
             "no effect with transport GRPC",
@@ -105,6 +120,17 @@ def test_a_wrong_field_is_named_with_its_value_and_what_was_expected(spec, path,
 
     assert len(found) == 1
     assert sentence in found[0].message
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"model": {"version": "3"}},
+        {"health": {"readinessTarget": "Server"}, "endpoints": {"ready": "/healthz"}},
+    ],
+)
+def test_tensorflow_serving_takes_what_it_has(spec):
+    assert model(protocol="TensorFlowServing", **spec).problems == ()
 
 
 def test_neither_a_uri_nor_an_image_is_nothing_to_serve():

@@ -20,6 +20,7 @@ from moorage_operator.state import (
     PollPace,
     ReferenceState,
     Scheduled,
+    TensorInfo,
 )
 from support.operator_values import (
     NOW,
@@ -214,7 +215,9 @@ def test_only_running_containers_of_this_spec_are_polled():
     target = targets[0]
     assert (target.address, target.port, target.transport) == ("10.0.0.1", 8001, "GRPC")
     assert (target.model_name, target.model_version) == ("n", "2")
-    assert target.model_ready_path == "/v2/models/n/versions/2/ready"
+    assert target.model_ready_path == ""
+    over_http = planned(model(), observed(pod("a", model()))).targets[0]
+    assert over_http.model_ready_path == "/v2/models/digits/ready"
     assert target.container_id == "containerd://first"
     assert target.timeout_seconds == 2.0
 
@@ -399,3 +402,30 @@ def test_ready_is_true_only_while_some_pod_serves(situation):
         assert any(item.ready and not item.deleting for item in seen.pods)
     if verdict(plan, "UpToDate")[0] == "True" and of.desired_replicas:
         assert verdict(plan) == ("True", "Serving")
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({}, False),
+        ({"protocol": "GRPS"}, False),
+        ({"protocol": "GRPS", "runtime": {"image": "grps:1"}}, True),
+        ({"protocol": "GRPS", "transport": "GRPC", "runtime": {"image": "grps:1"}}, True),
+        ({"protocol": "TensorFlowServing", "runtime": {"image": "tfs:1"}}, False),
+    ],
+)
+def test_only_a_grps_server_of_another_image_is_told_to_go_online(spec, told):
+    of = model(**spec)
+
+    assert [each.bring_online for each in planned(of, serving(of)).targets] == [told]
+
+
+def test_a_tensor_of_unknown_rank_has_no_shape_in_the_status():
+    tensors = (TensorInfo("x", "FP32", None), TensorInfo("y", "FP32", ()))
+    of = model()
+    one = pod("p", of)
+    seen = observed(one, probes=said(one, model=ModelInfo("digits", inputs=tensors)))
+
+    inputs = planned(of, seen).status["model"]["inputs"]
+
+    assert [tensor.get("shape") for tensor in inputs] == [None, []]

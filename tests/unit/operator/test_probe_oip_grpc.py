@@ -8,6 +8,7 @@ import grpc.aio
 import pytest
 
 from moorage_operator._generated import oip_pb2
+from moorage_operator.probe.grpc_channels import GrpcChannels
 from moorage_operator.probe.oip_grpc import SERVICE, OipGrpc
 from moorage_operator.state import Answer, AnswerReason, ModelInfo, ServerInfo, TensorInfo
 from support.probe_targets import byte_server, target
@@ -52,11 +53,12 @@ def refuses(code: grpc.StatusCode, text: str = "because") -> Method:
 
 async def model_ready(methods: Mapping[str, Method], **fields: Any) -> Answer:
     async with grpc_server(methods) as server:
-        driver = OipGrpc()
+        channels = GrpcChannels()
+        driver = OipGrpc(channels)
         try:
             return await driver.model_ready(target(server, transport="GRPC", **fields))
         finally:
-            await driver.close()
+            await channels.close()
 
 
 READY = replies(oip_pb2.ModelReadyResponse(ready=True))
@@ -130,18 +132,20 @@ async def test_a_missing_version_is_told_from_a_missing_model() -> None:
 async def test_an_http_server_is_the_wrong_protocol() -> None:
     reply = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"
     async with byte_server(reply, hold=True) as server:
-        driver = OipGrpc()
+        channels = GrpcChannels()
+        driver = OipGrpc(channels)
         answer = await driver.model_ready(target(server, transport="GRPC"))
-        await driver.close()
+        await channels.close()
 
     assert (answer.verdict, answer.reason) == (None, AnswerReason.WRONG_PROTOCOL)
 
 
 async def test_another_service_is_the_wrong_protocol() -> None:
     async with grpc_server({"ModelReady": READY}, service="other.Service") as server:
-        driver = OipGrpc()
+        channels = GrpcChannels()
+        driver = OipGrpc(channels)
         answer = await driver.model_ready(target(server, transport="GRPC"))
-        await driver.close()
+        await channels.close()
 
     assert answer.reason is AnswerReason.WRONG_PROTOCOL
 
@@ -160,9 +164,10 @@ async def test_an_answer_above_the_limit_is_malformed() -> None:
     big = replies(oip_pb2.ModelMetadataResponse(name="iris", versions=versions))
     server = replies(oip_pb2.ServerMetadataResponse(name="s", version="1"))
     async with grpc_server({"ModelMetadata": big, "ServerMetadata": server}) as address:
-        driver = OipGrpc()
+        channels = GrpcChannels()
+        driver = OipGrpc(channels)
         described = await driver.describe(target(address, transport="GRPC"))
-        await driver.close()
+        await channels.close()
 
     assert described.model is None
     assert described.server == ServerInfo("s", "1")
@@ -172,9 +177,10 @@ async def test_metadata_is_read() -> None:
     tensor = oip_pb2.ModelMetadataResponse.TensorMetadata(name="x", datatype="FP32", shape=[-1, 4])
     model = oip_pb2.ModelMetadataResponse(name="iris", platform="onnx", inputs=[tensor])
     async with grpc_server({"ModelMetadata": replies(model)}) as address:
-        driver = OipGrpc()
+        channels = GrpcChannels()
+        driver = OipGrpc(channels)
         described = await driver.describe(target(address, transport="GRPC"))
-        await driver.close()
+        await channels.close()
 
     info = TensorInfo("x", "FP32", (-1, 4))
     assert described.model == ModelInfo("iris", (), "onnx", (info,), ())
@@ -185,7 +191,8 @@ async def test_a_server_that_comes_up_is_found_at_the_next_question() -> None:
     """gRPC's own reconnect back-off (1 s and more) must not stand in the way."""
     async with grpc_server({"ModelReady": READY}) as server:
         address = server
-    driver = OipGrpc()
+    channels = GrpcChannels()
+    driver = OipGrpc(channels)
     where = target(address, transport="GRPC")
     for _ in range(3):
         assert (await driver.model_ready(where)).reason is AnswerReason.REFUSED
@@ -203,5 +210,5 @@ async def test_a_server_that_comes_up_is_found_at_the_next_question() -> None:
     await again.start()
 
     assert (await driver.model_ready(where)).verdict is True
-    await driver.close()
+    await channels.close()
     await again.stop(None)

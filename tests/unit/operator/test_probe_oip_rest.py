@@ -6,6 +6,7 @@ import pytest
 from aiohttp import web
 
 from moorage_operator.probe.driver import MESSAGE_LIMIT
+from moorage_operator.probe.http_client import HttpClient
 from moorage_operator.probe.oip_rest import OipRest
 from moorage_operator.state import Answer, AnswerReason, ModelInfo, ServerInfo, TensorInfo
 from support.api_server import serving
@@ -26,11 +27,12 @@ async def asked(routes: Routes, ask: Callable[[OipRest, Any], Any], **fields: An
         return web.Response(status=code, text=body)
 
     async with serving(answer) as server:
-        driver = OipRest()
+        http = HttpClient()
+        driver = OipRest(http)
         try:
             return await ask(driver, target(server, **fields))
         finally:
-            await driver.close()
+            await http.close()
 
 
 # What real servers answer to "is the model ready?"
@@ -146,9 +148,10 @@ async def test_metadata_is_read_and_what_is_missing_stays_unknown() -> None:
 
 
 async def test_nobody_listening_is_refused() -> None:
-    driver = OipRest()
+    http = HttpClient()
+    driver = OipRest(http)
     answer = await driver.model_ready(target("http://127.0.0.1:1"))
-    await driver.close()
+    await http.close()
 
     assert (answer.verdict, answer.reason) == (None, AnswerReason.REFUSED)
     assert "127.0.0.1:1" in answer.message
@@ -157,11 +160,12 @@ async def test_nobody_listening_is_refused() -> None:
 async def raw(reply: bytes, *, hold: bool = False, **fields: Any) -> Answer:
     """What a driver makes of a server that answers these bytes to whatever it is sent."""
     async with byte_server(reply, hold=hold) as server:
-        driver = OipRest()
+        http = HttpClient()
+        driver = OipRest(http)
         try:
             return await driver.model_ready(target(server, **fields))
         finally:
-            await driver.close()
+            await http.close()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -61,8 +62,10 @@ class Server:
         await self.metadata_gate.wait()
         return self.described
 
-    async def close(self) -> None:
-        pass
+    async def bring_online(self, _: ProbeTarget) -> bool:
+        self.questions.append("online")
+        self.answer = YES
+        return True
 
     @property
     def polls(self) -> int:
@@ -91,6 +94,19 @@ class Results:
             while not holds():
                 self._changed.clear()
                 await self._changed.wait()
+
+
+async def asked(
+    server: Server, previous: ProbeResult | None = None, **fields: bool
+) -> ProbeResult:
+    """The last result of one interrogation."""
+    results = [
+        result
+        async for result in interrogation.interrogate(
+            server, target(**fields), previous, describe=False, now=lambda: datetime.now(UTC)
+        )
+    ]
+    return results[-1]
 
 
 @asynccontextmanager
@@ -305,3 +321,28 @@ def test_no_pace_asks_more_often_than_every_tenth_of_a_second(
     pace: PollPace, interval: float, waited: float, failures: int
 ) -> None:
     assert 0.1 <= delay_seconds(pace, interval, waited, failures) <= 3600
+
+
+async def test_a_server_that_starts_offline_is_brought_online_once_in_a_containers_life() -> None:
+    server = Server(NO)
+    result = await asked(server, bring_online=True)
+    assert (result.model_ready, result.brought_online) == (YES, True)
+
+    server.answer = NO
+    again = await asked(server, result, bring_online=True)
+
+    assert again.model_ready == NO
+    assert server.questions.count("online") == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "may"),
+    [(NO, False), (REFUSED, True), (replace(NO, reason=AnswerReason.MODEL_NOT_FOUND), True)],
+)
+async def test_no_other_server_is_told_to_go_online(answer: Answer, may: bool) -> None:
+    server = Server(answer)
+
+    result = await asked(server, bring_online=may)
+
+    assert not result.brought_online
+    assert "online" not in server.questions

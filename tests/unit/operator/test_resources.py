@@ -32,7 +32,13 @@ def get(path, port=8000):
     return {"httpGet": {"path": path, "port": port, "scheme": "HTTP"}}
 
 
+def tcp(port):
+    return {"tcpSocket": {"port": port}}
+
+
 GRPC = {"transport": "GRPC"}
+TFS = {"protocol": "TensorFlowServing"}
+GRPS = {"protocol": "GRPS"}
 OTHER = {"runtime": {"image": "other:1"}}
 
 
@@ -87,6 +93,20 @@ OTHER = {"runtime": {"image": "other:1"}}
             get("/r"),
             {"tcpSocket": {"port": 8001}},
         ),
+        (TFS, get("/v1/models/digits/metadata"), tcp(8000)),
+        (
+            {**TFS, "model": {"version": "3"}, "runtime": {"ports": {"http": 8501}}},
+            get("/v1/models/digits/versions/3/metadata", 8501),
+            tcp(8501),
+        ),
+        ({**TFS, "endpoints": {"live": "/l", "modelReady": "/m"}}, get("/m"), get("/l")),
+        (GRPS, get("/grps/v1/health/ready"), get("/grps/v1/health/live")),
+        (
+            {**GRPS, **GRPC},
+            {"grpc": {"port": 8001, "service": "readiness"}},
+            {"grpc": {"port": 8001, "service": "liveness"}},
+        ),
+        ({**GRPS, **GRPC, **OTHER}, tcp(8001), tcp(8001)),
     ],
 )
 def test_the_kubelet_asks(spec, ready, live):
@@ -306,16 +326,52 @@ def test_the_service_offers_the_ports_of_the_runtime():
     ]
 
 
+def urls(**spec):
+    """URLs by protocol and transport, in the status's order."""
+    listed = endpoints.urls(model("iris", **spec), CONFIG)
+    return {(item["protocol"], item["transport"]): item["url"] for item in listed}
+
+
+HOST = "iris.ns.svc.cluster.local"
+
+
 def test_urls_are_what_a_client_types():
-    http, grpc = endpoints.urls(model("iris", model={"name": "Iris.v2", "version": "3"}), CONFIG)
+    assert urls(model={"name": "Iris.v2", "version": "3"}) == {
+        ("OpenInference", "HTTP"): f"http://{HOST}:8000/v2/models/Iris.v2/versions/3/infer",
+        ("OpenInference", "GRPC"): f"grpc://{HOST}:8001",
+        ("TensorFlowServing", "HTTP"): f"http://{HOST}:8000/v1/models/Iris.v2/versions/3:predict",
+        ("GRPS", "HTTP"): f"http://{HOST}:8000/grps/v1/infer/predict?model=Iris.v2-3",
+        ("GRPS", "GRPC"): f"grpc://{HOST}:8001",
+    }
 
-    assert http["url"] == (
-        "http://iris.ns.svc.cluster.local:8000/v2/models/Iris.v2/versions/3/infer"
-    )
-    assert grpc["url"] == "grpc://iris.ns.svc.cluster.local:8001"
+
+@pytest.mark.parametrize(
+    ("spec", "first"),
+    [({}, "/v2/models/iris/infer"), (TFS, "/v1/models/iris:predict"),
+     (GRPS, "/grps/v1/infer/predict?model=iris")],
+)  # fmt: skip
+def test_the_url_of_the_spec_is_the_first(spec, first):
+    assert next(iter(urls(**spec).values())) == f"http://{HOST}:8000{first}"
 
 
-def test_of_another_image_only_the_transport_that_is_asked_is_claimed():
-    assert [item["transport"] for item in endpoints.urls(model(**GRPC, **OTHER), CONFIG)] == [
-        "GRPC"
-    ]
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        (GRPC, {("OpenInference", "GRPC"): f"grpc://{HOST}:8001"}),
+        (TFS, {("TensorFlowServing", "HTTP"): f"http://{HOST}:8000/v1/models/iris:predict"}),
+        (GRPS, {("GRPS", "HTTP"): f"http://{HOST}:8000/grps/v1/infer/predict"}),
+    ],
+)
+def test_of_another_image_only_the_way_that_is_asked_is_claimed(spec, told):
+    assert urls(**spec, **OTHER) == told
+
+
+@pytest.mark.parametrize(
+    ("spec", "drains"),
+    [({}, False), (TFS, False), (GRPS, True), ({**GRPS, **GRPC}, True),
+     ({**GRPS, **OTHER}, True), ({**GRPS, **GRPC, **OTHER}, False)],
+)  # fmt: skip
+def test_a_grps_server_is_taken_offline_before_it_ends(spec, drains):
+    stop = {"preStop": get("/grps/v1/health/offline")}
+
+    assert container(**spec).get("lifecycle") == (stop if drains else None)

@@ -38,6 +38,8 @@ GROUP = "moorage.dev"
 MODEL_NAME = re.compile(r"[A-Za-z0-9._-]+")
 # What a kubelet can ask for: an absolute path of printable characters, with valid escapes.
 PROBE_PATH = re.compile(r'/([!-"$&-~]|%[0-9A-Fa-f]{2})*')
+# TensorFlow Serving knows a model's versions by number.
+TENSORFLOW_VERSION = re.compile(r"[0-9]+")
 PROBE_PATH_EXPECTED = "a path that begins with '/', without spaces, like /v2/health/ready"
 
 
@@ -45,6 +47,8 @@ class Protocol(StrEnum):
     """Protocols that the operator can ask a model by."""
 
     OPEN_INFERENCE = "OpenInference"
+    TENSORFLOW_SERVING = "TensorFlowServing"
+    GRPS = "GRPS"
 
 
 class Transport(StrEnum):
@@ -280,3 +284,21 @@ def _check_together(parsed: InferenceModel, spec: Fields) -> None:
     if parsed.transport is Transport.GRPC and parsed.endpoints.metadata:
         sentence = "an HTTP path has no effect with transport GRPC; remove it"
         spec.problems.append(Problem(spec.at("endpoints.metadata"), sentence))
+    if parsed.protocol is Protocol.TENSORFLOW_SERVING:
+        _check_tensorflow(parsed, spec)
+
+
+def _check_tensorflow(parsed: InferenceModel, spec: Fields) -> None:
+    """What the protocol does not have, with what to write instead."""
+    if parsed.transport is Transport.GRPC:
+        expected = "HTTP with protocol TensorFlowServing, which is asked over its REST API"
+        spec.reject("transport", str(parsed.transport), expected)
+    version = parsed.model.version
+    if version and not TENSORFLOW_VERSION.fullmatch(version):
+        expected = "a whole number with protocol TensorFlowServing, such as '3'"
+        spec.reject("model.version", version, expected)
+    of_server = parsed.health.readiness_target is ReadinessTarget.SERVER
+    if of_server and not parsed.endpoints.ready:
+        expected = "Model with protocol TensorFlowServing, whose servers have no readiness; or a "
+        expected += "path in endpoints.ready"
+        spec.reject("health.readinessTarget", str(parsed.health.readiness_target), expected)

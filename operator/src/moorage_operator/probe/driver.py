@@ -4,10 +4,11 @@ A driver is the thin shell between a target and its server: it asks one question
 target's deadline and returns a value. It never raises for a sick, slow or hostile server.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from moorage_operator.state import Answer, ModelInfo, ProbeTarget, ServerInfo
+from moorage_operator.state import Answer, AnswerReason, ModelInfo, ProbeTarget, ServerInfo
 
 ANSWER_LIMIT_BYTES = 1 << 20
 """A server is not trusted: a health or metadata answer above this is refused, never stored."""
@@ -43,8 +44,11 @@ class Driver(Protocol):
         """Server and model metadata."""
         ...
 
-    async def close(self) -> None:
-        """Let connections go."""
+    async def bring_online(self, target: ProbeTarget) -> bool:
+        """Tell a server that starts offline to take traffic; whether it does now.
+
+        Asked only of targets of a protocol whose servers start so.
+        """
         ...
 
 
@@ -52,3 +56,13 @@ def quoted(text: str) -> str:
     """A server's words as one short printable line."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1] + "…"
+
+
+def version_not_found(target: ProbeTarget, versions: Sequence[str]) -> Answer:
+    """The answer of a server that has the model in other versions alone."""
+    has = ", ".join(versions) or "none that it names"
+    return Answer(
+        verdict=False,
+        reason=AnswerReason.VERSION_NOT_FOUND,
+        message=quoted(f"the server has versions {has} of model {target.model_name!r}"),
+    )

@@ -39,10 +39,16 @@ async def interrogate(
     """
     before = previous or ProbeResult(target.pod_uid, target.container_id, now())
     answer = await driver.model_ready(target)
+    brought_online = before.brought_online
+    if target.bring_online and not brought_online and answer.reason is AnswerReason.NOT_READY:
+        # Once in a container's life: who takes it offline later means it.
+        brought_online = await driver.bring_online(target)
+        answer = await driver.model_ready(target) if brought_online else answer
     result = replace(
         before,
         asked_at=now(),
         model_ready=answer,
+        brought_online=brought_online,
         consecutive_unknown=before.consecutive_unknown + 1 if answer.verdict is None else 0,
     )
     if answer.verdict is not True:

@@ -1,4 +1,4 @@
-"""OIP metadata from JSON or protobuf fields to `ServerInfo` and `ModelInfo`; pure.
+"""Metadata from JSON, YAML or protobuf fields to `ServerInfo` and `ModelInfo`; pure.
 
 Tolerant in what servers leave out (versions, platform, extensions, inputs) and strict in what they
 put in: names are bounded, shapes are integers, and whatever does not fit makes the metadata
@@ -25,7 +25,7 @@ class NotMetadata(Exception):
 def server_from_json(data: bytes) -> ServerInfo | None:
     """Server metadata of `GET /v2`, None when the body is something else."""
     try:
-        document = _object(_loads(data), "the body")
+        document = mapping(_loads(data), "the body")
         return server(document.get("name"), document.get("version"), document.get("extensions"))
     except NotMetadata:
         return None
@@ -34,13 +34,13 @@ def server_from_json(data: bytes) -> ServerInfo | None:
 def model_from_json(data: bytes) -> ModelInfo | None:
     """Model metadata of `GET /v2/models/<m>`, None when the body is something else."""
     try:
-        document = _object(_loads(data), "the body")
+        document = mapping(_loads(data), "the body")
         return model(
             document.get("name"),
             document.get("versions"),
             document.get("platform"),
-            _tensors(document.get("inputs"), "inputs"),
-            _tensors(document.get("outputs"), "outputs"),
+            tensors(document.get("inputs"), "inputs"),
+            tensors(document.get("outputs"), "outputs"),
         )
     except NotMetadata:
         return None
@@ -53,7 +53,7 @@ def server(name: object, version: object, extensions: object) -> ServerInfo:
         NotMetadata: A field has the wrong type or is too long.
     """
     return ServerInfo(
-        _text(name, "name"), _text(version or "", "version"), _texts(extensions, "extensions")
+        text(name, "name"), text(version or "", "version"), _texts(extensions, "extensions")
     )
 
 
@@ -70,9 +70,9 @@ def model(
         NotMetadata: A field has the wrong type or is too long.
     """
     return ModelInfo(
-        name=_text(name, "name"),
+        name=text(name, "name"),
         versions=_texts(versions, "versions"),
-        platform=_text(platform or "", "platform"),
+        platform=text(platform or "", "platform"),
         inputs=inputs,
         outputs=outputs,
     )
@@ -84,16 +84,14 @@ def tensor(name: object, datatype: object, shape: object) -> TensorInfo:
     Raises:
         NotMetadata: A field has the wrong type or is too long.
     """
-    sizes = _list(shape, "shape", RANK_LIMIT)
-    return TensorInfo(
-        _text(name, "name"), _text(datatype, "datatype"), tuple(_size(size) for size in sizes)
-    )
+    sizes = None if shape is None else tuple(_size(s) for s in _list(shape, "shape", RANK_LIMIT))
+    return TensorInfo(text(name, "name"), text(datatype, "datatype"), sizes)
 
 
 def error_text(data: bytes) -> str:
     """The `error` of an OIP error body, "" when there is none."""
     try:
-        document = _object(_loads(data), "the body")
+        document = mapping(_loads(data), "the body")
     except NotMetadata:
         return ""
     found = document.get("error")
@@ -107,7 +105,12 @@ def _loads(data: bytes) -> object:
         raise NotMetadata("the body is not JSON") from error
 
 
-def _object(value: object, field: str) -> dict[str, Any]:
+def mapping(value: object, field: str) -> dict[str, Any]:
+    """An object with its fields.
+
+    Raises:
+        NotMetadata: It is something else.
+    """
     if not isinstance(value, dict):
         raise NotMetadata(f"{field} is not an object")
     return cast("dict[str, Any]", value)
@@ -124,18 +127,28 @@ def _list(value: object, field: str, limit: int) -> list[Any]:
     return items
 
 
-def _text(value: object, field: str) -> str:
+def text(value: object, field: str) -> str:
+    """A string of at most 256 characters.
+
+    Raises:
+        NotMetadata: It is something else.
+    """
     if not isinstance(value, str) or len(value) > TEXT_LIMIT:
         raise NotMetadata(f"{field} is not a string of at most {TEXT_LIMIT} characters")
     return value
 
 
 def _texts(value: object, field: str) -> tuple[str, ...]:
-    return tuple(_text(item, field) for item in _list(value, field, LIST_LIMIT))
+    return tuple(text(item, field) for item in _list(value, field, LIST_LIMIT))
 
 
-def _tensors(value: object, field: str) -> tuple[TensorInfo, ...]:
-    found = [_object(item, field) for item in _list(value, field, TENSOR_LIMIT)]
+def tensors(value: object, field: str) -> tuple[TensorInfo, ...]:
+    """A list of tensors from a list of objects.
+
+    Raises:
+        NotMetadata: It is something else, or longer than 64.
+    """
+    found = [mapping(item, field) for item in _list(value, field, TENSOR_LIMIT)]
     return tuple(
         tensor(item.get("name"), item.get("datatype"), item.get("shape")) for item in found
     )

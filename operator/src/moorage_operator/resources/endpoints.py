@@ -1,28 +1,47 @@
 """Where a model answers: the paths of its protocol, what the spec puts in their place, its URLs.
 
 The probes, the polling targets and the status all take their paths from here, so that the kubelet,
-the operator and the user ask the same places. A later protocol adds its paths here.
+the operator and the user ask the same places. A protocol is a row of `_PATHS` and of `_URLS`.
 
-Source: Open Inference Protocol V2, HTTP/REST, sections "Health" and "Model Metadata".
+Source: Open Inference Protocol V2, HTTP/REST, sections "Health" and "Model Metadata"; TensorFlow
+Serving RESTful API, "Model status API" and "Model Metadata API"; GRPS interface, "HTTP".
 """
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from moorage_operator import names
-from moorage_operator.api.v1alpha1 import InferenceModel, ReadinessTarget, Transport
+from moorage_operator.api.v1alpha1 import (
+    InferenceModel,
+    Protocol,
+    ReadinessTarget,
+    Transport,
+)
 from moorage_operator.config import OperatorConfig
 
-__all__ = [
-    "is_bundled",
-    "kubelet_ready_path",
-    "live_path",
-    "metadata_path",
-    "model_ready_path",
-    "ready_path",
-    "urls",
-]
+__all__ = ["Paths", "is_bundled", "paths", "transports", "urls"]
 
-SERVER_PATH = "/v2"
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """HTTP paths, percent-encoded; empty where the protocol has none for the question.
+
+    Attributes:
+        live: Whether the process should live on.
+        ready: Whether the server as a whole is ready.
+        model_ready: Whether this model is ready.
+        metadata: What the model says of itself.
+        server: What the server says of itself, or else what shows that it speaks the protocol.
+        kubelet_ready: What makes a pod ready, as far as a status code can tell.
+    """
+
+    live: str
+    ready: str
+    model_ready: str
+    metadata: str
+    server: str
+    kubelet_ready: str
 
 
 def is_bundled(model: InferenceModel, config: OperatorConfig) -> bool:
@@ -30,65 +49,127 @@ def is_bundled(model: InferenceModel, config: OperatorConfig) -> bool:
     return model.runtime.image in {"", config.runtime_image}
 
 
-def model_path(model: InferenceModel) -> str:
-    """`/v2/models/<name>[/versions/<version>]`, percent-encoded."""
-    path = f"/v2/models/{quote(model.model.name, safe='')}"
+def transports(protocol: Protocol) -> tuple[Transport, ...]:
+    """The transports that a protocol can be asked over."""
+    if protocol is Protocol.TENSORFLOW_SERVING:
+        return (Transport.HTTP,)
+    return tuple(Transport)
+
+
+def paths(model: InferenceModel, protocol: Protocol) -> Paths:
+    """The protocol's paths for this model, with the spec's own in their places.
+
+    What makes a pod ready is the model, or the server where the spec says so: by
+    `readinessTarget: Server`, or by naming `endpoints.ready` and not `endpoints.modelReady`. Who
+    writes a ready path for a server means the pod's readiness.
+    """
+    own = _PATHS[protocol](model)
+    written = model.endpoints
+    ready = written.ready or own.ready
+    kubelet_ready = written.model_ready or written.ready or own.kubelet_ready
+    if model.health.readiness_target is ReadinessTarget.SERVER:
+        kubelet_ready = ready
+    return replace(
+        own,
+        live=written.live or own.live,
+        ready=ready,
+        model_ready=written.model_ready or own.model_ready,
+        metadata=written.metadata or own.metadata,
+        kubelet_ready=kubelet_ready,
+    )
+
+
+def urls(model: InferenceModel, config: OperatorConfig) -> list[dict[str, str]]:
+    """The status's endpoints: inference addresses inside the cluster, the spec's own first.
+
+    A server of the user's own is only known to answer in the protocol and over the transport of
+    the spec; the bundled runtime answers in all.
+    """
+    shown = [(model.protocol, model.transport)]
+    if is_bundled(model, config):
+        shown += [(each, way) for each in _PATHS for way in transports(each)]
+    return [
+        {
+            "protocol": str(protocol),
+            "transport": str(transport),
+            "url": _url(model, config, protocol, transport),
+        }
+        for protocol, transport in dict.fromkeys(shown)
+    ]
+
+
+def _url(
+    model: InferenceModel, config: OperatorConfig, protocol: Protocol, transport: Transport
+) -> str:
+    host = f"{names.service(model.name)}.{model.namespace}.svc.{config.cluster_domain}"
+    if transport is Transport.GRPC:
+        return f"grpc://{host}:{model.runtime.ports.grpc}"
+    return f"http://{host}:{model.runtime.ports.http}{_infer_path(model, config, protocol)}"
+
+
+def _infer_path(model: InferenceModel, config: OperatorConfig, protocol: Protocol) -> str:
+    if protocol is Protocol.TENSORFLOW_SERVING:
+        return f"{_versioned('/v1/models', model)}:predict"
+    if protocol is Protocol.GRPS:
+        return f"/grps/v1/infer/predict{_grps_query(model, config)}"
+    return f"{_versioned('/v2/models', model)}/infer"
+
+
+def _grps_query(model: InferenceModel, config: OperatorConfig) -> str:
+    """Which of the server's models; other servers know a model by name and version alone."""
+    name, version = model.model.name, model.model.version
+    if version:
+        return f"?model={quote(f'{name}-{version}', safe='')}"
+    return f"?model={quote(name, safe='')}" if is_bundled(model, config) else ""
+
+
+def _versioned(root: str, model: InferenceModel) -> str:
+    """`<root>/<name>[/versions/<version>]`, percent-encoded."""
+    path = f"{root}/{quote(model.model.name, safe='')}"
     if model.model.version:
         path += f"/versions/{quote(model.model.version, safe='')}"
     return path
 
 
-def live_path(model: InferenceModel) -> str:
-    """Whether the process should live on."""
-    return model.endpoints.live or "/v2/health/live"
+def _open_inference(model: InferenceModel) -> Paths:
+    path = _versioned("/v2/models", model)
+    return Paths(
+        live="/v2/health/live",
+        ready="/v2/health/ready",
+        model_ready=f"{path}/ready",
+        metadata=path,
+        server="/v2",
+        kubelet_ready=f"{path}/ready",
+    )
 
 
-def ready_path(model: InferenceModel) -> str:
-    """Whether the server as a whole is ready."""
-    return model.endpoints.ready or "/v2/health/ready"
+def _tensorflow_serving(model: InferenceModel) -> Paths:
+    # The status URL answers 200 while a model loads and after its load has failed; metadata
+    # answers 404 until the version is available. The operator reads the status of all versions.
+    metadata = f"{_versioned('/v1/models', model)}/metadata"
+    return Paths(
+        live="",
+        ready="",
+        model_ready="",
+        metadata=metadata,
+        server=f"/v1/models/{quote(model.model.name, safe='')}",
+        kubelet_ready=metadata,
+    )
 
 
-def model_ready_path(model: InferenceModel) -> str:
-    """Whether this model is ready."""
-    return model.endpoints.model_ready or f"{model_path(model)}/ready"
+def _grps(_: InferenceModel) -> Paths:
+    return Paths(
+        live="/grps/v1/health/live",
+        ready="/grps/v1/health/ready",
+        model_ready="",
+        metadata="/grps/v1/metadata/model",
+        server="/grps/v1/metadata/server",
+        kubelet_ready="/grps/v1/health/ready",
+    )
 
 
-def metadata_path(model: InferenceModel) -> str:
-    """What the model says of itself."""
-    return model.endpoints.metadata or model_path(model)
-
-
-def kubelet_ready_path(model: InferenceModel) -> str:
-    """What makes a pod ready: the model, or the server where the spec says so.
-
-    The spec says so by `readinessTarget: Server`, or by naming `endpoints.ready` and not
-    `endpoints.modelReady`: who writes a ready path for a server means the pod's readiness.
-    """
-    written = model.endpoints
-    if model.health.readiness_target is ReadinessTarget.SERVER:
-        return ready_path(model)
-    return written.ready if written.ready and not written.model_ready else model_ready_path(model)
-
-
-def urls(model: InferenceModel, config: OperatorConfig) -> list[dict[str, str]]:
-    """The status's endpoints: inference addresses inside the cluster, that of the transport first.
-
-    A server of the user's own is only known to answer over the transport of the spec.
-    """
-    host = f"{names.service(model.name)}.{model.namespace}.svc.{config.cluster_domain}"
-    ports = model.runtime.ports
-    by_transport = {
-        Transport.HTTP: f"http://{host}:{ports.http}{model_path(model)}/infer",
-        Transport.GRPC: f"grpc://{host}:{ports.grpc}",
-    }
-    shown = [model.transport]
-    if is_bundled(model, config):
-        shown += [transport for transport in Transport if transport is not model.transport]
-    return [
-        {
-            "protocol": str(model.protocol),
-            "transport": str(transport),
-            "url": by_transport[transport],
-        }
-        for transport in shown
-    ]
+_PATHS: Mapping[Protocol, Callable[[InferenceModel], Paths]] = {
+    Protocol.OPEN_INFERENCE: _open_inference,
+    Protocol.TENSORFLOW_SERVING: _tensorflow_serving,
+    Protocol.GRPS: _grps,
+}

@@ -16,7 +16,7 @@ from moorage_operator.config import OperatorConfig
 
 from . import endpoints
 from .merge import merged
-from .probes import make_probes
+from .probes import make_lifecycle, make_probes
 from .storage import Storage, make_storage
 
 __all__ = ["canonical_hash", "make_pod_template", "revision_of"]
@@ -104,6 +104,7 @@ def _make_container(
             },
             # The last log lines then stand in the pod's status, readable without rights to logs.
             "terminationMessagePolicy": "FallbackToLogsOnError",
+            "lifecycle": make_lifecycle(model, config),
             **make_probes(model, config),
         }
     )

@@ -2,22 +2,31 @@
 
 The startup probe asks what the readiness probe asks, so that liveness begins only once the model
 has loaded, and so that a container that has started has been ready. Liveness never asks for the
-model: a slow load must not restart a pod.
+model: a slow load must not restart a pod. Where a protocol has no health endpoint for it, an open
+port is what the kubelet sees, and the operator's own question is what the status says.
 """
 
 from typing import Any
 
-from moorage_operator.api.v1alpha1 import InferenceModel, ReadinessTarget, Transport
+from moorage_operator.api.v1alpha1 import (
+    InferenceModel,
+    Protocol,
+    ReadinessTarget,
+    Transport,
+)
 from moorage_operator.config import OperatorConfig
 
 from . import endpoints
 
-__all__ = ["make_probes"]
+__all__ = ["make_lifecycle", "make_probes"]
 
 # A start is asked often: the time from loaded to ready is what users wait for.
 STARTUP_PERIOD_LIMIT_SECONDS = 2
 # A liveness failure costs a restart and a load, so it is asked with more patience than readiness.
 LIVENESS_PERIOD_FLOOR_SECONDS = 10
+
+# Taken offline, a GRPS server tells the clients that balance by its readiness themselves.
+OFFLINE_PATH = "/grps/v1/health/offline"
 
 # Services of grpc.health.v1 that the bundled runtime knows; tests/contract pins them.
 LIVENESS_SERVICE = "liveness"
@@ -56,13 +65,23 @@ def make_probes(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]
     }
 
 
+def make_lifecycle(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
+    """`lifecycle` of the container, {} for protocols without an offline state."""
+    over_http = model.transport is Transport.HTTP or endpoints.is_bundled(model, config)
+    if model.protocol is not Protocol.GRPS or not over_http:
+        return {}
+    return {"preStop": _http_get(model, OFFLINE_PATH)}
+
+
 def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
     written = model.endpoints
     if model.transport is Transport.HTTP or written.ready or written.model_ready:
-        return _http_get(model, endpoints.kubelet_ready_path(model))
+        return _http_get(model, endpoints.paths(model, model.protocol).kubelet_ready)
     if not endpoints.is_bundled(model, config):
-        return _tcp_socket(model)
-    if model.health.readiness_target is ReadinessTarget.SERVER:
+        return _tcp_socket(model.runtime.ports.grpc)
+    # GRPS takes a whole server offline, so its readiness is the server's.
+    of_server = model.health.readiness_target is ReadinessTarget.SERVER
+    if of_server or model.protocol is Protocol.GRPS:
         return _grpc(model, READINESS_SERVICE)
     version = f"/{model.model.version}" if model.model.version else ""
     return _grpc(model, f"{MODEL_SERVICE_PREFIX}{model.model.name}{version}")
@@ -70,10 +89,11 @@ def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
 
 def _live(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
     if model.transport is Transport.HTTP or model.endpoints.live:
-        return _http_get(model, endpoints.live_path(model))
+        path = endpoints.paths(model, model.protocol).live
+        return _http_get(model, path) if path else _tcp_socket(model.runtime.ports.http)
     # Another server's grpc.health.v1 may mean ready (Triton's does), or not exist at all.
     if not endpoints.is_bundled(model, config):
-        return _tcp_socket(model)
+        return _tcp_socket(model.runtime.ports.grpc)
     return _grpc(model, LIVENESS_SERVICE)
 
 
@@ -81,8 +101,8 @@ def _http_get(model: InferenceModel, path: str) -> dict[str, Any]:
     return {"httpGet": {"path": path, "port": model.runtime.ports.http, "scheme": "HTTP"}}
 
 
-def _tcp_socket(model: InferenceModel) -> dict[str, Any]:
-    return {"tcpSocket": {"port": model.runtime.ports.grpc}}
+def _tcp_socket(port: int) -> dict[str, Any]:
+    return {"tcpSocket": {"port": port}}
 
 
 def _grpc(model: InferenceModel, service: str) -> dict[str, Any]:
