@@ -21,6 +21,7 @@ from moorage_runtime.backends.python import PythonBackend
 from moorage_runtime.dataplane import Dataplane
 from moorage_runtime.frontends import grps_grpc, grps_rest, health_grpc, oip_grpc
 from moorage_runtime.frontends.credentials import Certificate, Token
+from moorage_runtime.frontends.custom_http import CustomHttpFrontend
 from moorage_runtime.frontends.grpc.methods import GrpcService
 from moorage_runtime.frontends.grpc.server import GrpcServer
 from moorage_runtime.frontends.grps_page import GrpsPage
@@ -181,6 +182,7 @@ def _http_server(
     certificate: Certificate | None,
     token: Token | None,
 ) -> HttpServer:
+    otherwise: Handler | None = None
     mounts = [Mount("/metrics", MetricsFrontend(prometheus).handle)]
     if "oip" in settings.protocols:
         handle: Handler = OipRestFrontend(dataplane).handle
@@ -190,10 +192,17 @@ def _http_server(
     if "tensorflow-serving" in settings.protocols:
         mounts.append(Mount("/v1/models", TfsRestFrontend(dataplane).handle))
     if "grps" in settings.protocols:
-        grps = grps_rest.GrpsRestFrontend(dataplane)
+        custom = CustomHttpFrontend(dataplane)
+        control = grps_rest.StreamingControl(
+            settings.grps_streaming,
+            settings.grps_streaming_key,
+            settings.grps_streaming_content_type,
+        )
+        grps = grps_rest.GrpsRestFrontend(dataplane, control, custom)
+        otherwise = custom.handle
         mounts.append(Mount("/grps/v1", grps.handle, grps_rest.fault))
         mounts.append(Mount("/", GrpsPage(prometheus).handle))
-    router = Router(*mounts)
+    router = Router(*mounts, otherwise=otherwise)
     return HttpServer(
         router.handle,
         settings.host,

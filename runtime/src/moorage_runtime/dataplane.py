@@ -11,6 +11,8 @@ import msgspec
 
 from moorage_runtime.errors import RuntimeFault
 from moorage_runtime.inference import (
+    HttpCall,
+    HttpReply,
     InferRequest,
     InferResponse,
     ModelMetadata,
@@ -211,6 +213,38 @@ class Dataplane:
             raise
         finally:
             self._record(request, version, outcome, started)
+
+    def http_model(self, path: str) -> str | None:
+        """The model that answers at this path in a format of its own, None for none.
+
+        Args:
+            path: The path, percent-decoded.
+        """
+        for name in self._registry.names:
+            chosen = self._registry.chosen(name)
+            if chosen is not None and chosen.metadata.http_path == path:
+                return name
+        return None
+
+    async def http(self, name: str, version: str, call: HttpCall) -> AsyncIterator[HttpReply]:
+        """Let a model answer in a format of its own; see the runner's ``http``.
+
+        Raises:
+            RuntimeFault: As ``infer``, also after some parts.
+        """
+        started = time.perf_counter()
+        outcome = CANCELLED
+        try:
+            loaded = self._registry.loaded(name, version)
+            version = loaded.metadata.version
+            async for reply in loaded.runner.http(call):
+                yield reply
+            outcome = OK
+        except RuntimeFault as fault:
+            outcome = fault.reason
+            raise
+        finally:
+            self._metrics.record(name, version, outcome, time.perf_counter() - started)
 
     # Model repository extension.
 

@@ -11,12 +11,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, TypeVar
 
-from moorage_runtime.backends.base import LoadedModel
-from moorage_runtime.errors import QueueFull
-from moorage_runtime.inference import InferRequest
+import msgspec
+
+from moorage_runtime.backends.base import HttpModel, LoadedModel
+from moorage_runtime.errors import InvalidRequest, ModelFailed, QueueFull, RuntimeFault
+from moorage_runtime.inference import HttpCall, HttpReply, InferRequest
 from moorage_runtime.tensors import Datatype, Tensor
+
+Part = TypeVar("Part")
 
 # Below this a thread costs more than it frees: about three hand-overs.
 INLINE_SECONDS: Final = 150e-6
@@ -118,6 +122,34 @@ class Runner:
             closing = loop.run_in_executor(self._pool, _close, parts)
             closing.add_done_callback(lambda _: self._leave())
 
+    async def http(self, call: HttpCall) -> AsyncIterator[HttpReply]:
+        """Let the model answer in a format of its own.
+
+        Yields the model's answer, and when its body is an iterator the answer with each part of
+        it as the body.
+
+        Raises:
+            InvalidRequest: The model has no such format.
+            QueueFull: Too many requests wait already.
+            RuntimeFault: As the model's ``http``.
+        """
+        model = self.model
+        if not isinstance(model, HttpModel):
+            raise InvalidRequest("the model has no HTTP format of its own")
+        self._enter()
+        loop = asyncio.get_running_loop()
+        parts: Iterator[bytes] = iter(())
+        try:
+            reply = await loop.run_in_executor(self._pool, model.http, call)
+            yield reply
+            if not isinstance(reply.body, bytes):
+                parts = iter(reply.body)
+                while (part := await loop.run_in_executor(self._pool, _next, parts)) is not None:
+                    yield msgspec.structs.replace(reply, body=part)
+        finally:
+            closing = loop.run_in_executor(self._pool, _close, parts)
+            closing.add_done_callback(lambda _: self._leave())
+
     def close(self) -> None:
         """Let running requests finish, then free the model."""
         self._is_closed = True
@@ -170,11 +202,17 @@ def _size_class(request: InferRequest) -> int:
     return size.bit_length()
 
 
-def _next(parts: Iterator[tuple[Tensor, ...]]) -> tuple[Tensor, ...] | None:
-    return next(parts, None)
+def _next(parts: Iterator[Part]) -> Part | None:
+    try:
+        return next(parts, None)
+    except RuntimeFault:
+        raise
+    except Exception as error:
+        # StopIteration and whatever a model's own generator raises
+        raise ModelFailed(f"the model failed: {type(error).__name__}: {error}") from error
 
 
-def _close(parts: Iterator[tuple[Tensor, ...]]) -> None:
+def _close(parts: Iterator[object]) -> None:
     close = getattr(parts, "close", None)
     if close is not None:
         close()

@@ -3,7 +3,7 @@
 Frontends decode into these, the dataplane takes and returns them, codecs encode from them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -87,6 +87,8 @@ class ModelMetadata(msgspec.Struct, frozen=True):
         labels: Version label to version, as TensorFlow Serving's ``/labels/{label}`` names them.
         version_numbers: Version to the number that TensorFlow Serving clients see, for a version
             that is not a number and shall not get its rank.
+        http_path: Path at which the model answers in a format of its own, "" for none.
+        http_predict: It answers GRPS's own predict path so as well.
     """
 
     name: str
@@ -100,6 +102,8 @@ class ModelMetadata(msgspec.Struct, frozen=True):
     signatures: Mapping[str, Signature] = NO_SIGNATURES
     labels: Mapping[str, str] = NO_LABELS
     version_numbers: Mapping[str, int] = NO_VERSION_NUMBERS
+    http_path: str = ""
+    http_predict: bool = False
 
 
 class ServerMetadata(msgspec.Struct, frozen=True):
@@ -108,6 +112,38 @@ class ServerMetadata(msgspec.Struct, frozen=True):
     name: str
     version: str
     extensions: tuple[str, ...]
+
+
+class HttpCall(msgspec.Struct, frozen=True):
+    """A request in a format of the model's own, as a Python model gets it.
+
+    Attributes:
+        method: "GET" or "POST".
+        path: The path, percent-decoded.
+        query: The last value of each query parameter.
+        headers: Lower-case name to value.
+        body: The whole body.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class HttpReply(msgspec.Struct, frozen=True):
+    """The answer to an HttpCall.
+
+    Attributes:
+        body: All of it, or an iterator whose parts are sent as they come.
+        status: HTTP status code.
+        content_type: Value of Content-Type.
+    """
+
+    body: bytes | Iterator[bytes]
+    status: int = 200
+    content_type: str = "application/octet-stream"
 
 
 class ModelStatus(msgspec.Struct, frozen=True):

@@ -41,6 +41,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tls_certificate: pathlib.Path | None
     tls_key: pathlib.Path | None
     token_file: pathlib.Path | None
+    grps_streaming: str
+    grps_streaming_key: str
+    grps_streaming_content_type: str
     start_offline: bool
     drain_seconds: float
     shutdown_grace_seconds: float
@@ -129,6 +132,19 @@ def _one_of(*words: str) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def _word(text: str) -> str:
+    if not text or not text.replace("-", "").replace("_", "").isalnum() or not text.isascii():
+        raise ValueError
+    return text
+
+
+def _media_type(text: str) -> str:
+    kind, slash, rest = text.partition("/")
+    if not (kind and slash and rest) or not text.isascii() or not text.isprintable():
+        raise ValueError
+    return text
 
 
 def _protocols(text: str) -> tuple[str, ...]:
@@ -247,6 +263,28 @@ SETTINGS: Final[Sequence[Setting]] = (
         "Refuse requests without one of these bearer tokens, but for live and ready checks. Read "
         "again when it changes.",
         _path,
+    ),
+    Setting(
+        "grps_streaming",
+        "query",
+        "query, header or body",
+        "How a GRPS client asks predict for a stream: by a query parameter or a header with the "
+        "value true, or by a JSON boolean in the body.",
+        _one_of("query", "header", "body"),
+    ),
+    Setting(
+        "grps_streaming_key",
+        "streaming",
+        "a name",
+        "Name of that parameter, header or member.",
+        _word,
+    ),
+    Setting(
+        "grps_streaming_content_type",
+        "application/octet-stream",
+        "a media type",
+        "Content-Type of GRPS streams, such as text/event-stream.",
+        _media_type,
     ),
     Setting(
         "start_offline",

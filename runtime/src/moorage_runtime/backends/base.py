@@ -8,11 +8,11 @@ Both calls block and run in worker threads; a LoadedModel must be usable from se
 import pathlib
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
-from moorage_runtime.inference import InferRequest, Signature
+from moorage_runtime.inference import HttpCall, HttpReply, InferRequest, Signature
 from moorage_runtime.tensors import Tensor, TensorSpec
 
 NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -78,6 +78,23 @@ class LoadedModel(Protocol):
 
     def close(self) -> None:
         """Free what the model holds."""
+        ...
+
+
+@runtime_checkable
+class HttpModel(Protocol):
+    """A loaded model that answers HTTP in a format of its own.
+
+    Attributes:
+        http_path: Where; it begins with "/" and is no path of a protocol.
+        http_predict: At GRPS's predict path as well.
+    """
+
+    http_path: str
+    http_predict: bool
+
+    def http(self, call: HttpCall) -> HttpReply:
+        """Answer; raises as ``LoadedModel.infer``."""
         ...
 
 

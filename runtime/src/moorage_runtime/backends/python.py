@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.returned import fault_of, sentence_of, tensor_of
 from moorage_runtime.errors import InvalidConfig, ModelFailed
-from moorage_runtime.inference import NO_SIGNATURES, InferRequest
+from moorage_runtime.inference import NO_SIGNATURES, HttpCall, HttpReply, InferRequest
 from moorage_runtime.tensors import Datatype, Tensor, TensorSpec
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ Answer = Mapping[str, Any]
 
 # The module that model.py becomes inside the package that stands for its folder.
 _MODULE: Final = "model"
+# First parts of the paths that protocols have.
+_PROTOCOL_PATHS: Final = ("", "v1", "v2", "grps", "metrics")
 
 
 class ModelContext(msgspec.Struct, frozen=True):
@@ -66,10 +68,14 @@ class PythonModel:
         inputs: Declared inputs; requests are checked against them. Without any, the model takes
             whatever comes.
         outputs: Declared outputs.
+        http_path: Path of ``http``, such as "/generate"; "" where there is none.
+        http_predict: ``http`` answers GRPS's predict path as well.
     """
 
     inputs: ClassVar[Sequence[Declared]] = ()
     outputs: ClassVar[Sequence[Declared]] = ()
+    http_path: ClassVar[str] = ""
+    http_predict: ClassVar[bool] = False
 
     def load(self, context: ModelContext) -> None:
         """Called once, in a worker thread, before the first request; raise when it fails."""
@@ -89,6 +95,13 @@ class PythonModel:
     def stream(self, inputs: dict[str, NDArray[Any]], request: InferRequest) -> Iterator[Answer]:
         """Answer one request in parts; by default the one part that ``predict`` gives."""
         yield self.predict(inputs, request)
+
+    def http(self, call: HttpCall) -> HttpReply:
+        """Answer a GET or POST at ``http_path`` in a format of the model's own.
+
+        A body that is an iterator is streamed part by part. Source: GRPS, custom HTTP (R3-110).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has an http_path and no http method")
 
     def close(self) -> None:
         """Called when the model is unloaded."""
@@ -123,6 +136,7 @@ class PythonBackend:
             ) from error
         inputs = source.inputs or _declared(source, chosen, "inputs")
         outputs = source.outputs or _declared(source, chosen, "outputs")
+        _check_http_path(source, chosen)
         return PythonServable(model, inputs, outputs)
 
 
@@ -143,6 +157,8 @@ class PythonServable:
         self.outputs = outputs
         self.dynamic = not inputs
         self.streams = type(model).stream is not PythonModel.stream
+        self.http_path = model.http_path
+        self.http_predict = model.http_predict
         self._model = model
         self._datatypes = {spec.name: spec.datatype for spec in outputs}
 
@@ -164,6 +180,18 @@ class PythonServable:
                 yield self._tensors(answer)
         except Exception as error:
             raise fault_of(error) from error
+
+    def http(self, call: HttpCall) -> HttpReply:
+        """``http``, with the errors that clients may see."""
+        try:
+            reply = self._model.http(call)
+        except Exception as error:
+            raise fault_of(error) from error
+        if not isinstance(reply, HttpReply):  # pyright: ignore[reportUnnecessaryIsInstance] # the model is not ours
+            raise ModelFailed(
+                f"the model's http returned {type(reply).__name__}, expected an HttpReply"
+            )
+        return reply
 
     def close(self) -> None:
         """Tell the model; what it raises is logged."""
@@ -236,6 +264,19 @@ def _class_of(module: ModuleType, source: ModelSource) -> type[PythonModel]:
         f"{source.path.name} has several classes that extend PythonModel "
         f"({', '.join(sorted(found))}): name one as python_class in model.yaml"
     )
+
+
+def _check_http_path(source: ModelSource, chosen: type[PythonModel]) -> None:
+    path = chosen.http_path
+    if chosen.http_predict and not path:
+        raise InvalidConfig(
+            f"{source.path.name}: {chosen.__name__}.http_predict needs an http_path too"
+        )
+    if path and (not path.startswith("/") or path.split("/")[1] in _PROTOCOL_PATHS):
+        raise InvalidConfig(
+            f"{source.path.name}: {chosen.__name__}.http_path is {path!r:.100}, expected a path "
+            f"like '/generate' that begins with none of /{', /'.join(_PROTOCOL_PATHS[1:])}"
+        )
 
 
 def _declared(

@@ -57,6 +57,16 @@ def decode(body: json_text.Buffer) -> Message:
     return Message(model or "", data)
 
 
+def decode_flag(body: json_text.Buffer, key: str) -> bool:
+    """Whether a body is a JSON object whose member of this name is true."""
+    try:
+        document = json_text.parse_object(body)
+    except InvalidRequest:
+        # bytes, or a mistake that reading the message will name
+        return False
+    return document.get(key) is True
+
+
 def encode(status: Status, data: Data | None) -> bytes:
     """The body of an answer, one line without spaces.
 

@@ -87,7 +87,7 @@ class GrpsCalls:
         """
         if not isinstance(message.data, Text) or not message.data.value:
             raise errors.InvalidRequest("str_data: is missing; expected the name of a model")
-        name, version = self._find(message.data.value)
+        name, version = self.find(message.data.value)
         status = self._dataplane.model_ready(name, version)
         try:
             metadata = self._dataplane.model_metadata(name, version)
@@ -122,16 +122,20 @@ class GrpsCalls:
                 "the message has no data; expected one of str_data, gtensors, ndarray, gmap, or "
                 "bytes as application/octet-stream (bin_data over gRPC)"
             )
-        name, version = self._find(message.model)
+        name, version = self.find(message.model)
         metadata = self._dataplane.model_metadata(name, version)
         inputs = grps_mapping.inputs_of(message.data, metadata)
         # the version is pinned: the inputs were made for that version's metadata
         return message.data, InferRequest(name, metadata.version, inputs)
 
-    def _find(self, asked: str) -> tuple[str, str]:
+    def find(self, asked: str) -> tuple[str, str]:
         """Name and version ("" for the server's choice) of the model asked for.
 
         A name may hold "-" itself, so the whole is compared and never split.
+
+        Raises:
+            InvalidRequest: None is asked for and there is no default.
+            ModelNotFound: There is no such model.
         """
         if not asked:
             default = self._dataplane.default_model()

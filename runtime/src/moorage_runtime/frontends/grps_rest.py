@@ -4,9 +4,7 @@
 
 Every answer but bare bytes is a GrpsMessage with a status whose code is the HTTP status.
 
-Source: GRPS interface, "RESTful interface", "streaming". Not offered is what GRPS servers leave to
-their configuration: custom paths and body formats, and switching streaming on by a header or the
-body instead of the query.
+Source: GRPS interface, "RESTful interface", "streaming", "custom HTTP".
 """
 
 import asyncio
@@ -21,6 +19,7 @@ import msgspec
 from moorage_runtime.codec import grps_json, grps_mapping, grps_message
 from moorage_runtime.codec.grps_message import OK, Blob, Data, Message, Status
 from moorage_runtime.errors import InvalidRequest, ModelFailed, RuntimeFault
+from moorage_runtime.frontends.custom_http import CustomHttpFrontend
 from moorage_runtime.frontends.grps_calls import NOT_READY, GrpsCalls, status_of
 from moorage_runtime.frontends.http.message import (
     JSON,
@@ -41,10 +40,41 @@ _INLINE_BYTES: Final = 256 * 1024
 _EITHER: Final = ("GET", "POST")
 
 
-class GrpsRestFrontend:
-    """Answers the requests below ``/grps/v1``."""
+class StreamingControl(msgspec.Struct, frozen=True):
+    """How a client asks predict for a stream (R3-082).
 
-    def __init__(self, dataplane: "Dataplane") -> None:
+    Attributes:
+        by: "query" or "header", whose value is "true" in any case; "body", a JSON boolean.
+        key: Name of the parameter, the header or the member.
+        content_type: Content-Type of a stream.
+    """
+
+    by: str = "query"
+    key: str = "streaming"
+    content_type: str = OCTET_STREAM.decode()
+
+
+DEFAULT_STREAMING: Final = StreamingControl()
+
+
+class GrpsRestFrontend:
+    """Answers the requests below ``/grps/v1``.
+
+    Args:
+        dataplane: What serves the models.
+        streaming: How a stream is asked for.
+        custom: Answers for models that take the predict path in a format of their own.
+    """
+
+    def __init__(
+        self,
+        dataplane: "Dataplane",
+        streaming: StreamingControl = DEFAULT_STREAMING,
+        custom: CustomHttpFrontend | None = None,
+    ) -> None:
+        self._dataplane = dataplane
+        self._streaming = streaming
+        self._custom = custom
         self._calls = GrpsCalls(dataplane)
         self._routes: Mapping[str, tuple[tuple[str, ...], Method]] = MappingProxyType(
             {
@@ -106,7 +136,9 @@ class GrpsRestFrontend:
 
     async def _predict_or_raise(self, request: HttpRequest) -> Answer:
         query = parse_qs(request.query, keep_blank_values=True)
-        streams = _is_true(query, "streaming")
+        if self._custom is not None and (chosen := self._custom_model(query)):
+            return await self._custom.answer(*chosen, request)
+        streams = self._asks_stream(request, query)
         nests = _is_true(query, "return-ndarray")
         if streams and nests:
             raise InvalidRequest("streaming and return-ndarray exclude each other")
@@ -125,6 +157,30 @@ class GrpsRestFrontend:
             return await asyncio.to_thread(_answer, OK, data)
         return _answer(OK, data)
 
+    def _custom_model(self, query: Mapping[str, list[str]]) -> tuple[str, str] | None:
+        """The model of this request when it takes the predict path in its own format.
+
+        Only the query can name it, since the body is the model's own (R3-111).
+        """
+        asked = query.get("model", [""])[-1]
+        try:
+            name, version = self._calls.find(asked)
+            metadata = self._dataplane.model_metadata(name, version)
+        except RuntimeFault:
+            # the ordinary path says what is wrong, or finds the model in the body
+            return None
+        return (name, version) if metadata.http_predict else None
+
+    def _asks_stream(self, request: HttpRequest, query: Mapping[str, list[str]]) -> bool:
+        control = self._streaming
+        match control.by:
+            case "header":
+                return request.headers.get(control.key.lower(), "").lower() == "true"
+            case "body":
+                return grps_json.decode_flag(request.body, control.key)
+            case _:
+                return _is_true(query, control.key)
+
     async def _stream(self, message: Message) -> Answer:
         """The first part decides: an error before it is an ordinary answer."""
         parts = self._calls.predict_stream(message)
@@ -132,7 +188,8 @@ class GrpsRestFrontend:
             first = _chunk(OK, await anext(parts))
         except StopAsyncIteration as end:
             raise ModelFailed("the model gave no part of an answer") from end
-        return StreamingResponse(200, _chunks(first, parts))
+        content_type = self._streaming.content_type.encode("latin-1", "replace")
+        return StreamingResponse(200, _chunks(first, parts), content_type)
 
 
 def fault(path: str, status: int, message: str) -> HttpResponse:  # noqa: ARG001 - a FaultRenderer

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from moorage_runtime import validation
-from moorage_runtime.backends.base import Backend, LoadedModel, ModelSource
+from moorage_runtime.backends.base import Backend, HttpModel, LoadedModel, ModelSource
 from moorage_runtime.errors import InvalidConfig, ModelFailed, ModelNotFound, RuntimeFault
 from moorage_runtime.execution import Runner
 from moorage_runtime.inference import ModelMetadata
@@ -371,6 +371,8 @@ def _metadata(version: Version, loaded: LoadedModel, config: ModelConfig) -> Mod
         signatures=model_config.signatures(config) or loaded.signatures,
         labels=config.labels,
         version_numbers=config.version_numbers,
+        http_path=loaded.http_path if isinstance(loaded, HttpModel) else "",
+        http_predict=isinstance(loaded, HttpModel) and loaded.http_predict,
     )
 
 

@@ -177,6 +177,11 @@ class Registry:
                 return found.loaded
         raise not_ready(self.find(name, version))
 
+    def chosen(self, name: str) -> Loaded | None:
+        """What answers for a model by default, None when nothing does."""
+        model = self._models.get(name)
+        return model.chosen.loaded if model is not None and model.chosen is not None else None
+
     def statuses(self) -> tuple[ModelStatus, ...]:
         """The state of every version of every model, sorted."""
         return tuple(

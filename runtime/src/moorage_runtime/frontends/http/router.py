@@ -29,11 +29,16 @@ class Mount(msgspec.Struct, frozen=True):
 class Router:
     """Hands each request to the frontend that its path belongs to, or answers 404.
 
+    Args:
+        mounts: The frontends.
+        otherwise: Answers every other path.
+
     Raises:
         ValueError: Two mounts begin with the same path segment.
     """
 
-    def __init__(self, *mounts: Mount) -> None:
+    def __init__(self, *mounts: Mount, otherwise: Handler | None = None) -> None:
+        self._otherwise = otherwise
         self._by_segment: dict[str, Mount] = {}
         for mount in mounts:
             segment = _first_segment(mount.prefix)
@@ -44,6 +49,8 @@ class Router:
     def handle(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
         """The frontend's answer."""
         mount = self._find(request.path)
+        if mount is None and self._otherwise is not None:
+            return self._otherwise(request)
         if mount is None:
             return render_json(request.path, 404, f"no such path: {request.path}")
         return mount.handler(request)
