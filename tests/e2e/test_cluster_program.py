@@ -1,0 +1,222 @@
+"""The local cluster's program on the real node: crashes, repeats, neighbours and leaving."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.kubectl import Kubectl
+from support.machine import traces
+from support.waiting import eventually
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "localcluster" / "cluster"
+STATE = Path("/var/lib/moorage-local")
+API_PORT = 16443
+PARTS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "containerd",
+    "kubelet",
+    "kube-proxy",
+    "coredns",
+)
+# Taken while tests are collected, before any of them starts a cluster.
+BEFORE = traces()
+
+
+def cluster(*words: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [PROGRAM, *words], capture_output=True, text=True, check=False, timeout=200
+    )
+    assert not check or done.returncode == 0, f"cluster {words}: {done.stdout}{done.stderr}"
+    return done
+
+
+def status() -> dict:
+    return json.loads(cluster("status", "--json", check=False).stdout)
+
+
+def pids() -> dict[str, int]:
+    files = (STATE / "pids").glob("*.json")
+    return {file.stem: json.loads(file.read_text())["pid"] for file in files}
+
+
+def running(part: str) -> list[int]:
+    """Processes of a part of the node, with or without a record."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if Path(line[0]).name == part and any(str(STATE) in word for word in line[1:]):
+            found.append(int(entry.name))
+    return found
+
+
+def kill(*names: str) -> None:
+    """End parts of the cluster as a crash would."""
+    found = pids()
+    for name in names:
+        os.kill(found[name], signal.SIGKILL)
+    eventually(
+        f"{names} ended",
+        lambda: status()["processes"],
+        lambda alive: not any(alive[name] for name in names),
+        10,
+    )
+
+
+def answers(url: str) -> bool:
+    return (
+        subprocess.run(
+            ["curl", "-sf", "-m", "2", url], stdout=subprocess.DEVNULL, check=False
+        ).returncode
+        == 0
+    )
+
+
+@pytest.fixture
+def node(demo) -> None:
+    """The node with all its parts, whatever a test before this one killed."""
+    cluster("up")
+
+
+@pytest.fixture
+def serving(node, default) -> Kubectl:
+    """The node with the example Ready, as the demo leaves it."""
+    default.run("apply", "-f", str(ROOT / "examples" / "01-digits" / "inferencemodel.yaml"))
+    default.wait_condition("digits", "Ready", "True", "Serving")
+    return default
+
+
+def test_a_second_up_changes_no_process_and_touches_no_file(node):
+    files = [path for path in (STATE / "config").rglob("*") if path.is_file()]
+    before = (pids(), [path.stat().st_mtime_ns for path in files])
+
+    cluster("up")
+
+    assert (pids(), [path.stat().st_mtime_ns for path in files]) == before
+    assert status()["healthy"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_up_mends_a_part_that_was_killed_and_leaves_the_others(node, part):
+    before = pids()
+    kill(part)
+    assert not status()["healthy"]
+
+    cluster("up")
+
+    assert status()["healthy"]
+    after = pids()
+    assert {name for name in PARTS if after[name] != before[name]} == {part}
+
+
+def test_a_model_serves_through_the_loss_of_every_part_and_after_up(serving):
+    uid = serving.items("pods", "moorage.dev/model=digits")[0]["metadata"]["uid"]
+
+    address = serving.get("service", "digits")["spec"]["clusterIP"]
+    url = f"http://{address}:8000/v2/models/digits/ready"
+
+    kill(*PARTS)
+    assert answers(url)
+    cluster("up")
+
+    serving.wait_condition("digits", "Ready", "True", "Serving", seconds=90)
+    assert uid in {
+        pod["metadata"]["uid"] for pod in serving.items("pods", "moorage.dev/model=digits")
+    }
+    eventually("the Service answers", lambda: answers(url), bool, 10)
+
+
+@pytest.mark.parametrize("part", ["etcd", "kube-apiserver", "kubelet"])
+def test_up_that_was_killed_itself_is_finished_by_the_next_one(node, part):
+    kill(*PARTS)
+    (STATE / "pids" / f"{part}.json").unlink()
+    with subprocess.Popen([PROGRAM, "up"], stdout=subprocess.DEVNULL) as cut_off:
+        while not (STATE / "pids" / f"{part}.json").exists():
+            assert cut_off.poll() is None
+            time.sleep(0.01)
+        cut_off.kill()
+    # as if it had been killed between the start and its record
+    (STATE / "pids" / f"{part}.json").unlink()
+
+    cluster("up")
+
+    assert status()["healthy"]
+    assert len(running(part)) == 1
+
+
+def test_control_planes_run_beside_the_node_and_each_other(demo, node, tmp_path):
+    folders = [tmp_path / name for name in ("one", "two", "three")]
+    starts = [
+        subprocess.Popen([PROGRAM, "control-plane", "up", "--dir", folder], stdout=subprocess.PIPE)
+        for folder in folders
+    ]
+    printed = [start.communicate(timeout=100)[0].decode().strip() for start in starts]
+    try:
+        assert printed == [str(folder / "kubeconfig") for folder in folders]
+        configs = [json.loads(Path(path).read_text()) for path in printed]
+        assert len({config["clusters"][0]["cluster"]["server"] for config in configs}) == 3
+        for path in printed:
+            plane = Kubectl({**demo.env, "KUBECONFIG": path}, "default")
+            assert len(plane.items("namespaces")) >= 1
+    finally:
+        for folder in folders:
+            cluster("control-plane", "down", "--dir", folder)
+    assert not any(folder.exists() for folder in folders)
+    assert status()["healthy"]
+
+
+def test_an_archive_that_is_none_is_named(node, tmp_path):
+    (tmp_path / "image.tar").write_text("no archive")
+
+    refused = cluster("load", tmp_path / "image.tar", check=False)
+    absent = cluster("load", tmp_path / "none.tar", check=False)
+
+    assert refused.returncode == absent.returncode == 1
+    assert str(tmp_path / "image.tar") in refused.stderr
+    assert absent.stderr == f"cluster: there is no image archive {tmp_path / 'none.tar'}\n"
+
+
+@pytest.fixture
+def node_down(serving) -> Iterator[None]:
+    """Everything killed while pods run, then `down`; the demo's cluster is back afterwards."""
+    kill(*PARTS)
+    cluster("down")
+    yield
+    subprocess.run(
+        ["make", "demo"],
+        cwd=ROOT,
+        env={**os.environ, "CLUSTER": "local"},
+        stdout=subprocess.DEVNULL,
+        check=True,
+        timeout=600,
+    )
+
+
+def test_down_after_a_crash_leaves_nothing_and_a_taken_port_is_named(node_down):
+    # only the image builder's storage, which a demo in the same place needs again
+    assert traces() - BEFORE <= {f"file {STATE}"}
+    assert {path.name for path in STATE.iterdir()} == {"buildah", "ports.json"}
+    assert status()["processes"] == dict.fromkeys(PARTS, False)
+    cluster("down")
+
+    with socket.create_server(("127.0.0.1", API_PORT)):
+        refused = cluster("up", check=False)
+
+    assert refused.returncode == 1
+    assert f"port {API_PORT}, which kube-apiserver needs, is in use by " in refused.stderr
+    assert traces() - BEFORE <= {f"file {STATE}", "file /run/moorage-local"}

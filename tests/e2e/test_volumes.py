@@ -1,0 +1,94 @@
+"""A model from a volume: the README's `pvc://`, on a hostPath volume of the test's own."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.kubectl import KIND, Kubectl
+from support.manifests import DIGITS, inference_model
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+FAST = {"periodSeconds": 1}
+
+
+def claim() -> dict:
+    """A claim of a volume that an administrator made, so of no storage class."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "models"},
+        "spec": {
+            "storageClassName": "",
+            "accessModes": ["ReadOnlyMany"],
+            "resources": {"requests": {"storage": "1Mi"}},
+        },
+    }
+
+
+def volume(namespace: str, folder: Path) -> dict:
+    """A volume on the node for that claim alone."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"models-{namespace}"},
+        "spec": {
+            "storageClassName": "",
+            "accessModes": ["ReadOnlyMany"],
+            "capacity": {"storage": "1Mi"},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": namespace, "name": "models"},
+            "hostPath": {"path": str(folder), "type": "Directory"},
+        },
+    }
+
+
+@pytest.fixture
+def models(kubectl, tmp_path) -> Kubectl:
+    """A bound claim `models` with an empty folder; `tmp_path` is the folder."""
+    # the model's pod runs as another user
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    cluster = Kubectl(kubectl.env, "default")
+    cluster.apply(volume(kubectl.namespace, tmp_path))
+    kubectl.apply(claim())
+    yield kubectl
+    # it waits for the claim, which goes with its namespace
+    cluster.run("delete", "pv", f"models-{kubectl.namespace}", "--wait=false")
+
+
+@pytest.mark.parametrize(
+    ("path", "files"),
+    [
+        ("digits", "digits/1/model.onnx"),
+        ("some/where/digits.onnx", "some/where/digits.onnx"),
+    ],
+    ids=["folder", "file"],
+)
+def test_a_model_on_a_volume_becomes_ready_and_says_what_it_is(models, tmp_path, path, files):
+    (tmp_path / files).parent.mkdir(parents=True)
+    shutil.copy(DIGITS / "model.onnx", tmp_path / files)
+
+    models.apply(inference_model("digits", model={"uri": f"pvc://models/{path}"}, health=FAST))
+    models.wait_condition("digits", "Ready", "True", "Serving", seconds=90)
+
+    status = models.get(KIND, "digits")["status"]
+    assert [item["name"] for item in status["model"]["inputs"]] == ["image"]
+    (pod,) = models.items("pods", "moorage.dev/model=digits")
+    claims = [item["persistentVolumeClaim"] for item in pod["spec"]["volumes"]
+              if "persistentVolumeClaim" in item]  # fmt: skip
+    assert claims == [{"claimName": "models", "readOnly": True}]
+
+
+def test_a_model_that_arrives_on_the_volume_later_is_served(models, tmp_path):
+    models.apply(inference_model("digits", model={"uri": "pvc://models/digits"}, health=FAST))
+    failed = models.wait_condition("digits", "Ready", "False", "CrashLoopBackOff")
+    assert "'/mnt/models/digits', which does not exist" in failed["message"]
+
+    # the runtime sees all of it or nothing
+    (tmp_path / "new" / "1").mkdir(parents=True)
+    shutil.copy(DIGITS / "model.onnx", tmp_path / "new" / "1" / "model.onnx")
+    (tmp_path / "new").rename(tmp_path / "digits")
+
+    models.wait_condition("digits", "Ready", "True", "Serving", seconds=120)
