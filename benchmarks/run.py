@@ -18,6 +18,9 @@ from moorage_benchmarks.programs import BenchmarkError
 from moorage_benchmarks.report import Report
 
 RESULTS = Path(__file__).resolve().parent / "results"
+MEASURES = ("runtime", "memory", "ready")
+# Those that touch nothing but what they start.
+UNASKED = ("runtime", "memory")
 EPILOG = """\
 measures:
   runtime   requests a second of one core and CPU time a request, beside a bare ONNX Runtime loop
@@ -30,6 +33,12 @@ examples:
   run.py runtime --rounds 9
   KUBECONFIG=dev.kubeconfig run.py ready --models 20 --record
 """
+
+
+def _measure(text: str) -> str:
+    if text not in MEASURES:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(MEASURES)}")
+    return text
 
 
 def _at_least(least: int) -> Callable[[str], int]:
@@ -52,7 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "measures",
         nargs="*",
-        choices=["runtime", "memory", "ready", []],
+        type=_measure,
         metavar="MEASURE",
         help="what to measure (default: runtime memory)",
     )
@@ -92,7 +101,7 @@ def main() -> int:
         ),
     }
     facts = machine.facts()
-    for name in options.measures or ["runtime", "memory"]:
+    for name in options.measures or UNASKED:
         try:
             report = measures[name]()
         except BenchmarkError as error:
