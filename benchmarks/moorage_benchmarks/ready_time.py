@@ -104,7 +104,7 @@ def make_report(times: Sequence[Times]) -> Report:
         for name, found in distances.items()
     ]
     data: dict[str, Any] = {
-        name: {
+        name.replace(" → ", "_to_").replace(" ", "_"): {
             "median_seconds": figures.median(found),
             "percentile_90_seconds": figures.percentile(found, 90),
             "all_seconds": found,

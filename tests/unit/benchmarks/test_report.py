@@ -56,6 +56,8 @@ def test_time_to_ready_is_split_at_the_pods_readiness():
         ["model ready → status Ready", "0.700", "0.780"],
         ["applied → status Ready", "2.700", "2.780"],
     ]
+    assert report.data["model_ready_to_status_Ready"]["median_seconds"] == pytest.approx(0.7)
+    assert report.data["applied_to_status_Ready"]["all_seconds"] == pytest.approx([2.6, 2.7, 2.8])
 
 
 def test_an_event_keeps_the_time_at_which_it_was_first_seen():
