@@ -1,9 +1,12 @@
 """The page at the root: its figures from real metrics, and what strange names do to it."""
 
+import math
 import re
 
+import pytest
 from prometheus_client import CollectorRegistry
 
+from moorage_runtime.frontends import grps_figures
 from moorage_runtime.frontends.grps_page import GrpsPage
 from moorage_runtime.frontends.http.message import HttpRequest
 from moorage_runtime.metrics import InferenceMetrics, new_registry
@@ -18,10 +21,17 @@ class Clock:
 
 
 def cells(answer):
+    """The texts of each row, the chart's title among them."""
+    rows = re.findall(r"<tr>(<td.*?)</tr>", answer.body.decode())
     return [
-        re.findall(r"<td>(.*?)</td>", row)
-        for row in re.findall(r"<tr>(<td>.*?)</tr>", answer.body.decode())
+        [re.sub(r"<.*?>", "", cell) for cell in re.findall(r"<td.*?>(.*?)</td>", row)]
+        for row in rows
     ]
+
+
+def cards(answer):
+    found = re.findall(r"<dt>(.*?)</dt><dd>(.*?) <small>(.*?)</small>", answer.body.decode())
+    return {name: f"{value} {unit}".strip() for name, value, unit in found}
 
 
 def ask(page, method="GET"):
@@ -39,13 +49,18 @@ def test_rates_are_of_the_time_since_the_page_was_read():
         metrics.record("m", "1", "ModelFailed", 0.02)
 
     clock.now += 10
-    (row,) = cells(ask(page))
-    assert row[:7] == ["m", "1", "50", "5.0", "20.0%", "6.50 ms", "up to 25 ms"]
-    assert row[7] == "2.5 ms: 75.0%, 5 ms: 75.0%, 10 ms: 75.0%, 25 ms: 100.0%"
+    answer = ask(page)
+    (row,) = cells(answer)
+    assert row[:2] == ["m", "1"]
+    assert row[3:7] == ["50", "5.0", "20.0%", "6.5 ms"]
+    assert row[7:10] == ["2 ms", "24.4 ms", "25 ms"]
+    assert "2.5 ms: 75.0%, 5 ms: 75.0%, 10 ms: 75.0%, 25 ms: 100.0%" in row[10]
+    assert cards(answer)["qps"] == "5.0"
+    assert cards(answer)["fail rate"] == "20.0%"
 
     clock.now += 5
     (row,) = cells(ask(page))
-    assert row[2:4] == ["50", "0.0"]
+    assert row[3:5] == ["50", "0.0"]
 
 
 def test_reading_twice_at_once_shows_the_same_rates():
@@ -65,7 +80,23 @@ def test_a_request_slower_than_every_bucket_is_over_the_last():
     metrics.record("m", "1", "ok", 100.0)
     clock.now += 10
     (row,) = cells(ask(GrpsPage(registry, clock)))
-    assert row[6:] == ["over 10000 ms", ""]
+    assert row[7:10] == ["over 10 s"] * 3
+
+
+@pytest.mark.parametrize(
+    ("buckets", "wanted", "expected"),
+    [
+        ([], 0.5, None),
+        ([(0.1, 0), (math.inf, 0)], 0.5, None),
+        ([(0.1, 10), (math.inf, 10)], 0.5, 0.05),
+        ([(0.1, 10), (math.inf, 10)], 1.0, 0.1),
+        ([(0.1, 0), (0.2, 10), (math.inf, 10)], 0.5, 0.15),
+        ([(0.1, 5), (0.2, 5), (0.4, 10), (math.inf, 10)], 0.75, 0.3),
+        ([(0.1, 5), (math.inf, 10)], 0.99, math.inf),
+    ],
+)
+def test_percentiles_lie_on_a_line_within_their_bucket(buckets, wanted, expected):
+    assert grps_figures.percentile(buckets, wanted) == pytest.approx(expected)
 
 
 def test_requests_for_unknown_models_share_a_row():
@@ -74,21 +105,49 @@ def test_requests_for_unknown_models_share_a_row():
     metrics.record("a", "1", "ModelNotFound", 0.1)
     metrics.record("b", "2", "VersionNotFound", 0.1)
     (row,) = cells(ask(GrpsPage(registry)))
-    assert row[:3] == ["(unknown)", "", "2"]
-    assert row[4] == "100.0%"
+    assert row[:4] == ["(unknown)", "", "no such model", "2"]
+    assert row[5] == "100.0%"
+
+
+def test_every_known_version_has_a_row_the_busiest_first():
+    registry = CollectorRegistry()
+    metrics = InferenceMetrics(registry)
+    metrics.set_ready({("a", "1"): True, ("b", "2"): False, ("c", "1"): True})
+    metrics.record("c", "1", "ok", 0.1)
+    answer = ask(GrpsPage(registry))
+    assert [row[:3] for row in cells(answer)] == [
+        ["c", "1", "● ready"],
+        ["a", "1", "● ready"],
+        ["b", "2", "○ not ready"],
+    ]
+    assert cards(answer)["versions ready"] == "2 of 3"
+    assert cells(answer)[1][5:10] == ["&ndash;"] * 5
+
+
+def test_a_server_without_models_says_so():
+    assert cells(ask(GrpsPage(CollectorRegistry()))) == [["no models yet"]]
 
 
 def test_names_are_escaped():
     registry = CollectorRegistry()
-    InferenceMetrics(registry).record("<script>", "1", "ok", 0.1)
-    assert cells(ask(GrpsPage(registry)))[0][0] == "&lt;script&gt;"
+    InferenceMetrics(registry).record("<script>", "<b>", "ok", 0.1)
+    body = ask(GrpsPage(registry)).body
+    assert b"&lt;script&gt;</td>" in body
+    assert b"&lt;b&gt;</td>" in body
+    assert body.count(b"<script>") == 1
 
 
 def test_the_page_is_html_with_processor_and_memory():
     answer = ask(GrpsPage(new_registry()))
     assert (answer.status, answer.content_type) == (200, b"text/html; charset=utf-8")
-    memory = re.search(rb"cpu: [\d.]+% of a core; memory: ([\d.]+) MiB", answer.body)
-    assert float(memory[1]) > 1
+    assert re.fullmatch(r"[\d.]+% of a core", cards(answer)["cpu"])
+    assert float(cards(answer)["memory"].removesuffix(" MiB")) > 1
+
+
+def test_the_page_loads_nothing_from_elsewhere():
+    body = ask(GrpsPage(new_registry())).body.decode()
+    assert re.findall(r"(?:src|href)=\"(.*?)\"", body) == ["data:,", "/metrics"]
+    assert "//" not in body.replace("</", "")
 
 
 def test_a_wrong_method_names_the_right_one():
