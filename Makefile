@@ -76,6 +76,7 @@ bench: setup ## Run the benchmarks and print their tables
 lock: setup ## Resolve the hashed requirements again (needs uv)
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate operator/pyproject.toml -o operator/requirements.txt
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate runtime/pyproject.toml -o runtime/requirements.txt
+	for extra in openvino sklearn; do uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra $$extra -c runtime/requirements.txt runtime/pyproject.toml -o runtime/requirements-$$extra.txt || exit; done
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --group dev operator/pyproject.toml runtime/pyproject.toml -o requirements/dev.txt
 	echo hatchling | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/build.txt
 	printf 'tritonclient[http,grpc]\n' | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/clients.txt
