@@ -1,5 +1,8 @@
 import logging
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -206,6 +209,34 @@ def test_a_missing_temporary_folder_is_told(tmp_path, monkeypatch):
 
     with pytest.raises(InvalidConfig, match="needs a writable folder for temporary files: No suc"):
         load(HALF_PLUS / "saved_model.pb")
+
+
+OFFLINE = """
+import pathlib, socket, sys, threading
+
+def refuse(*arguments, **_):
+    print("asked for", *arguments[:1])
+    raise OSError("no network")
+
+socket.getaddrinfo = socket.socket.connect = refuse
+from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.openvino import OpenvinoBackend
+OpenvinoBackend().load(ModelSource("m", "1", pathlib.Path(sys.argv[1])))
+for thread in threading.enumerate():
+    if thread is not threading.current_thread():
+        thread.join(10)
+"""
+
+
+def test_nobody_is_told_of_its_use(tmp_path):
+    command = [sys.executable, "-c", OFFLINE, SAVED_MODELS / "frozen" / "model.pb"]
+    # on a build server the library is silent anyhow
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+
+    done = subprocess.run(command, env=env, capture_output=True, check=True, timeout=60)
+
+    assert done.stdout == b""
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_threads_share_a_model(half_plus):

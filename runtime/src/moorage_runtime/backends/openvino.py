@@ -9,15 +9,14 @@ is told by the inputs that it gives and the outputs that it asks for.
 import collections
 import logging
 import pathlib
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 import numpy as np
-import openvino as ov
 from numpy.typing import NDArray
-from openvino.frontend import FrontEndManager
 
 from moorage_runtime._generated import saved_model_pb2
 from moorage_runtime.backends import saved_model
@@ -27,6 +26,13 @@ from moorage_runtime.backends.saved_model import Function
 from moorage_runtime.errors import InvalidConfig, InvalidRequest, ModelFailed
 from moorage_runtime.inference import NO_SIGNATURES, InferRequest, Signature
 from moorage_runtime.tensors import Datatype, Tensor, TensorSpec
+
+# OpenVINO reports its import to its makers through this package, and keeps an identifier in the
+# home folder; without it it works the same. A server must not talk to third parties.
+sys.modules["openvino_telemetry"] = None  # pyright: ignore[reportArgumentType] # Python's own way to say that it is not there
+
+import openvino as ov  # noqa: E402 - after the line above
+from openvino.frontend import FrontEndManager  # noqa: E402 - the same
 
 log = logging.getLogger(__name__)
 
