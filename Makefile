@@ -5,10 +5,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 CLUSTER_PROGRAM := localcluster/cluster
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_proto
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-down test check format lint types unit fixtures crds lock \
-        conformance integration e2e bench clean
+        conformance fuzz integration e2e bench clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -59,6 +61,12 @@ fixtures: setup ## Write the models that the protocol tests need to build/
 conformance: setup fixtures ## Protocol vectors and third-party clients against the runtime
 	$(BIN)/pytest tests/conformance
 
+fuzz: setup ## Throw bytes at every frontend, FUZZ_SECONDS each
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
+	@for target in $(FUZZ_TARGETS); do \
+	  echo "$$target"; $(BIN)/python tests/fuzz/run.py $$target -max_total_time=$(FUZZ_SECONDS) -verbosity=0 || exit 1; \
+	done
+
 integration: setup ## The operator against a real kube-apiserver
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/pytest tests/integration
@@ -81,6 +89,7 @@ lock: setup ## Resolve the hashed requirements again (needs uv)
 	echo hatchling | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/build.txt
 	printf 'tritonclient[http,grpc]\n' | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/clients.txt
 	printf 'kserve\n' | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/clients-kserve.txt
+	echo atheris | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/fuzz.txt
 
 clean: ## Remove build output and the virtual environment
 	rm -rf build $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -81,7 +81,7 @@ def get(address: str, path: str) -> int:
         connection.close()
 
 
-def _body(request: dict[str, Any]) -> bytes:
+def request_body(request: dict[str, Any]) -> bytes:
     if "body_hex" in request:
         return bytes.fromhex(request["body_hex"])
     return json.dumps(request["body"]).encode() if "body" in request else b""
@@ -89,7 +89,7 @@ def _body(request: dict[str, Any]) -> bytes:
 
 def _check_http(vector: dict[str, Any], address: str) -> None:
     request, wanted = vector["request"], vector["response"]
-    body = _body(request)
+    body = request_body(request)
     headers = {
         name: value
         for name, value in request["headers"].items()
@@ -172,11 +172,11 @@ def _check_grpc(vector: dict[str, Any], address: str) -> None:
         try:
             if method.server_streaming and wanted["match"] == "stream":
                 answers = list(
-                    channel.unary_stream(request["path"])(_body(request), timeout=TIMEOUT)
+                    channel.unary_stream(request["path"])(request_body(request), timeout=TIMEOUT)
                 )
             else:
                 call = channel.unary_unary(request["path"])
-                answers = [call(_body(request), timeout=TIMEOUT)]
+                answers = [call(request_body(request), timeout=TIMEOUT)]
         except grpc.RpcError as error:
             status, details = error.code().name, error.details()
     assert status == wanted["status"]
