@@ -71,7 +71,8 @@ def metric_row(metric: MetricWrapperBase) -> str:
     """One line of the table."""
     (family,) = metric.describe()
     name = f"{family.name}_total" if family.type == "counter" else family.name
-    labels = ", ".join(f"`{label}`" for label in metric._labelnames)  # noqa: SLF001 - no public way
+    names: tuple[str, ...] = metric._labelnames  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # no public way
+    labels = ", ".join(f"`{label}`" for label in names)
     return f"| `{name}` | {family.type} | {labels} | {family.documentation} |\n"
 
 
