@@ -34,7 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--state-dir",
         type=Path,
-        default=Path("/var/lib/moorage-local"),
+        default=layout.DEFAULT_STATE,
         metavar="DIR",
         help="where the node keeps everything (default %(default)s)",
     )
@@ -157,7 +157,8 @@ def up(node: Layout) -> None:
 def down(node: Layout, *, purge: bool) -> None:
     """Stop the node; nothing is touched where none was started."""
     require_root("down")
-    if not node.state.exists():
+    # a build that ended after an earlier `down` may have left the second one alone
+    if not (node.state.exists() or node.run.exists()):
         return
     with ownership.locked(node.state):
         running.down(node, purge=purge)

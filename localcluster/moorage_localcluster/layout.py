@@ -9,6 +9,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD_DIR = REPOSITORY / "build" / "localcluster"
+DEFAULT_STATE = Path("/var/lib/moorage-local")
 
 NODE_NAME = "moorage-local"
 BRIDGE = "moorage0"
@@ -112,9 +113,10 @@ class Layout:
         return f"https://127.0.0.1:{self.ports.api}"
 
 
-def node(state: Path = Path("/var/lib/moorage-local")) -> Layout:
-    """The layout of the full node."""
-    return Layout(state, Path("/run") / state.name, BUILD_DIR / "bin", Ports(), full=True)
+def node(state: Path = DEFAULT_STATE) -> Layout:
+    """The layout of the full node; `down` removes its run folder, so that has our name in it."""
+    name = DEFAULT_STATE.name if state == DEFAULT_STATE else f"{DEFAULT_STATE.name}-{state.name}"
+    return Layout(state, Path("/run") / name, BUILD_DIR / "bin", Ports(), full=True)
 
 
 def control_plane(state: Path, ports: Ports) -> Layout:

@@ -140,6 +140,14 @@ def test_down_never_removes_a_folder_that_is_not_a_clusters(monkeypatch, capsys,
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
+def test_down_of_a_node_that_was_never_up_touches_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(program.os, "geteuid", lambda: 0)
+
+    assert program.main(["--state-dir", str(tmp_path / "none"), "down", "--purge"]) == 0
+
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("action", ["status", "down"])
 def test_asking_about_a_control_plane_that_is_not_there_makes_no_folder(tmp_path, action, capsys):
     folder = tmp_path / "none"

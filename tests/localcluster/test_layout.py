@@ -18,10 +18,22 @@ def test_what_is_written_is_below_the_state_folder(cluster, name):
     assert getattr(cluster, name).is_relative_to(cluster.state)
 
 
-def test_the_nodes_sockets_are_in_a_short_folder_of_the_same_name():
-    assert NODE.run == Path("/run/some-node")
-    assert NODE.containerd_socket == Path("/run/some-node/containerd.sock")
-    assert NODE.runc.is_relative_to(NODE.run)
+@pytest.mark.parametrize(
+    ("state", "run"),
+    [
+        ("/var/lib/moorage-local", "/run/moorage-local"),
+        ("/srv/some-node", "/run/moorage-local-some-node"),
+        # never a folder of the system's, since `down` removes it
+        ("/srv/systemd", "/run/moorage-local-systemd"),
+        ("/srv/moorage-local", "/run/moorage-local-moorage-local"),
+    ],
+)
+def test_the_nodes_sockets_are_in_a_short_folder_of_its_own(state, run):
+    node = layout.node(Path(state))
+
+    assert node.run == Path(run)
+    assert node.containerd_socket.parent == node.run
+    assert node.runc.is_relative_to(node.run)
 
 
 def test_clients_of_a_control_plane_alone_use_loopback_and_its_own_port():

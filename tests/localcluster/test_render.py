@@ -72,7 +72,7 @@ def test_containerd_keeps_everything_in_the_clusters_folders():
     runc = cri["containerd"]["runtimes"]["runc"]["options"]
 
     assert config["root"].startswith("/srv/node/")
-    assert config["state"].startswith("/run/node/")
+    assert config["state"].startswith("/run/moorage-local-node/")
     assert config["grpc"]["address"] == str(NODE.containerd_socket)
     assert runc["Root"] == str(NODE.runc)
     assert cri["sandbox_image"] == render.PAUSE_IMAGE
