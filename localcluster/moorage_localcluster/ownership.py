@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from moorage_localcluster.files import write_whole
-from moorage_localcluster.layout import ClusterError, Ports
+from moorage_localcluster.layout import DEFAULT_STATE, ClusterError, Ports
 
 MARK = "ports.json"
 
@@ -76,10 +76,12 @@ def read_mark(folder: Path) -> Ports | None:
 def refuse_foreign(folder: Path) -> None:
     """Refuse a folder that holds something and no mark.
 
+    The default folder is ours by its name: a build may go on in it while `down` removes it.
+
     Raises:
         ClusterError: It does; the text names the folder.
     """
-    if not folder.is_dir() or (folder / MARK).exists():
+    if folder == DEFAULT_STATE or not folder.is_dir() or (folder / MARK).exists():
         return
     others = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(MARK))
     if others:

@@ -34,6 +34,16 @@ def test_a_folder_with_other_things_in_it_is_refused(tmp_path):
         ownership.refuse_foreign(tmp_path)
 
 
+def test_the_default_folder_is_the_clusters_whatever_a_build_left_in_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(ownership, "DEFAULT_STATE", tmp_path)
+    (tmp_path / "buildah").mkdir()
+
+    ownership.refuse_foreign(tmp_path)
+    ownership.claim(tmp_path, PORTS)
+
+    assert ownership.read_mark(tmp_path) == PORTS
+
+
 def test_a_mark_that_was_cut_off_does_not_make_the_folder_foreign(tmp_path):
     (tmp_path / "ports.json.partial").write_text("{")
     ownership.claim(tmp_path, PORTS)
