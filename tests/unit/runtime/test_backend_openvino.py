@@ -128,6 +128,12 @@ def test_the_default_signature_of_a_saved_model_answers_by_default(half_plus):
         ((X2,), ["outputs"], {"outputs": [[3.0], [4.0], [5.0]]}),
         ((X, X2), ["both"], {"both": [[3.5, 3.0], [4.0, 4.0], [5.5, 5.0]]}),
         ((X2, X), ["classes"], {"classes": [[b"first", b"second"]] * 3}),
+        # of two signatures that take the same
+        (
+            (X, X2),
+            ["classes", "y"],
+            {"y": [[3.5], [4.0], [5.5]], "classes": [[b"first", b"second"]] * 3},
+        ),
     ],
 )
 def test_inputs_and_outputs_tell_the_signature(half_plus, inputs, outputs, expected):

@@ -142,27 +142,49 @@ def test_labels_are_constants_that_are_only_repeated(chain, expected):
 
 
 def test_names_are_the_default_signatures_keys_and_shared_where_tensors_are():
-    x, y = info("x:0", FLOAT, -1), info("y:0", FLOAT, -1)
-    alias, other = info("alias:0", FLOAT, -1), info("z:0", FLOAT, -1)
-    nodes = [node("x", "Placeholder"), node("alias", "Identity", "x")]
-
+    x, y, other = info("x:0", FLOAT, -1), info("y:0", FLOAT, -1), info("z:0", FLOAT, -1)
     export = saved_model.read(
         exported(
-            nodes,
-            another=(PREDICT, {"input": alias}, {"y": other}),
+            [node("x", "Placeholder"), node("y", "Neg", "x"), node("z", "Neg", "x")],
+            another=(PREDICT, {"x": info("x2:0", FLOAT, -1)}, {"y": other}),
             serving_default=(PREDICT, {"x": x}, {"y": y}),
-            same=(PREDICT, {"first": x}, {"last": y}),
+            same=(PREDICT, {"x": x}, {"last": y}),
+            wider=(PREDICT, {"x": info("w:0", FLOAT, -1, 2)}, {"z": other}),
         )
     )
 
     assert list(export.signatures.items()) == [
         ("serving_default", Signature("predict", {"x": "x"}, {"y": "y"})),
-        ("another", Signature("predict", {"input": "x"}, {"y": "another/y"})),
-        ("same", Signature("predict", {"first": "x"}, {"last": "y"})),
+        ("another", Signature("predict", {"x": "x"}, {"y": "another/y"})),
+        ("same", Signature("predict", {"x": "x"}, {"last": "y"})),
+        ("wider", Signature("predict", {"x": "wider/x"}, {"z": "another/y"})),
     ]
     assert export.functions["same"] is export.functions["serving_default"]
-    assert export.functions["another"].inputs == {
-        "x": GraphTensor("alias:0", Datatype.FP32, (-1,))
+    assert export.functions["another"].inputs == {"x": GraphTensor("x2:0", Datatype.FP32, (-1,))}
+
+
+def test_one_tensor_of_other_inputs_is_another_output():
+    y = {"y": info("y:0", FLOAT, -1)}
+    nodes = [
+        node("x", "Placeholder"),
+        node("hidden", "Neg", "x"),
+        node("same", "Identity", "x"),
+        node("y", "Neg", "hidden"),
+    ]
+
+    export = saved_model.read(
+        exported(
+            nodes,
+            serving_default=(PREDICT, {"x": info("x:0", FLOAT, -1)}, y),
+            inner=(PREDICT, {"x": info("hidden:0", FLOAT, -1)}, y),
+            alias=(PREDICT, {"x": info("x:0", FLOAT, -1), "a": info("same:0", FLOAT, -1)}, y),
+        )
+    )
+
+    assert {name: item.outputs["y"] for name, item in export.signatures.items()} == {
+        "serving_default": "y",
+        "inner": "inner/y",
+        "alias": "y",
     }
 
 

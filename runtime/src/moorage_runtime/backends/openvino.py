@@ -1,9 +1,11 @@
 """The OpenVINO backend: ONNX, OpenVINO IR, TensorFlow SavedModels and frozen graphs on the CPU.
 
-    path -> functions (one, or one a signature) -> compiled models -> OpenvinoModel
+    path -> functions (one, or one a signature) -> OpenvinoModel -> compiled models
 
 Most files hold one function. A SavedModel holds one for each signature; which one a request means
-is told by the inputs that it gives and the outputs that it asks for.
+is told by the inputs that it gives and the outputs that it asks for. The default one is compiled
+when the model is loaded; the others, which most clients never ask for and which would double the
+memory, with their first request.
 """
 
 import collections
@@ -11,7 +13,9 @@ import logging
 import pathlib
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +40,9 @@ from openvino.frontend import FrontEndManager  # noqa: E402 - the same
 
 log = logging.getLogger(__name__)
 
+Port = ov.Output | ov.ConstOutput
+
+NO_LABELS: Final[Mapping[str, NDArray[np.object_]]] = MappingProxyType({})
 SAVED_MODEL: Final = "saved_model.pb"
 _PLATFORMS: Final = {
     ".onnx": "onnx_onnxv1",
@@ -81,25 +88,41 @@ class OpenvinoBackend:
         return model
 
 
-class CompiledFunction:
-    """One compiled function; requests to the library are kept and used by one thread at a time."""
+class OpenvinoFunction:
+    """One function; requests to the library are kept and used by one thread at a time.
+
+    Args:
+        compile_: Compiles what the library's reader made of it; called once.
+        inputs: In the order of the model's inputs.
+        outputs: In the order of the model's outputs, then those of constant labels.
+        labels: Output name to one row of labels, which every example gets.
+    """
 
     def __init__(
         self,
-        compiled: ov.CompiledModel,
+        compile_: Callable[[], ov.CompiledModel],
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
-        labels: Mapping[str, NDArray[np.object_]],
+        labels: Mapping[str, NDArray[np.object_]] = NO_LABELS,
     ) -> None:
         self.inputs = inputs
         self.outputs = outputs
         self.input_names = frozenset(spec.name for spec in inputs)
         self.output_names = frozenset(spec.name for spec in outputs)
-        self._compiled = compiled
+        self._compile = compile_
+        self._compiling = threading.Lock()
         self._labels = labels
         self._position = {spec.name: index for index, spec in enumerate(inputs)}
         self._computed = [spec for spec in outputs if spec.name not in labels]
         self._idle: collections.deque[ov.InferRequest] = collections.deque()
+
+    def prepare(self) -> ov.CompiledModel:
+        """Compile, unless that is done; raises what the library raises."""
+        with self._compiling:
+            compiled = self._compile()
+            # what the reader made is let go
+            self._compile = lambda: compiled
+            return compiled
 
     def run(self, request: InferRequest) -> tuple[Tensor, ...]:
         """All outputs; the arrays own their memory.
@@ -109,10 +132,7 @@ class CompiledFunction:
         """
         feeds = {self._position[tensor.name]: _feed(tensor) for tensor in request.inputs}
         try:
-            running = self._idle.pop()
-        except IndexError:
-            running = self._compiled.create_infer_request()
-        try:
+            running = self._idle.pop() if self._idle else self.prepare().create_infer_request()
             running.infer(feeds)
             outputs = [
                 Tensor(spec.name, spec.datatype, _array(running.get_output_tensor(index), spec))
@@ -139,7 +159,7 @@ class OpenvinoModel:
     def __init__(
         self,
         platform: str,
-        functions: Sequence[CompiledFunction],
+        functions: Sequence[OpenvinoFunction],
         signatures: Mapping[str, Signature] = NO_SIGNATURES,
     ) -> None:
         self.platform = platform
@@ -149,8 +169,11 @@ class OpenvinoModel:
         self._functions = functions
 
     def infer(self, request: InferRequest) -> tuple[Tensor, ...]:
-        """Run the function that takes these inputs and gives these outputs."""
-        return self._chosen(request).run(request)
+        """Run what takes these inputs and gives these outputs."""
+        if len(self._functions) == 1:
+            return self._functions[0].run(request)
+        chosen = self._chosen(request)
+        return tuple(output for function in chosen for output in function.run(request))
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
         """One answer."""
@@ -159,23 +182,25 @@ class OpenvinoModel:
     def close(self) -> None:
         """Let the compiled models go; they are freed when the last run ends."""
 
-    def _chosen(self, request: InferRequest) -> CompiledFunction:
-        if len(self._functions) == 1:
-            return self._functions[0]
+    def _chosen(self, request: InferRequest) -> list[OpenvinoFunction]:
+        """As a rule one function; several when the wanted outputs are of several."""
         given = frozenset(tensor.name for tensor in request.inputs)
         wanted = frozenset(output.name for output in request.outputs)
-        wanted = wanted or self._functions[0].output_names
+        missing = wanted or self._functions[0].output_names
+        chosen: list[OpenvinoFunction] = []
         for function in self._functions:
-            if given == function.input_names and wanted <= function.output_names:
-                return function
+            if given == function.input_names and missing & function.output_names:
+                chosen.append(function)
+                missing -= function.output_names
+        if not missing:
+            return chosen
         known = "; ".join(
-            f"{', '.join(sorted(function.input_names))} to "
-            f"{', '.join(sorted(function.output_names))}"
+            f"{_listed(function.input_names)} to {_listed(function.output_names)}"
             for function in self._functions
         )
         raise InvalidRequest(
-            f"no signature of the model takes {', '.join(sorted(given))} and gives "
-            f"{', '.join(sorted(wanted))}, expected one of: {known}"
+            f"no signature of the model takes {_listed(given)} and gives {_listed(missing)}, "
+            f"expected one of: {known}"
         )
 
 
@@ -189,14 +214,15 @@ def _load_file(source: ModelSource) -> OpenvinoModel:
     core = ov.Core()
     try:
         model = core.read_model(source.path)
-        compiled = _compile(core, model, source)
     except Exception as error:
         raise _not_loadable(source, error) from error
-    inputs = tuple(_spec(source, "input", port) for port in compiled.inputs)
-    outputs = tuple(_spec(source, "output", port) for port in compiled.outputs)
+    inputs = tuple(_spec(source, "input", port, _name(port)) for port in model.inputs)
+    outputs = tuple(_spec(source, "output", port, _name(port)) for port in model.outputs)
     if source.path.suffix == ".pb":
         inputs, outputs = tuple(map(_node_name, inputs)), tuple(map(_node_name, outputs))
-    return OpenvinoModel(platform, [CompiledFunction(compiled, inputs, outputs, {})])
+    function = OpenvinoFunction(_compiler(core, model, source), inputs, outputs)
+    _prepare(source, function)
+    return OpenvinoModel(platform, [function])
 
 
 def _load_saved_model(source: ModelSource) -> OpenvinoModel:
@@ -207,18 +233,21 @@ def _load_saved_model(source: ModelSource) -> OpenvinoModel:
     export = saved_model.read(meta_graph)
     problems = dict(export.problems)
     core = ov.Core()
-    compiled: list[tuple[Function, CompiledFunction]] = []
+    functions: list[tuple[Function, OpenvinoFunction]] = []
     signatures: dict[str, Signature] = {}
     for name, function in export.functions.items():
         try:
-            if not any(function is known for known, _ in compiled):
-                compiled.append((function, _compile_function(core, meta_graph, function, source)))
+            if not any(function is known for known, _ in functions):
+                read = _read_function(core, meta_graph, function, source)
+                if not functions:
+                    _prepare(source, read)
+                functions.append((function, read))
         except InvalidConfig as fault:
             problems[name] = fault.message
         else:
             signatures[name] = export.signatures[name]
     _check_problems(source, signatures, problems)
-    return OpenvinoModel("tensorflow_savedmodel", [item for _, item in compiled], signatures)
+    return OpenvinoModel("tensorflow_savedmodel", [item for _, item in functions], signatures)
 
 
 def _check_problems(
@@ -238,10 +267,10 @@ def _check_problems(
         )
 
 
-def _compile_function(
+def _read_function(
     core: ov.Core, meta_graph: saved_model_pb2.MetaGraph, function: Function, source: ModelSource
-) -> CompiledFunction:
-    """Compile one function of a SavedModel.
+) -> OpenvinoFunction:
+    """Read one function of a SavedModel.
 
     The library's reader knows the default signature only, and refuses a graph in which anything
     takes serialized examples; hence a copy of the graph in which the function is the default
@@ -254,25 +283,22 @@ def _compile_function(
             for entry in ("variables", "assets"):
                 (folder / entry).symlink_to(source.path.parent.resolve() / entry)
             model = _cut_out(folder, function)
-        compiled = _compile(core, model, source)
     except OSError as error:
         raise InvalidConfig(
             f"a SavedModel needs a writable folder for temporary files: {error.strerror}"
         ) from error
     except Exception as error:
         raise _not_loadable(source, error) from error
-    inputs = {_name(port): _spec(source, "input", port) for port in compiled.inputs}
-    outputs = {_name(port): _spec(source, "output", port) for port in compiled.outputs}
+    inputs = _named_specs(source, "input", model.inputs, function.inputs)
+    outputs = _named_specs(source, "output", model.outputs, function.outputs)
     labels = {name: item.labels for name, item in function.outputs.items() if item.labels}
-    found = (set(inputs), {*outputs, *labels})
-    if found != (set(function.inputs), set(function.outputs)):
+    if (set(inputs), {*outputs, *labels}) != (set(function.inputs), set(function.outputs)):
         raise InvalidConfig(
-            f"OpenVINO finds inputs {', '.join(inputs) or 'none'} and outputs "
-            f"{', '.join(outputs) or 'none'}, expected {', '.join(function.inputs)} and "
-            f"{', '.join(name for name in function.outputs if name not in labels)}"
+            f"OpenVINO finds inputs {_listed(inputs)} and outputs {_listed(outputs)}, expected "
+            f"{_listed(function.inputs)} and {_listed(function.outputs.keys() - labels.keys())}"
         )
-    return CompiledFunction(
-        compiled,
+    return OpenvinoFunction(
+        _compiler(core, model, source),
         tuple(inputs.values()),
         (
             *outputs.values(),
@@ -301,7 +327,9 @@ def _cut_out(folder: pathlib.Path, function: Function) -> ov.Model:
     return frontend.convert(graph)
 
 
-def _compile(core: ov.Core, model: ov.Model, source: ModelSource) -> ov.CompiledModel:
+def _compiler(
+    core: ov.Core, model: ov.Model, source: ModelSource
+) -> Callable[[], ov.CompiledModel]:
     config = {
         # the library's own choice is all cores of the host, whatever the container may use
         "INFERENCE_NUM_THREADS": source.options.get("openvino_threads", 0) or source.threads,
@@ -309,11 +337,29 @@ def _compile(core: ov.Core, model: ov.Model, source: ModelSource) -> ov.Compiled
         # without it a CPU that can computes in bfloat16, whatever the model says
         "EXECUTION_MODE_HINT": "ACCURACY",
     }
-    return core.compile_model(model, "CPU", config)
+    return lambda: core.compile_model(model, "CPU", config)
 
 
-def _spec(source: ModelSource, kind: str, port: ov.ConstOutput) -> TensorSpec:
-    name, type_name = _name(port), port.element_type.get_type_name()
+def _prepare(source: ModelSource, function: OpenvinoFunction) -> None:
+    try:
+        function.prepare()
+    except Exception as error:
+        raise _not_loadable(source, error) from error
+
+
+def _named_specs(
+    source: ModelSource, kind: str, ports: Sequence[Port], expected: Collection[str]
+) -> dict[str, TensorSpec]:
+    """By client's name; a tensor that is passed through has the names of both its ends."""
+    specs: dict[str, TensorSpec] = {}
+    for port in ports:
+        name = next((name for name in expected if name in port.get_names()), _name(port))
+        specs[name] = _spec(source, kind, port, name)
+    return specs
+
+
+def _spec(source: ModelSource, kind: str, port: Port, name: str) -> TensorSpec:
+    type_name = port.element_type.get_type_name()
     datatype = _DATATYPES.get(type_name)
     if datatype is None:
         raise InvalidConfig(
@@ -329,7 +375,7 @@ def _spec(source: ModelSource, kind: str, port: ov.ConstOutput) -> TensorSpec:
     return TensorSpec(name, datatype, dims)
 
 
-def _name(port: ov.ConstOutput) -> str:
+def _name(port: Port) -> str:
     """The shortest of a tensor's names, or its node's where it has none."""
     names = port.get_names() or {port.node.friendly_name}
     return min(names, key=lambda name: (len(name), name))
@@ -352,6 +398,10 @@ def _union(parts: Sequence[tuple[TensorSpec, ...]], *, everywhere: bool) -> tupl
         optional = not all(spec.name in names for names in needed)
         found.setdefault(spec.name, msgspec.structs.replace(spec, optional=optional))
     return tuple(found.values())
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
 
 
 def _feed(tensor: Tensor) -> ov.Tensor:

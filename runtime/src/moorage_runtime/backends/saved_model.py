@@ -4,15 +4,17 @@
                       rewritten() -> a saved_model.pb of one function, for the library to compile
 
 Every signature is a function of its own over one graph. Its tensors get the names that clients of
-other protocols see: the default signature's keys as they are, an equal tensor of a further
-signature the same name, and any other tensor its key, or "signature/key" where that is taken.
+other protocols see: the default signature's keys as they are. An input of a further signature
+shares the name of one with the same key, datatype and shape; an output shares the name of the same
+tensor of the graph when that depends on the same inputs. Any other tensor is called by its key, or
+"signature/key" where that is taken.
 
 classify and regress take serialized ``tf.Example``; clients of the REST API send the features by
 name. The features that the outputs need become the function's inputs, in place of the operator
 that parses examples. Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Final
 
 import msgspec
@@ -179,7 +181,8 @@ class _Reader:
         self.signatures: dict[str, Signature] = {}
         self.problems: dict[str, str] = {}
         self._graph = graph
-        self._names: dict[tuple[str, str, Datatype, tuple[int, ...] | None], str] = {}
+        self._input_names: dict[Hashable, str] = {}
+        self._output_names: dict[Hashable, str] = {}
 
     def add(self, name: str, declared: saved_model_pb2.Signature) -> None:
         method = _METHODS[declared.method_name]
@@ -195,8 +198,14 @@ class _Reader:
         except _Unservable as problem:
             self.problems[name] = str(problem)
             return
-        input_names = {key: self._name(name, "in", key, item) for key, item in inputs.items()}
-        output_names = {key: self._name(name, "out", key, item) for key, item in outputs.items()}
+        input_names = {
+            key: _name_of((key, item.datatype, item.shape), name, key, self._input_names)
+            for key, item in inputs.items()
+        }
+        output_names = {
+            key: _name_of(self._identity(item, inputs), name, key, self._output_names)
+            for key, item in outputs.items()
+        }
         self.signatures[name] = Signature(method, input_names, output_names)
         function = Function(
             {input_names[key]: item for key, item in inputs.items()},
@@ -251,13 +260,18 @@ class _Reader:
             raise _Unservable("its outputs depend on no feature of the examples")
         return found
 
-    def _name(self, signature: str, side: str, key: str, item: GraphTensor) -> str:
-        """The client's name of a tensor: the one that it has, else its key while that is free."""
-        identity = (side, self._graph.source(item.tensor), item.datatype, item.shape)
-        if identity not in self._names:
-            taken = {name for (other, *_), name in self._names.items() if other == side}
-            self._names[identity] = f"{signature}/{key}" if key in taken else key
-        return self._names[identity]
+    def _identity(self, output: GraphTensor, inputs: Mapping[str, GraphTensor]) -> Hashable:
+        """What tells an output from others: its tensor, and the inputs that it depends on."""
+        needed = self._graph.needed([output.tensor], {item.tensor for item in inputs.values()})
+        sources = frozenset(map(self._graph.source, needed))
+        return self._graph.source(output.tensor), output.datatype, output.shape, sources
+
+
+def _name_of(identity: Hashable, signature: str, key: str, names: dict[Hashable, str]) -> str:
+    """The client's name of a tensor: the one that it has, else its key while that is free."""
+    if identity not in names:
+        names[identity] = f"{signature}/{key}" if key in names.values() else key
+    return names[identity]
 
 
 def _ordered(
