@@ -273,7 +273,7 @@ def test_the_plan_writes_every_field_of_the_schema():
     status = mended_status()
 
     assert set(status) == set(STATUS["properties"])
-    for name in ("model", "server", "lastFailure"):
+    for name in ("model", "server", "lastFailure", "protocol"):
         assert set(status[name]) == set(STATUS["properties"][name]["properties"])
     assert set(status["conditions"][0]) == set(
         STATUS["properties"]["conditions"]["items"]["properties"]
@@ -282,7 +282,6 @@ def test_the_plan_writes_every_field_of_the_schema():
 
 def test_columns_find_their_values():
     source = {**body(), "status": mended_status()}
-    source["spec"]["protocol"] = "OpenInference"
     source["metadata"]["creationTimestamp"] = "2026-03-04T05:06:07Z"
     columns = {
         column["name"]: look_up(source, column["jsonPath"])

@@ -340,6 +340,8 @@ class ModelServer:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             path = head.split(b" ")[1].decode()
+            if length := re.search(rb"content-length: (\d+)", head, re.IGNORECASE):
+                await reader.readexactly(int(length[1]))
             self.requests.append(path)
             code, body = self._answer(path)
             length = f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
@@ -364,3 +366,55 @@ class ModelServer:
             tensor = '{"name":"x","datatype":"FP32","shape":[-1,4]}'
             return 200, f'{{"name":"{self.name}","inputs":[{tensor}],"outputs":[]}}'
         return 404, '{"error":"no such model; the server has iris"}'
+
+
+class TensorflowServer(ModelServer):
+    """One that plays TensorFlow Serving: 200 for the status, whatever the state."""
+
+    state = "AVAILABLE"
+
+    def _answer(self, path: str) -> tuple[int, str]:
+        status = {"error_code": "INTERNAL" if self.error else "OK", "error_message": self.error}
+        version = {"version": "3", "state": self.state, "status": status}
+        tensor = {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, {"size": "4"}]}}
+        signature = {"inputs": {"x": tensor}, "outputs": {}}
+        metadata = {"signature_def": {"signature_def": {"serving_default": signature}}}
+        if path == f"/v1/models/{self.name}":
+            return 200, json.dumps({"model_version_status": [version]})
+        if path == f"/v1/models/{self.name}/metadata":
+            return 200, json.dumps({"metadata": metadata})
+        if path.startswith("/v1/models/"):
+            return 404, '{"error":"Could not find any versions of model rose"}'
+        return 404, ""
+
+
+class GrpsServer(ModelServer):
+    """One that plays a GRPS server which starts offline and has every failure in a 200."""
+
+    def __init__(self, name: str = "iris") -> None:
+        super().__init__(name)
+        self.online = False
+
+    def _answer(self, path: str) -> tuple[int, str]:
+        if path == "/grps/v1/health/online":
+            self.online = True
+        if path == "/grps/v1/health/ready" and not self.online:
+            status = {"code": 503, "msg": "Service Unavailable", "status": "FAILURE"}
+            return 200, json.dumps({"status": status})
+        if not path.startswith("/grps/v1/"):
+            return 404, ""
+        text = f"name: {self.name}\nversion: 1.10\n" if path.endswith("/model") else ""
+        status = {"code": 200, "msg": "OK", "status": "SUCCESS"}
+        return 200, json.dumps({"status": status, "str_data": text})
+
+
+class Liar(ModelServer):
+    """One that answers every path alike, whatever the question."""
+
+    def __init__(self, code: int, body: str) -> None:
+        super().__init__()
+        self.reply = code, body
+
+    def _answer(self, path: str) -> tuple[int, str]:
+        del path
+        return self.reply

@@ -20,10 +20,12 @@ from moorage_operator.state import (
     ProbeResult,
     Scheduled,
     ServerInfo,
+    Spoken,
     TensorInfo,
 )
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+OIP = Spoken("OpenInference", "HTTP", 8000, "GET /v2 answers with server metadata")
 CONFIG = OperatorConfig(runtime_image="moorage/runtime:test")
 YES = Answer(verdict=True, reason=AnswerReason.READY)
 DIGITS = ModelInfo(
@@ -125,6 +127,7 @@ def said(of: PodObserved, model_ready: Answer = YES, **facts: Any) -> dict[str, 
         live=YES,
         ready=YES if model_ready.verdict else no(AnswerReason.NOT_READY),
         model_ready=model_ready,
+        spoken=OIP if model_ready.verdict is not None else None,
         server=ServerInfo("moorage-runtime", "1", ("binary_tensor_data",)),
         model=DIGITS if model_ready.verdict else None,
     )

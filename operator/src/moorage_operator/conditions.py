@@ -30,6 +30,7 @@ class ConditionType(StrEnum):
 
     ACCEPTED = "Accepted"
     WORKLOAD_AVAILABLE = "WorkloadAvailable"
+    PROTOCOL_MATCHED = "ProtocolMatched"
     MODEL_READY = "ModelReady"
     READY = "Ready"
     UP_TO_DATE = "UpToDate"
@@ -62,6 +63,11 @@ class Reason(StrEnum):
     POD_NOT_READY = "PodNotReady"
     SUSPENDED = "Suspended"
     SCALED_TO_ZERO = "ScaledToZero"
+    # ProtocolMatched
+    PROTOCOL_ANSWERED = "ProtocolAnswered"
+    PROTOCOL_MISMATCH = "ProtocolMismatch"
+    NO_PROTOCOL_ANSWERED = "NoProtocolAnswered"
+    AWAITING_ANSWER = "AwaitingAnswer"
     # ModelReady
     ALL_REPLICAS_READY = "AllReplicasReady"
     SERVER_NOT_LIVE = "ServerNotLive"
@@ -70,7 +76,6 @@ class Reason(StrEnum):
     MODEL_LOADING = "ModelLoading"
     MODEL_LOAD_FAILED = "ModelLoadFailed"
     VERSION_NOT_SERVED = "VersionNotServed"
-    PROTOCOL_MISMATCH = "ProtocolMismatch"
     PROBE_TIMEOUT = "ProbeTimeout"
     # Ready
     SERVING = "Serving"

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from .api.v1alpha1 import InferenceModel, Protocol, Transport
+from .api.v1alpha1 import InferenceModel
 from .conditions import Condition, ConditionType, Reason, find_condition, truncated
 from .config import OperatorConfig
 from .readiness import Judgement, decide
-from .replicas import DEFINITE, Replica, judge
-from .resources import endpoints
+from .replicas import DEFINITE, judge
 from .resources.deployment import make_deployment
 from .resources.owned import applied_hash
 from .resources.pod_template import make_pod_template, revision_of
@@ -27,16 +26,13 @@ from .state import (
     Plan,
     PlannedEvent,
     PollPace,
-    ProbeTarget,
     Reference,
     Refusal,
 )
 from .status import make_status
+from .targets import make_targets
 
 __all__ = ["plan"]
-
-# gRPC has methods where HTTP has paths.
-NO_PATHS = endpoints.Paths("", "", "", "", "", "")
 
 # Nobody tells when a refused object would be taken.
 REFUSAL_RETRY_SECONDS = 15.0
@@ -87,43 +83,11 @@ def plan(
         objects=objects,
         status=status,
         events=_events(judgement.ready, observed),
-        targets=_targets(model, replicas, config),
+        targets=make_targets(model, replicas, config),
         poll=_pace(judgement),
         poll_interval_seconds=interval,
         requeue_after=REFUSAL_RETRY_SECONDS if _standing(observed.refusals, hashes) else None,
         references=named,
-    )
-
-
-def _targets(
-    model: InferenceModel, replicas: Sequence[Replica], config: OperatorConfig
-) -> tuple[ProbeTarget, ...]:
-    """The running containers of this spec, by pod name."""
-    over_http = model.transport is Transport.HTTP
-    ports = model.runtime.ports
-    paths = endpoints.paths(model, model.protocol) if over_http else NO_PATHS
-    # The bundled runtime is online by itself; other GRPS servers wait to be told.
-    starts_offline = model.protocol is Protocol.GRPS and not endpoints.is_bundled(model, config)
-    return tuple(
-        ProbeTarget(
-            pod_uid=replica.pod.uid,
-            container_id=replica.pod.runtime.container_id,
-            address=replica.pod.ip,
-            port=ports.http if over_http else ports.grpc,
-            protocol=str(model.protocol),
-            transport=str(model.transport),
-            model_name=model.model.name,
-            model_version=model.model.version,
-            live_path=paths.live,
-            ready_path=paths.ready,
-            model_ready_path=paths.model_ready,
-            metadata_path=paths.metadata,
-            server_path=paths.server,
-            timeout_seconds=float(model.health.timeout_seconds),
-            bring_online=starts_offline,
-        )
-        for replica in replicas
-        if replica.current and replica.pod.ip and replica.pod.runtime.running_since
     )
 
 

@@ -1,7 +1,7 @@
-"""The five conditions, decided: accepted, available, model ready, ready, up to date.
+"""The conditions, decided: accepted, available, protocol, model ready, ready, up to date.
 
 Each function decides one condition and says why. `Ready` takes reason and message from the first
-of the three before it that is not true, so that the REASON column names the cause. Ready means
+of those before it that is not true, so that the REASON column names the cause. Ready means
 that traffic can be sent now; UpToDate that this spec is what serves.
 """
 
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from . import diagnosis
 from .api.v1alpha1 import InferenceModel
 from .conditions import Condition, ConditionType, Finding, Reason
-from .replicas import Replica, worst
+from .protocols import protocol_matched
+from .replicas import PROTOCOL_REASONS, Replica, worst
 from .state import Observed, Refusal
 
 __all__ = ["Judgement", "decide"]
@@ -47,15 +48,23 @@ def decide(
     gates = (
         _accepted(model, observed, replicas, applied_hashes),
         _workload_available(model, observed, replicas, revision),
+        protocol_matched(model, observed, replicas),
         _model_ready(model, replicas),
     )
-    blamed = next((gate.finding for gate in gates if gate.status is not True), None)
+    blamed = _blamed(gates)
     last_good = str((observed.status.get("revisions") or {}).get("lastGood", ""))
     ready = _ready(model, replicas, blamed, last_good)
     up_to_date = _up_to_date(model, observed, replicas, blamed)
     if ready.finding.reason is Reason.SERVING and blamed is None:
         last_good = revision
     return Judgement((*gates, ready, up_to_date), ready, blamed, revision, last_good)
+
+
+def _blamed(gates: Sequence[Condition]) -> Finding | None:
+    """The first cause that is known; that nobody has answered yet is none beside another."""
+    against = [gate for gate in gates if gate.status is not True]
+    known = [gate for gate in against if gate.finding.reason is not Reason.AWAITING_ANSWER]
+    return (known or against)[0].finding if against else None
 
 
 # ------------------------------------------------------------------ Accepted
@@ -167,7 +176,11 @@ def _model_ready(model: InferenceModel, replicas: Sequence[Replica]) -> Conditio
         sentence = f"the model is ready on {ready} of {desired} replicas"
         finding = Finding(Reason.ALL_REPLICAS_READY, sentence)
         return Condition(type_, status=True, finding=finding)
-    against = worst(replica.model for replica in current if replica.model)
+    against = worst(
+        replica.model
+        for replica in current
+        if replica.model and replica.model.reason not in PROTOCOL_REASONS
+    )
     if against is None:
         sentence = f"the model is ready on {ready} of {desired} replicas; no other answers yet"
         finding = Finding(Reason.SERVER_NOT_LIVE, sentence)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from . import diagnosis
-from .api.v1alpha1 import InferenceModel
+from .api.v1alpha1 import InferenceModel, Protocol
 from .conditions import Finding, Reason, truncated
 from .state import Answer, AnswerReason, Observed, PodObserved, ProbeResult
 
@@ -30,13 +30,19 @@ REASONS = {
     AnswerReason.MALFORMED: Reason.PROTOCOL_MISMATCH,
 }
 
+# What speaks against the protocol, and not yet against the model.
+PROTOCOL_REASONS = {Reason.PROTOCOL_MISMATCH, Reason.NO_PROTOCOL_ANSWERED}
+
 # Answers that only an edit, of the spec or of the model, will change.
 DEFINITE = {
     Reason.MODEL_LOAD_FAILED,
     Reason.MODEL_NOT_FOUND,
     Reason.VERSION_NOT_SERVED,
-    Reason.PROTOCOL_MISMATCH,
+    *PROTOCOL_REASONS,
 }
+
+# Every reason that a server's own answer, or its absence, can give.
+ANSWER_REASONS = {*REASONS.values(), *PROTOCOL_REASONS, Reason.SERVER_READY_MODEL_NOT}
 
 # A server that says that it is not ready itself may not have looked for its models yet.
 NOT_THERE = {AnswerReason.MODEL_NOT_FOUND, AnswerReason.VERSION_NOT_FOUND}
@@ -47,6 +53,7 @@ SEVERITY = (
     Reason.MODEL_NOT_FOUND,
     Reason.VERSION_NOT_SERVED,
     Reason.PROTOCOL_MISMATCH,
+    Reason.NO_PROTOCOL_ANSWERED,
     Reason.INVALID_IMAGE_NAME,
     Reason.IMAGE_PULL_BACK_OFF,
     Reason.SECRET_NOT_FOUND,
@@ -169,7 +176,7 @@ def _as_before(pod: PodObserved, before: Mapping[str, Any]) -> Finding | None:
     if same_container and was_ready and before.get("ready") in {pod.ready, False}:
         return None
     reason = str(before.get("reason", ""))
-    if same_container and reason in set(REASONS.values()) | {Reason.SERVER_READY_MODEL_NOT}:
+    if same_container and reason in ANSWER_REASONS:
         return Finding(Reason(reason), str(before.get("message", "")))
     return Finding(Reason.MODEL_LOADING, f"pod {pod.name}: {PENDING_SENTENCE}")
 
@@ -178,6 +185,8 @@ def _answer_finding(
     pod: PodObserved, model: InferenceModel, result: ProbeResult, answer: Answer
 ) -> Finding:
     reason = REASONS[answer.reason]
+    if reason is Reason.PROTOCOL_MISMATCH:
+        return _protocol_finding(pod, model, result, answer)
     if answer.reason is AnswerReason.NOT_READY and result.ready.verdict is True:
         reason = Reason.SERVER_READY_MODEL_NOT
     if answer.reason in NOT_THERE and result.ready.verdict is False:
@@ -191,12 +200,37 @@ def _answer_finding(
         Reason.VERSION_NOT_SERVED: f"model {name} is served, version {model.model.version} is not",
         Reason.SERVER_NOT_LIVE: "the server does not answer",
         Reason.PROBE_TIMEOUT: "the server did not answer in time",
-        Reason.PROTOCOL_MISMATCH: (
-            f"what answers does not speak {model.protocol} over {model.transport}"
-        ),
     }[reason]
     detail = f": {answer.message}" if answer.message else ""
     return Finding(reason, f"pod {pod.name}: {sentence}{detail}")
+
+
+def _protocol_finding(
+    pod: PodObserved, model: InferenceModel, result: ProbeResult, answer: Answer
+) -> Finding:
+    """That the server speaks something else, and what to write into the spec."""
+    if model.protocol is Protocol.AUTO:
+        reason = Reason.NO_PROTOCOL_ANSWERED
+        sentence = f"the server answers in no protocol over {model.transport}"
+    else:
+        reason = Reason.PROTOCOL_MISMATCH
+        sentence = f"the server does not answer as {model.protocol} over {model.transport}"
+    detail = f": {answer.message}" if answer.message else ""
+    spoken = result.spoken
+    found = ""
+    if spoken:
+        wanted = {"protocol": model.protocol, "transport": model.transport}
+        told = {"protocol": spoken.protocol, "transport": spoken.transport}
+        if model.protocol is Protocol.AUTO:
+            del told["protocol"]
+        edits = " and ".join(
+            f"{field} to {value}" for field, value in told.items() if value != wanted[field]
+        )
+        found = (
+            f"; it speaks {spoken.protocol} over {spoken.transport} on port {spoken.port} "
+            f"({spoken.evidence}): set {edits}"
+        )
+    return Finding(reason, f"pod {pod.name}: {sentence}{detail}{found}")
 
 
 def _previous_entries(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

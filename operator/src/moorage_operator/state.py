@@ -5,7 +5,7 @@ on that. Nothing here decides anything and nothing here knows an API client.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -32,7 +32,9 @@ __all__ = [
     "Scheduled",
     "ServerInfo",
     "ServiceObserved",
+    "Spoken",
     "TensorInfo",
+    "Way",
 ]
 
 
@@ -211,12 +213,23 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoken:
+    """The protocol in which a server was found to answer, and the answer that showed it."""
+
+    protocol: str
+    transport: str
+    port: int
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeResult:
     """The last answers of one container of one pod.
 
     `consecutive_unknown` counts the polls in a row, this one included, whose model-ready verdict
-    was None. `brought_online` is set once a server that starts offline was told to take traffic. A
-    result belongs to a container: a restart makes it void.
+    was None. `spoken` is the protocol of the answers, or, where the target's own is not answered,
+    what the server speaks instead. `brought_online` is set once a server that starts offline was
+    told to take traffic. A result belongs to a container: a restart makes it void.
     """
 
     pod_uid: str
@@ -226,6 +239,7 @@ class ProbeResult:
     ready: Answer = NOT_ASKED
     model_ready: Answer = NOT_ASKED
     consecutive_unknown: int = 0
+    spoken: Spoken | None = None
     brought_online: bool = False
     server: ServerInfo | None = None
     model: ModelInfo | None = None
@@ -300,13 +314,32 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeTarget:
-    """One container to poll, and all that a driver needs for it.
+class Way:
+    """One protocol over one transport, on the port for it.
 
     `protocol` and `transport` are the spec's values (OpenInference; HTTP, GRPC). Paths are
     percent-encoded and hold for HTTP alone; an empty one is a question that the protocol has no
-    path for. `timeout_seconds` bounds one question. `bring_online` is for servers that start
-    offline and wait to be told to take traffic.
+    path for.
+    """
+
+    protocol: str
+    transport: str
+    port: int
+    live_path: str = ""
+    ready_path: str = ""
+    model_ready_path: str = ""
+    metadata_path: str = ""
+    server_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTarget:
+    """One container to poll, and all that a driver needs for it.
+
+    From `port` to `server_path` it is a `Way`; of the protocol `Auto` there are no paths. `others`
+    are the ways that are tried to find out what a server speaks, the likeliest first.
+    `timeout_seconds` bounds one question. `bring_online` is for servers that start offline and
+    wait to be told to take traffic.
     """
 
     pod_uid: str
@@ -324,6 +357,11 @@ class ProbeTarget:
     server_path: str
     timeout_seconds: float
     bring_online: bool = False
+    others: tuple[Way, ...] = ()
+
+    def by(self, way: Way) -> "ProbeTarget":
+        """The same container, asked in another way."""
+        return replace(self, **{each.name: getattr(way, each.name) for each in fields(way)})
 
 
 class PollPace(StrEnum):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from . import conditions, diagnosis, labels
+from . import conditions, diagnosis, labels, protocols
 from .api.v1alpha1 import InferenceModel
 from .conditions import Finding, Reason, timestamp, truncated
 from .config import OperatorConfig
@@ -39,13 +39,15 @@ def make_status(
     desired = model.desired_replicas
     serving = sum(1 for replica in replicas if replica.serving)
     entries = _replica_statuses(replicas, observed.status, now)
+    protocol = protocols.protocol_status(model, observed, replicas)
     status: dict[str, Any] = {
         "observedGeneration": model.generation,
         "replicas": len(replicas),
         "selector": labels.selector_text(model.name),
         "replicaSummary": f"{min(serving, desired)}/{desired}",
         "revisions": _revisions(judgement),
-        "endpoints": endpoints.urls(model, config),
+        "protocol": protocol,
+        "endpoints": endpoints.urls(model, config, protocols.detected(protocol)),
         **_answers(model, replicas, observed.status),
         "replicaStatuses": entries[:REPLICA_STATUSES_LIMIT],
         "omittedReplicas": max(0, len(entries) - REPLICA_STATUSES_LIMIT),

@@ -75,7 +75,7 @@ def test_a_wrong_uri_says_what_to_write(uri, reason, sentence):
         ({"replicas": "two"}, "spec.replicas", "got 'two'"),
         ({"replicas": True}, "spec.replicas", "got True"),
         ({"suspend": "yes"}, "spec.suspend", "true or false"),
-        ({"protocol": "SOAP"}, "spec.protocol", "one of OpenInference"),
+        ({"protocol": "SOAP"}, "spec.protocol", "one of Auto, OpenInference"),
         ({"transport": "UDP"}, "spec.transport", "one of HTTP, GRPC"),
         ({"model": {"name": "a/b"}}, "spec.model.name", "letters, digits"),
         ({"model": {"version": 3}}, "spec.model.version", "a string"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moorage_operator.api.v1alpha1 import Protocol
 from moorage_operator.conditions import Reason, truncated
 from moorage_operator.state import (
     Answer,
@@ -20,6 +21,7 @@ from moorage_operator.state import (
     PollPace,
     ReferenceState,
     Scheduled,
+    Spoken,
     TensorInfo,
 )
 from support.operator_values import (
@@ -318,6 +320,7 @@ spec_values = st.fixed_dictionaries({}, optional={
     "replicas": st.integers(-1, 3),
     "suspend": st.booleans(),
     "transport": st.sampled_from(["HTTP", "GRPC", "UDP"]),
+    "protocol": st.sampled_from(Protocol).map(str),
     "health": st.fixed_dictionaries({"periodSeconds": st.integers(0, 9)}),
     "podTemplate": st.fixed_dictionaries({"spec": st.dictionaries(
         st.sampled_from(["containers", "volumes", "nodeName", "securityContext"]),
@@ -348,7 +351,11 @@ def situations(draw):
         pods.append(each)
         if draw(st.booleans()):
             probes |= said(
-                each, draw(answers), container_id="c1", consecutive_unknown=draw(st.integers(0, 4))
+                each,
+                draw(answers),
+                container_id="c1",
+                consecutive_unknown=draw(st.integers(0, 4)),
+                spoken=draw(st.none() | st.builds(Spoken, *[texts] * 2, st.just(1), texts)),
             )
     failure = DeploymentCondition("ReplicaFailure", draw(st.none() | st.booleans()), "", "quota")
     references = {
@@ -380,6 +387,7 @@ def test_whatever_is_observed_the_plan_is_whole_and_settles(situation):
     assert [item["type"] for item in plan.status["conditions"]] == [
         "Accepted",
         "WorkloadAvailable",
+        "ProtocolMatched",
         "ModelReady",
         "Ready",
         "UpToDate",

@@ -23,6 +23,7 @@ from moorage_operator.state import (
 )
 from support.probe_targets import target
 
+WAY = ("OpenInference", "HTTP")
 KEY = ObjectKey("ns", "iris")
 YES = Answer(verdict=True, reason=AnswerReason.READY)
 NO = Answer(verdict=False, reason=AnswerReason.NOT_READY)
@@ -61,6 +62,10 @@ class Server:
         self.questions.append("metadata")
         await self.metadata_gate.wait()
         return self.described
+
+    async def speaks(self, _: ProbeTarget) -> Answer:
+        self.questions.append("speaks")
+        return YES
 
     async def bring_online(self, _: ProbeTarget) -> bool:
         self.questions.append("online")
@@ -103,7 +108,11 @@ async def asked(
     results = [
         result
         async for result in interrogation.interrogate(
-            server, target(**fields), previous, describe=False, now=lambda: datetime.now(UTC)
+            {WAY: server},
+            target(**fields),
+            previous,
+            describe=False,
+            now=lambda: datetime.now(UTC),
         )
     ]
     return results[-1]
@@ -153,7 +162,8 @@ async def test_a_ready_model_is_asked_one_question_a_poll() -> None:
         await results.until(lambda: len(results.polled) >= 3)
 
     assert server.questions[:3] == ["model", "ready", "metadata"]
-    assert set(server.questions[3:]) == {"model"}
+    assert server.questions[3] == "speaks"
+    assert set(server.questions[4:]) == {"model"}
 
 
 async def test_a_settling_model_is_found_ready_soon() -> None:
@@ -269,7 +279,7 @@ async def test_metadata_that_fails_once_stays_known() -> None:
     found = [
         each
         async for each in interrogation.interrogate(
-            server, target(), previous, describe=True, now=lambda: datetime.now(UTC)
+            {WAY: server}, target(), previous, describe=True, now=lambda: datetime.now(UTC)
         )
     ]
 

@@ -39,6 +39,7 @@ def tcp(port):
 GRPC = {"transport": "GRPC"}
 TFS = {"protocol": "TensorFlowServing"}
 GRPS = {"protocol": "GRPS"}
+AUTO = {"protocol": "Auto"}
 OTHER = {"runtime": {"image": "other:1"}}
 
 
@@ -107,6 +108,14 @@ OTHER = {"runtime": {"image": "other:1"}}
             {"grpc": {"port": 8001, "service": "liveness"}},
         ),
         ({**GRPS, **GRPC, **OTHER}, tcp(8001), tcp(8001)),
+        (AUTO, get("/v2/models/digits/ready"), get("/v2/health/live")),
+        ({**AUTO, **OTHER}, tcp(8000), tcp(8000)),
+        ({**AUTO, **OTHER, **GRPC}, tcp(8001), tcp(8001)),
+        (
+            {**AUTO, **OTHER, "endpoints": {"live": "/l", "modelReady": "/m"}},
+            get("/m"),
+            get("/l"),
+        ),
     ],
 )
 def test_the_kubelet_asks(spec, ready, live):
@@ -328,7 +337,7 @@ def test_the_service_offers_the_ports_of_the_runtime():
 
 def urls(**spec):
     """URLs by protocol and transport, in the status's order."""
-    listed = endpoints.urls(model("iris", **spec), CONFIG)
+    listed = endpoints.urls(model("iris", **spec), CONFIG, None)
     return {(item["protocol"], item["transport"]): item["url"] for item in listed}
 
 

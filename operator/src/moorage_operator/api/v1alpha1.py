@@ -44,8 +44,9 @@ PROBE_PATH_EXPECTED = "a path that begins with '/', without spaces, like /v2/hea
 
 
 class Protocol(StrEnum):
-    """Protocols that the operator can ask a model by."""
+    """Protocols that the operator can ask a model by; `Auto` finds out which."""
 
+    AUTO = "Auto"
     OPEN_INFERENCE = "OpenInference"
     TENSORFLOW_SERVING = "TensorFlowServing"
     GRPS = "GRPS"

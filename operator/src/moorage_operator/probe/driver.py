@@ -44,6 +44,13 @@ class Driver(Protocol):
         """Server and model metadata."""
         ...
 
+    async def speaks(self, target: ProbeTarget) -> Answer:
+        """Whether the server answers in this protocol, whatever it says of the model.
+
+        The message of a yes is the evidence: the question, and what its answer is.
+        """
+        ...
+
     async def bring_online(self, target: ProbeTarget) -> bool:
         """Tell a server that starts offline to take traffic; whether it does now.
 
@@ -66,3 +73,8 @@ def version_not_found(target: ProbeTarget, versions: Sequence[str]) -> Answer:
         reason=AnswerReason.VERSION_NOT_FOUND,
         message=quoted(f"the server has versions {has} of model {target.model_name!r}"),
     )
+
+
+def evidence(text: str) -> Answer:
+    """The yes of `Driver.speaks`."""
+    return Answer(verdict=True, reason=AnswerReason.READY, message=text)

@@ -16,7 +16,7 @@ from typing import Protocol
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
 from . import grps_metadata
-from .driver import Described, quoted, version_not_found
+from .driver import Described, evidence, quoted, version_not_found
 from .grps_metadata import GrpsModel
 
 NOT_FOUND = 404
@@ -102,6 +102,14 @@ class Grps:
             server=grps_metadata.read_server(text),
             model=None if isinstance(found, Answer) else found.info,
         )
+
+    async def speaks(self, target: ProbeTarget) -> Answer:
+        """Whether the server's metadata answers with a status."""
+        reply = await self._wire.ask(target, Question.SERVER_METADATA)
+        if isinstance(reply, Answer):
+            return reply
+        where = target.server_path or str(Question.SERVER_METADATA)
+        return evidence(f"{where} answers with the status of a GrpsMessage")
 
     async def bring_online(self, target: ProbeTarget) -> bool:
         """Tell a server that lives to take traffic; whether it said that it does."""

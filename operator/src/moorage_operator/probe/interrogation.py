@@ -1,17 +1,27 @@
 """The questions of one poll, and in which order.
 
 The model first, because nearly always it answers yes and then nothing else is needed. A model that
-is not ready makes the server's own state interesting; a model that has just become ready makes the
-metadata interesting. Stands between the poller, which knows when, and a driver, which knows how.
+is not ready makes the server's own state interesting; a server that does not answer as declared,
+what it speaks instead; a model that has just become ready, the metadata. Stands between the
+poller, which knows when, and the drivers, which know how.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from moorage_operator.state import NOT_ASKED, Answer, AnswerReason, ProbeResult, ProbeTarget
+from moorage_operator.state import (
+    NOT_ASKED,
+    Answer,
+    AnswerReason,
+    ProbeResult,
+    ProbeTarget,
+    Spoken,
+    Way,
+)
 
+from .detection import AUTO, Drivers, detect
 from .driver import Driver
 
 PATIENCE_SECONDS = 0.2
@@ -19,9 +29,15 @@ PATIENCE_SECONDS = 0.2
 
 YES = Answer(verdict=True, reason=AnswerReason.READY)
 
+ANSWERED = "it answers for the model"
+"""The evidence for a declared protocol until its own question was answered."""
+
+_SILENCE = (AnswerReason.REFUSED, AnswerReason.TIMED_OUT)
+_FOREIGN = (AnswerReason.WRONG_PROTOCOL, AnswerReason.MALFORMED)
+
 
 async def interrogate(
-    driver: Driver,
+    drivers: Drivers,
     target: ProbeTarget,
     previous: ProbeResult | None,
     *,
@@ -31,32 +47,29 @@ async def interrogate(
     """One result, or two where metadata is slow: first without it, then with it.
 
     Args:
-        driver: Speaks the target's protocol.
+        drivers: A driver for each (protocol, transport).
         target: Whom to ask.
         previous: The last result of the same container.
         describe: Whether the metadata is due.
         now: The time in UTC.
     """
     before = previous or ProbeResult(target.pod_uid, target.container_id, now())
-    answer = await driver.model_ready(target)
-    brought_online = before.brought_online
-    if target.bring_online and not brought_online and answer.reason is AnswerReason.NOT_READY:
-        # Once in a container's life: who takes it offline later means it.
-        brought_online = await driver.bring_online(target)
-        answer = await driver.model_ready(target) if brought_online else answer
-    result = replace(
-        before,
-        asked_at=now(),
-        model_ready=answer,
-        brought_online=brought_online,
-        consecutive_unknown=before.consecutive_unknown + 1 if answer.verdict is None else 0,
-    )
-    if answer.verdict is not True:
-        live, ready = await _server_state(driver, target, answer)
-        yield replace(result, live=live, ready=ready)
+    declared = target.protocol != AUTO
+    if not declared:
+        found = await _find_out(drivers, target, before.spoken)
+        if found.way is None:
+            result = replace(before, model_ready=found.answer, spoken=found.spoken)
+            yield _counted(result, before, now())
+            return
+        target, before = target.by(found.way), replace(before, spoken=found.spoken)
+    driver = drivers[target.protocol, target.transport]
+    result = await _ask_model(driver, target, before)
+    if result.model_ready.verdict is not True:
+        result = await _look_into(drivers, target, result, declared=declared)
+        yield _counted(result, before, now())
         return
     # A server that answers for its model lives.
-    result = replace(result, live=YES)
+    result = replace(_counted(result, before, now()), live=YES, spoken=_as_asked(target, before))
     if not describe and before.ready.verdict is True:
         yield result
         return
@@ -70,22 +83,105 @@ async def interrogate(
         more.cancel()
 
 
-async def _server_state(
-    driver: Driver, target: ProbeTarget, answer: Answer
-) -> tuple[Answer, Answer]:
-    if answer.reason in (AnswerReason.REFUSED, AnswerReason.TIMED_OUT):
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What detection came to: a way to ask, or an answer that says why there is none."""
+
+    spoken: Spoken | None
+    way: Way | None = None
+    answer: Answer = NOT_ASKED
+
+
+async def _find_out(drivers: Drivers, target: ProbeTarget, known: Spoken | None) -> _Found:
+    """The way in which a target of `Auto` is asked; what is known holds until it fails."""
+    spoken = known
+    if known is None or known.transport != target.transport:
+        found = await detect(drivers, target)
+        if isinstance(found, Answer):
+            return _Found(None, answer=found)
+        spoken = found
+    for way in target.others:
+        by = (way.protocol, way.transport)
+        if spoken and by == (spoken.protocol, spoken.transport) and by[1] == target.transport:
+            return _Found(spoken, way)
+    told = f"asked on port {target.port} over {target.transport}"
+    return _Found(spoken, answer=Answer(None, AnswerReason.WRONG_PROTOCOL, told))
+
+
+async def _ask_model(driver: Driver, target: ProbeTarget, before: ProbeResult) -> ProbeResult:
+    answer = await driver.model_ready(target)
+    brought_online = before.brought_online
+    if target.bring_online and not brought_online and answer.reason is AnswerReason.NOT_READY:
+        # Once in a container's life: who takes it offline later means it.
+        brought_online = await driver.bring_online(target)
+        answer = await driver.model_ready(target) if brought_online else answer
+    return replace(before, model_ready=answer, brought_online=brought_online)
+
+
+async def _look_into(
+    drivers: Drivers, target: ProbeTarget, result: ProbeResult, *, declared: bool
+) -> ProbeResult:
+    """The result with what else tells why the model is not ready."""
+    answer = result.model_ready
+    if answer.reason in _SILENCE:
         # The same address would refuse or stay silent twice more.
-        return answer, NOT_ASKED
+        return replace(result, live=answer, ready=NOT_ASKED)
+    driver = drivers[target.protocol, target.transport]
     live, ready = await asyncio.gather(driver.live(target), driver.ready(target))
-    return live, ready
+    result = replace(result, live=live, ready=ready)
+    foreign = answer.reason in _FOREIGN
+    if foreign and not declared:
+        return replace(result, spoken=None)  # found out anew by the next poll
+    nobody_says_yes = live.verdict is not True and ready.verdict is not True
+    if not foreign and declared and nobody_says_yes:
+        # A server of another protocol may have any status for a path that it does not know.
+        foreign = (await driver.speaks(target)).verdict is not True
+    if not foreign:
+        return replace(result, spoken=_as_asked(target, result))
+    found = await detect(drivers, target)
+    spoken = found if isinstance(found, Spoken) else None
+    if answer.reason in _FOREIGN or spoken is None:
+        return replace(result, spoken=spoken)
+    wrong = Answer(None, AnswerReason.WRONG_PROTOCOL, answer.message)
+    return replace(result, spoken=spoken, model_ready=wrong)
 
 
 async def _complete(driver: Driver, target: ProbeTarget, result: ProbeResult) -> ProbeResult:
-    ready, described = await asyncio.gather(driver.ready(target), driver.describe(target))
+    ready, described, spoken = await asyncio.gather(
+        driver.ready(target), driver.describe(target), _with_evidence(driver, target, result)
+    )
     return replace(
         result,
         ready=ready,
+        spoken=spoken,
         # What was known stays known: a metadata endpoint that fails once has not changed.
         server=described.server or result.server,
         model=described.model or result.model,
+    )
+
+
+async def _with_evidence(
+    driver: Driver, target: ProbeTarget, result: ProbeResult
+) -> Spoken | None:
+    spoken = result.spoken
+    if spoken is None or spoken.evidence != ANSWERED:
+        return spoken
+    answer = await driver.speaks(target)
+    return replace(spoken, evidence=answer.message) if answer.verdict is True else spoken
+
+
+def _as_asked(target: ProbeTarget, before: ProbeResult) -> Spoken:
+    """The protocol of the answers, with the evidence that there is already."""
+    spoken = before.spoken
+    if spoken and (spoken.protocol, spoken.transport) == (target.protocol, target.transport):
+        return spoken
+    return Spoken(target.protocol, target.transport, target.port, ANSWERED)
+
+
+def _counted(result: ProbeResult, before: ProbeResult, now: datetime) -> ProbeResult:
+    unknown = result.model_ready.verdict is None
+    return replace(
+        result,
+        asked_at=now,
+        consecutive_unknown=before.consecutive_unknown + 1 if unknown else 0,
     )

@@ -8,7 +8,7 @@ from moorage_operator._generated import oip_pb2
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
 from . import metadata
-from .driver import Described, version_not_found
+from .driver import Described, evidence, version_not_found
 from .grpc_channels import GrpcChannels
 
 SERVICE = "inference.GRPCInferenceService"
@@ -69,6 +69,14 @@ class OipGrpc:
             None if isinstance(server, Answer) else _server(server),
             None if isinstance(model, Answer) else _model(model),
         )
+
+    async def speaks(self, target: ProbeTarget) -> Answer:
+        """Whether the service is there."""
+        request = oip_pb2.ServerLiveRequest()
+        reply = await self._ask(
+            target, "ServerLive", request, oip_pb2.ServerLiveResponse.FromString
+        )
+        return reply if isinstance(reply, Answer) else evidence(f"{SERVICE}/ServerLive answers")
 
     async def bring_online(self, target: ProbeTarget) -> bool:
         """Nothing to do: the protocol has no offline state."""

@@ -11,8 +11,8 @@ from http import HTTPStatus
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
 from . import metadata
-from .driver import Described, quoted, version_not_found
-from .http_client import HttpClient, Reply
+from .driver import Described, evidence, quoted, version_not_found
+from .http_client import HttpClient, Reply, refusal
 
 # The registry's states in a model-ready body; the bundled runtime and Triton's index use them.
 _STATES = {"LOADING": AnswerReason.LOADING, "FAILED": AnswerReason.LOAD_FAILED}
@@ -57,6 +57,15 @@ class OipRest:
             metadata.server_from_json(_body_of_ok(server)),
             metadata.model_from_json(_body_of_ok(model)),
         )
+
+    async def speaks(self, target: ProbeTarget) -> Answer:
+        """Whether the server's own metadata is there."""
+        reply = await self._http.get(target, target.server_path)
+        if isinstance(reply, Answer):
+            return reply
+        if metadata.server_from_json(_body_of_ok(reply)) is None:
+            return refusal(reply, target.server_path, "server metadata")
+        return evidence(f"GET {target.server_path} answers with server metadata")
 
     async def bring_online(self, target: ProbeTarget) -> bool:
         """Nothing to do: the protocol has no offline state."""

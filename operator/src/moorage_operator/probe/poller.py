@@ -249,10 +249,9 @@ class Poller:
         self._edges.polled(Polled(target.protocol, target.transport, outcome, spent, late))
 
     async def _ask(self, uid: str, poll: _Poll, started: float) -> None:
-        driver = self._drivers[poll.target.protocol, poll.target.transport]
         describe = started >= poll.describe_due
         async for result in interrogate(
-            driver, poll.target, poll.result, describe=describe, now=self._edges.now
+            self._drivers, poll.target, poll.result, describe=describe, now=self._edges.now
         ):
             if self._polls.get(uid) is not poll:
                 return  # another container, or no longer wanted: the answer is void

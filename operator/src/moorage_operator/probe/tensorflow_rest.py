@@ -12,7 +12,7 @@ from http import HTTPStatus
 from moorage_operator.state import NOT_ASKED, Answer, AnswerReason, ProbeTarget
 
 from . import tensorflow_metadata as tensorflow
-from .driver import Described
+from .driver import Described, evidence
 from .http_client import HttpClient, Reply, refusal
 
 
@@ -67,6 +67,18 @@ class TensorflowRest:
             return Described()
         versions = tensorflow.available(tensorflow.version_statuses(status.document) or ())
         return Described(model=tensorflow.model_of(told.document, target.model_name, versions))
+
+    async def speaks(self, target: ProbeTarget) -> Answer:
+        """Whether the status URL lists versions, or says that there is no such model."""
+        path = target.server_path
+        reply = await self._http.get(target, path)
+        if isinstance(reply, Answer):
+            return reply
+        if tensorflow.version_statuses(reply.document) is not None:
+            return evidence(f"GET {path} lists versions and their states")
+        if _is_not_found(reply):
+            return evidence(f"GET {path} says that there is no such model")
+        return refusal(reply, path, "model_version_status")
 
     async def bring_online(self, target: ProbeTarget) -> bool:
         """Nothing to do: the protocol has no offline state."""

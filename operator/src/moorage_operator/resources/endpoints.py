@@ -20,7 +20,7 @@ from moorage_operator.api.v1alpha1 import (
 )
 from moorage_operator.config import OperatorConfig
 
-__all__ = ["Paths", "is_bundled", "paths", "transports", "urls"]
+__all__ = ["Paths", "is_bundled", "paths", "probed_protocol", "transports", "urls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +79,34 @@ def paths(model: InferenceModel, protocol: Protocol) -> Paths:
     )
 
 
-def urls(model: InferenceModel, config: OperatorConfig) -> list[dict[str, str]]:
+def probed_protocol(model: InferenceModel, config: OperatorConfig) -> Protocol:
+    """The protocol of the kubelet's probes, which are made before any server has answered.
+
+    With `Auto` the bundled runtime is asked in its first; of another image nothing is known.
+    """
+    if model.protocol is Protocol.AUTO and is_bundled(model, config):
+        return Protocol.OPEN_INFERENCE
+    return model.protocol
+
+
+def urls(
+    model: InferenceModel, config: OperatorConfig, detected: Protocol | None
+) -> list[dict[str, str]]:
     """The status's endpoints: inference addresses inside the cluster, the spec's own first.
 
     A server of the user's own is only known to answer in the protocol and over the transport of
     the spec; the bundled runtime answers in all.
+
+    Args:
+        model: The model.
+        config: The operator's settings.
+        detected: The protocol in which its servers answer; None before they did.
     """
-    shown = [(model.protocol, model.transport)]
+    protocol = detected if model.protocol is Protocol.AUTO else model.protocol
+    shown = [(protocol, model.transport)] if protocol else []
     if is_bundled(model, config):
-        shown += [(each, way) for each in _PATHS for way in transports(each)]
+        known = [each for each in _PATHS if each is not Protocol.AUTO]
+        shown += [(each, way) for each in known for way in transports(each)]
     return [
         {
             "protocol": str(protocol),
@@ -168,7 +187,12 @@ def _grps(_: InferenceModel) -> Paths:
     )
 
 
+def _unknown(_: InferenceModel) -> Paths:
+    return Paths("", "", "", "", "", "")
+
+
 _PATHS: Mapping[Protocol, Callable[[InferenceModel], Paths]] = {
+    Protocol.AUTO: _unknown,
     Protocol.OPEN_INFERENCE: _open_inference,
     Protocol.TENSORFLOW_SERVING: _tensorflow_serving,
     Protocol.GRPS: _grps,

@@ -75,13 +75,15 @@ def make_lifecycle(model: InferenceModel, config: OperatorConfig) -> dict[str, A
 
 def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
     written = model.endpoints
+    protocol = endpoints.probed_protocol(model, config)
     if model.transport is Transport.HTTP or written.ready or written.model_ready:
-        return _http_get(model, endpoints.paths(model, model.protocol).kubelet_ready)
+        path = endpoints.paths(model, protocol).kubelet_ready
+        return _http_get(model, path) if path else _tcp_socket(model.runtime.ports.http)
     if not endpoints.is_bundled(model, config):
         return _tcp_socket(model.runtime.ports.grpc)
     # GRPS takes a whole server offline, so its readiness is the server's.
     of_server = model.health.readiness_target is ReadinessTarget.SERVER
-    if of_server or model.protocol is Protocol.GRPS:
+    if of_server or protocol is Protocol.GRPS:
         return _grpc(model, READINESS_SERVICE)
     version = f"/{model.model.version}" if model.model.version else ""
     return _grpc(model, f"{MODEL_SERVICE_PREFIX}{model.model.name}{version}")
@@ -89,7 +91,7 @@ def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
 
 def _live(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
     if model.transport is Transport.HTTP or model.endpoints.live:
-        path = endpoints.paths(model, model.protocol).live
+        path = endpoints.paths(model, endpoints.probed_protocol(model, config)).live
         return _http_get(model, path) if path else _tcp_socket(model.runtime.ports.http)
     # Another server's grpc.health.v1 may mean ready (Triton's does), or not exist at all.
     if not endpoints.is_bundled(model, config):

@@ -1,0 +1,88 @@
+"""From a model and its replicas to what is polled, and by which protocol; pure.
+
+    plan --> targets --> probe.poller
+
+A target of a declared protocol carries the other ways too, so that a wrong declaration can be
+answered with what the server speaks instead; a target of `Auto` has nothing but them.
+"""
+
+from collections.abc import Sequence
+
+from .api.v1alpha1 import InferenceModel, Protocol, Transport
+from .config import OperatorConfig
+from .replicas import Replica
+from .resources import endpoints
+from .state import ProbeTarget, Way
+
+__all__ = ["make_targets"]
+
+
+def make_targets(
+    model: InferenceModel, replicas: Sequence[Replica], config: OperatorConfig
+) -> tuple[ProbeTarget, ...]:
+    """The running containers of this spec, by pod name."""
+    running = [
+        replica
+        for replica in replicas
+        if replica.current and replica.pod.ip and replica.pod.runtime.running_since
+    ]
+    if not running:
+        return ()
+    own = _way(model, model.protocol, model.transport)
+    others = _others(model)
+    # The bundled runtime is online by itself; other GRPS servers wait to be told.
+    may_start_offline = not endpoints.is_bundled(model, config) and model.protocol in {
+        Protocol.GRPS,
+        Protocol.AUTO,
+    }
+    return tuple(
+        ProbeTarget(
+            pod_uid=replica.pod.uid,
+            container_id=replica.pod.runtime.container_id,
+            address=replica.pod.ip,
+            port=own.port,
+            protocol=own.protocol,
+            transport=own.transport,
+            model_name=model.model.name,
+            model_version=model.model.version,
+            live_path=own.live_path,
+            ready_path=own.ready_path,
+            model_ready_path=own.model_ready_path,
+            metadata_path=own.metadata_path,
+            server_path=own.server_path,
+            timeout_seconds=float(model.health.timeout_seconds),
+            bring_online=may_start_offline,
+            others=others,
+        )
+        for replica in running
+    )
+
+
+def _others(model: InferenceModel) -> tuple[Way, ...]:
+    """Every way but the spec's own, those over the spec's transport first."""
+    found = [
+        (protocol, transport)
+        for protocol in Protocol
+        if protocol is not Protocol.AUTO
+        for transport in endpoints.transports(protocol)
+        if (protocol, transport) != (model.protocol, model.transport)
+    ]
+    found.sort(key=lambda way: way[1] is not model.transport)
+    return tuple(_way(model, protocol, transport) for protocol, transport in found)
+
+
+def _way(model: InferenceModel, protocol: Protocol, transport: Transport) -> Way:
+    ports = model.runtime.ports
+    if transport is Transport.GRPC:
+        return Way(str(protocol), str(transport), ports.grpc)
+    paths = endpoints.paths(model, protocol)
+    return Way(
+        str(protocol),
+        str(transport),
+        ports.http,
+        live_path=paths.live,
+        ready_path=paths.ready,
+        model_ready_path=paths.model_ready,
+        metadata_path=paths.metadata,
+        server_path=paths.server,
+    )

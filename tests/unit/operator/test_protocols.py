@@ -1,0 +1,134 @@
+"""ProtocolMatched and status.protocol."""
+
+from dataclasses import replace
+
+import pytest
+
+from moorage_operator.state import Answer, AnswerReason, Spoken
+from support.operator_values import (
+    NOW,
+    OIP,
+    YES,
+    condition,
+    model,
+    no,
+    observed,
+    planned,
+    pod,
+    said,
+    serving,
+    silence,
+    unready,
+    verdict,
+)
+
+TFS = Spoken("TensorFlowServing", "HTTP", 8000, "GET /v1/models/digits lists versions")
+GRPC = Spoken("OpenInference", "GRPC", 8001, "ServerLive answers")
+WRONG = Answer(None, AnswerReason.WRONG_PROTOCOL, "HTTP 404")
+AUTO = {"protocol": "Auto", "runtime": {"image": "other:1"}}
+
+
+def seen(of, answer, spoken):
+    one = unready("p", of)
+    return observed(one, probes=said(one, answer, spoken=spoken, consecutive_unknown=9))
+
+
+@pytest.mark.parametrize("answer", [YES, no(AnswerReason.LOADING), no(AnswerReason.LOAD_FAILED)])
+def test_an_answer_in_the_protocol_matches_whatever_it_says(answer):
+    plan = planned(model(), seen(model(), answer, OIP))
+
+    assert verdict(plan, "ProtocolMatched") == ("True", "ProtocolAnswered")
+    assert plan.status["protocol"] == {
+        "declared": "OpenInference",
+        "detected": "OpenInference",
+        "evidence": OIP.evidence,
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "spoken", "reason", "words"),
+    [
+        ({}, TFS, "ProtocolMismatch", "set protocol to TensorFlowServing"),
+        ({}, GRPC, "ProtocolMismatch", "on port 8001 (ServerLive answers): set transport to GRPC"),
+        (
+            {"protocol": "TensorFlowServing"},
+            GRPC,
+            "ProtocolMismatch",
+            "set protocol to OpenInference and transport to GRPC",
+        ),
+        ({}, None, "ProtocolMismatch", "does not answer as OpenInference over HTTP: HTTP 404"),
+        (AUTO, None, "NoProtocolAnswered", "in no protocol over HTTP: HTTP 404"),
+        (AUTO, GRPC, "NoProtocolAnswered", "set transport to GRPC"),
+    ],
+)
+def test_a_mismatch_says_what_to_write(spec, spoken, reason, words):
+    of = model(**spec)
+
+    plan = planned(of, seen(of, WRONG, spoken))
+
+    assert verdict(plan, "ProtocolMatched") == ("False", reason)
+    assert verdict(plan) == ("False", reason)
+    assert verdict(plan, "ModelReady")[0] == "Unknown"
+    assert words in condition(plan, "ProtocolMatched")["message"]
+    assert plan.status["replicaStatuses"][0]["reason"] == reason
+    assert plan.status["protocol"].get("detected") == (spoken.protocol if spoken else None)
+    assert [event.reason for event in plan.events] == [reason]
+
+
+def test_before_the_first_answer_another_cause_is_blamed():
+    plan = planned(model(), seen(model(), silence(AnswerReason.REFUSED), None))
+
+    assert verdict(plan, "ProtocolMatched") == ("Unknown", "AwaitingAnswer")
+    assert verdict(plan) == ("False", "ServerNotLive")
+    assert plan.status["protocol"] == {"declared": "OpenInference"}
+
+
+@pytest.mark.parametrize("spoken", [OIP, TFS])
+def test_auto_gives_the_url_of_what_was_found(spoken):
+    of = model(**AUTO)
+    before = planned(of, observed(unready("p", of))).status
+    found = planned(of, seen(of, YES, spoken)).status
+
+    assert before["endpoints"] == []
+    assert [item["protocol"] for item in found["endpoints"]] == [spoken.protocol]
+
+
+@pytest.mark.parametrize("spec", [{}, AUTO, {"protocol": "GRPS"}])
+@pytest.mark.parametrize(
+    ("answer", "spoken"),
+    [(YES, OIP), (WRONG, TFS), (WRONG, None), (no(AnswerReason.LOAD_FAILED, "bad file"), OIP)],
+)
+def test_an_operator_that_restarts_writes_nothing_about_the_protocol(spec, answer, spoken):
+    of = model(**spec)
+    facts = seen(of, answer, spoken)
+    written = planned(of, facts).status
+
+    restarted = planned(of, replace(facts, probes={}, status=written)).status
+
+    for name in ("protocol", "endpoints"):
+        assert restarted[name] == written[name]
+    assert condition(restarted, "ProtocolMatched") == condition(written, "ProtocolMatched")
+
+
+def test_a_status_of_an_operator_that_knew_no_protocols_stays_ready():
+    of = model(generation=2)
+    written = planned(of, serving(of)).status
+    old = {key: value for key, value in written.items() if key != "protocol"}
+    old["conditions"] = [c for c in old["conditions"] if c["type"] != "ProtocolMatched"]
+
+    plan = planned(of, serving(of, probes={}, status=old), NOW)
+
+    assert verdict(plan) == ("True", "Serving")
+    assert verdict(plan, "ProtocolMatched") == ("True", "ProtocolAnswered")
+
+
+def test_the_serving_replica_tells_what_is_spoken():
+    of = model(replicas=2)
+    first, second = unready("a", of), pod("b", of)
+    facts = observed(
+        first,
+        second,
+        probes={**said(first, WRONG, spoken=TFS), **said(second)},
+    )
+
+    assert planned(of, facts).status["protocol"]["detected"] == "OpenInference"
