@@ -98,6 +98,7 @@ def test_discover_finds_models_and_versions(tree, name, expected):
         ({"a.onnx": None, "b.onnx": None}, "has several model files (a.onnx, b.onnx): keep one"),
         ({"model.onnx": None, "model.py": None}, "several model files (model.onnx, model.py)"),
         ({"model.xml": None, "model.skops": None}, "several model files (model.skops, model.xml)"),
+        ({"model.py": None, "saved_model.pb": None}, "model files (model.py, saved_model.pb)"),
         ({"1": {}}, "version '1' holds no model file"),
     ],
 )

@@ -87,6 +87,15 @@ def test_outputs_come_in_the_order_asked_for_else_in_the_models():
     assert RequestRules((), (), dynamic=True).select(request(), (z, y)) == (z, y)
 
 
+def test_an_optional_output_is_given_when_it_is_asked_for():
+    y, z = tensor("y", "FP32", 1), tensor("z", "FP32", 1)
+    optional = TensorSpec("z", Datatype.FP32, (-1,), optional=True)
+    rules = RequestRules(INPUTS, (OUTPUTS[0], optional), dynamic=False)
+
+    assert rules.select(request(), (y,)) == rules.select(request(), (z, y)) == (y,)
+    assert rules.select(request(outputs=("z",)), (y, z)) == (z,)
+
+
 def test_a_model_that_forgets_an_output_fails():
     with pytest.raises(ModelFailed, match="returned no output 'z', it returned 'y'"):
         RULES.select(request(), (tensor("y", "FP32", 1),))

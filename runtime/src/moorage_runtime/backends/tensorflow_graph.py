@@ -73,8 +73,8 @@ class TensorflowGraph:
                 continue
             node = self._node(tensor)
             if node is not None:
-                # "^node" only orders execution, no data flows
-                waiting.extend(full_name(name) for name in node.input if name[:1] != "^")
+                # "^node", which only orders execution, is no node's name
+                waiting.extend(map(full_name, node.input))
         return frozenset(found)
 
     def labels(self, tensor: str) -> tuple[bytes, ...]:
