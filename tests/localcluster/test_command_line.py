@@ -172,6 +172,8 @@ def test_an_interrupted_command_says_so_without_a_stack_trace(monkeypatch, capsy
 
 def test_a_file_that_cannot_be_read_is_named(monkeypatch, capsys, tmp_path):
     (tmp_path / "plane").write_text("a file where a folder should be")
+    monkeypatch.setattr(packages, "missing", lambda **_: [])
+    monkeypatch.setattr(binaries, "missing", lambda **_: [])
 
     assert program.main(["control-plane", "up", "--dir", str(tmp_path / "plane")]) == 1
 
