@@ -222,6 +222,8 @@ def test_bytes_travel_bare(server):
         {"status": OK},
         {"bin_data": "YQ=="},
         {"str_data": "a", "gmap": {}},
+        {"str_data": "a", "strData": "a"},
+        tensors({"dtype": 7, "flat_float32": [1], "flatFloat32": [1]}),
         {"str_data": 1},
         {"str_data": None},
         {"model": 1, "str_data": "a"},

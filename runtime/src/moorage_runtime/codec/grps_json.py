@@ -11,6 +11,7 @@ leaves open: ``flat_double``, which its examples print, is read as ``flat_float6
 
 import base64
 import binascii
+import functools
 import math
 from typing import Any, Final
 
@@ -305,10 +306,16 @@ def _encode_value(name: str, value: Any) -> Any:
 
 def _member(item: dict[str, Any], name: str) -> Any:
     """The member in either spelling; null counts as absent."""
-    value = item.get(name)
-    return item.get(_camel(name)) if value is None else value
+    value, camel = item.get(name), _camel(name)
+    if camel == name:
+        return value
+    other = item.get(camel)
+    if value is not None and other is not None:
+        raise InvalidRequest(f"{name} and {camel} are both there; expected one of them")
+    return value if other is None else other
 
 
+@functools.cache
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
