@@ -213,6 +213,18 @@ def test_deep_and_endless_json_is_refused(server, path, body):
     assert len(answer.content) < 1000
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [(OIP, FLOATS), (TFS, b'{"instances": ["a"]}'), (GRPS, b'{"str_data": "a"}')],
+)
+def test_json_may_be_100_levels_deep(server, path, body):
+    def nested(levels: int) -> bytes:
+        return body[:-1] + b', "extra": ' + b"[" * levels + b"]" * levels + b"}"
+
+    assert post(server, path, nested(99)).status_code == 200
+    assert "100" in error_text(post(server, path, nested(100)))
+
+
 @pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize(
     "body",
