@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from moorage_operator import names
-from moorage_operator.api import v1alpha1
+from moorage_operator.api import contract, v1alpha1
 from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.state import ContainerObserved
 from support.operator_values import NOW, body, model, observed, planned, serving, unready
@@ -34,6 +34,7 @@ PARSED = {
     "runtime.ports": v1alpha1.Ports,
     "endpoints": v1alpha1.Endpoints,
     "health": v1alpha1.Health,
+    "contract": v1alpha1.Contract,
 }
 # Fields of InferenceModel that are not spec.<field>.
 NOT_SPEC = {"namespace", "name", "uid", "generation", "deleting", "problems", "scheduling"}
@@ -199,6 +200,13 @@ def test_a_model_name_is_judged_alike(path, text):
     assert (problems(spec_with(path, text)) == []) == bool(re.search(pattern, text))
 
 
+def test_a_declared_tensor_has_the_same_fields_and_datatypes():
+    for side in ("inputs", "outputs"):
+        fields_of_crd = at(f"contract.{side}")["items"]["properties"]
+        assert set(fields_of_crd) == fields(v1alpha1.DeclaredTensor)
+        assert set(fields_of_crd["datatype"]["enum"]) == contract.DATATYPES
+
+
 def test_every_field_is_described():
     described = [path for path, schema in leaves(SPEC) if len(schema.get("description", "")) > 8]
     without_example = [
@@ -261,7 +269,8 @@ def crash_status() -> dict[str, Any]:
 
 
 def mended_status() -> dict[str, Any]:
-    return planned(model(), serving(model(), status=crash_status())).status
+    of = model(contract={"inputs": [{"name": "image", "shape": [-1, 8, 8]}]})
+    return planned(of, serving(of, status=crash_status())).status
 
 
 @pytest.mark.parametrize("status", [crash_status(), mended_status()], ids=["crashed", "mended"])
@@ -298,6 +307,7 @@ def test_columns_find_their_values():
         "Reason": "Serving",
         "Age": "2026-03-04T05:06:07Z",
         "UpToDate": "True",
+        "Contract": "Matched",
         "URL": "http://digits.ns.svc.cluster.local:8000/v2/models/digits/infer",
     }
 

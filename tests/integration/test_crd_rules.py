@@ -79,6 +79,21 @@ def refusal(api: Api, **spec: Any) -> str:
             "spec",
             "no readiness of a server",
         ),
+        (
+            {"model": URI, "contract": {"inputs": [{"name": ""}]}},
+            "spec.contract.inputs[0].name",
+            "at least 1 chars",
+        ),
+        (
+            {"model": URI, "contract": {"inputs": [{"name": "a", "datatype": "float"}]}},
+            "spec.contract.inputs[0].datatype",
+            '"float"',
+        ),
+        (
+            {"model": URI, "contract": {"outputs": [{"name": "a", "shape": [-2]}]}},
+            "spec.contract.outputs[0].shape[0]",
+            "equal to -1",
+        ),
         ({"model": URI, "protocol": "SOAP"}, "spec.protocol", '"OpenInference"'),
         (
             {"model": URI, "runtime": {"ports": {"grpc": 8000}}},

@@ -194,3 +194,19 @@ def test_a_server_that_speaks_nothing_known_is_told_so(
             "in no protocol over HTTP",
             "OpenInference, TensorFlowServing, GRPS",
         )
+
+
+def test_a_contract_is_compared_with_what_the_replica_tells(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    contract = {"policy": "Enforce", "inputs": [{"name": "x", "datatype": "FP64"}]}
+    start(api, kubelet, {"http": server.port}, contract=contract)
+    told(api, "DatatypeMismatch", "input x: datatype FP64 declared, FP32 served")
+
+    api.patch("InferenceModel", "iris", {"spec": {"contract": {"policy": "Warn"}}})
+    eventually("Ready", lambda: api.condition("iris") == ("True", "Serving"))
+    assert api.condition("iris", "MetadataMatched") == ("False", "DatatypeMismatch")
+
+    inputs = [{"name": "x", "datatype": "FP32", "shape": [1, 4]}]
+    api.patch("InferenceModel", "iris", {"spec": {"contract": {"inputs": inputs}}})
+    eventually("kept", lambda: api.condition("iris", "MetadataMatched") == ("True", "Matched"))

@@ -32,6 +32,7 @@ class ConditionType(StrEnum):
     WORKLOAD_AVAILABLE = "WorkloadAvailable"
     PROTOCOL_MATCHED = "ProtocolMatched"
     MODEL_READY = "ModelReady"
+    METADATA_MATCHED = "MetadataMatched"
     READY = "Ready"
     UP_TO_DATE = "UpToDate"
 
@@ -77,6 +78,15 @@ class Reason(StrEnum):
     MODEL_LOAD_FAILED = "ModelLoadFailed"
     VERSION_NOT_SERVED = "VersionNotServed"
     PROBE_TIMEOUT = "ProbeTimeout"
+    # MetadataMatched
+    MATCHED = "Matched"
+    INPUT_MISSING = "InputMissing"
+    OUTPUT_MISSING = "OutputMissing"
+    DATATYPE_MISMATCH = "DatatypeMismatch"
+    SHAPE_MISMATCH = "ShapeMismatch"
+    REPLICAS_DISAGREE = "ReplicasDisagree"
+    METADATA_UNSUPPORTED = "MetadataUnsupported"
+    AWAITING_METADATA = "AwaitingMetadata"
     # Ready
     SERVING = "Serving"
     SERVING_PREVIOUS_REVISION = "ServingPreviousRevision"

@@ -14,6 +14,7 @@ from typing import Any
 from .api.v1alpha1 import InferenceModel
 from .conditions import Condition, ConditionType, Reason, find_condition, truncated
 from .config import OperatorConfig
+from .contract import CONTRACT_REASONS
 from .readiness import Judgement, decide
 from .replicas import DEFINITE, judge
 from .resources.deployment import make_deployment
@@ -82,7 +83,7 @@ def plan(
     return Plan(
         objects=objects,
         status=status,
-        events=_events(judgement.ready, observed),
+        events=(*_events(judgement.ready, observed), *_warnings(judgement, observed)),
         targets=make_targets(model, replicas, config),
         poll=_pace(judgement),
         poll_interval_seconds=interval,
@@ -92,7 +93,8 @@ def plan(
 
 
 def _pace(judgement: Judgement) -> PollPace:
-    if judgement.blamed is None:
+    # Metadata that breaks the contract is that of a model which is ready.
+    if judgement.blamed is None or judgement.blamed.reason in CONTRACT_REASONS:
         return PollPace.STABLE
     return PollPace.FAILING if judgement.blamed.reason in DEFINITE else PollPace.SETTLING
 
@@ -112,3 +114,16 @@ def _events(ready: Condition, observed: Observed) -> tuple[PlannedEvent, ...]:
         return ()
     kind = "Normal" if finding.reason in NORMAL_REASONS else "Warning"
     return (PlannedEvent(kind, str(finding.reason), truncated(finding.message)),)
+
+
+def _warnings(judgement: Judgement, observed: Observed) -> tuple[PlannedEvent, ...]:
+    """One event when the metadata comes to differ from a contract that is not enforced."""
+    for condition in judgement.conditions:
+        if condition.type is not ConditionType.METADATA_MATCHED or condition.status is not False:
+            continue
+        finding = condition.finding
+        before = find_condition(observed.status, condition.type)
+        if finding == judgement.blamed or before.get("reason") == finding.reason:
+            return ()
+        return (PlannedEvent("Warning", str(finding.reason), truncated(finding.message)),)
+    return ()

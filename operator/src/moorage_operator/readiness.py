@@ -1,4 +1,4 @@
-"""The conditions, decided: accepted, available, protocol, model ready, ready, up to date.
+"""The conditions, decided: from accepted to up to date.
 
 Each function decides one condition and says why. `Ready` takes reason and message from the first
 of those before it that is not true, so that the REASON column names the cause. Ready means
@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import diagnosis
-from .api.v1alpha1 import InferenceModel
-from .conditions import Condition, ConditionType, Finding, Reason
+from .api.v1alpha1 import ContractPolicy, InferenceModel
+from .conditions import Condition, ConditionType, Finding, Reason, find_condition
 from .protocols import protocol_matched
 from .replicas import PROTOCOL_REASONS, Replica, worst
 from .state import Observed, Refusal
 
 __all__ = ["Judgement", "decide"]
+
+# Nobody has answered yet: no cause beside one that is known.
+AWAITING = {Reason.AWAITING_ANSWER, Reason.AWAITING_METADATA}
 
 # An apply that does not fit the schema is answered with 500 ("failed to create typed patch
 # object"), one that does not pass validation with 422, a body that is no object with 400.
@@ -45,25 +48,30 @@ def decide(
     applied_hashes: frozenset[str],
 ) -> Judgement:
     """All conditions, of a spec with this revision and these hashes of its planned objects."""
-    gates = (
+    gates = [
         _accepted(model, observed, replicas, applied_hashes),
         _workload_available(model, observed, replicas, revision),
         protocol_matched(model, observed, replicas),
         _model_ready(model, replicas),
-    )
+    ]
+    told: list[Condition] = []
+    if model.contract.is_compared:
+        matched = _metadata_matched(model, observed, replicas)
+        enforced = model.contract.policy is ContractPolicy.ENFORCE
+        (gates if enforced else told).append(matched)
     blamed = _blamed(gates)
     last_good = str((observed.status.get("revisions") or {}).get("lastGood", ""))
     ready = _ready(model, replicas, blamed, last_good)
     up_to_date = _up_to_date(model, observed, replicas, blamed)
     if ready.finding.reason is Reason.SERVING and blamed is None:
         last_good = revision
-    return Judgement((*gates, ready, up_to_date), ready, blamed, revision, last_good)
+    return Judgement((*gates, *told, ready, up_to_date), ready, blamed, revision, last_good)
 
 
 def _blamed(gates: Sequence[Condition]) -> Finding | None:
     """The first cause that is known; that nobody has answered yet is none beside another."""
     against = [gate for gate in gates if gate.status is not True]
-    known = [gate for gate in against if gate.finding.reason is not Reason.AWAITING_ANSWER]
+    known = [gate for gate in against if gate.finding.reason not in AWAITING]
     return (known or against)[0].finding if against else None
 
 
@@ -187,6 +195,30 @@ def _model_ready(model: InferenceModel, replicas: Sequence[Replica]) -> Conditio
         return Condition(type_, status=None, finding=finding)
     unknown = against.reason is Reason.PROBE_TIMEOUT
     return Condition(type_, status=None if unknown else False, finding=against)
+
+
+def _metadata_matched(
+    model: InferenceModel, observed: Observed, replicas: Sequence[Replica]
+) -> Condition:
+    """Whether the metadata of the replicas that are ready keeps the contract."""
+    type_ = ConditionType.METADATA_MATCHED
+    ready = [replica for replica in _current(replicas) if replica.model_ready]
+    against = worst(replica.contract for replica in ready if replica.contract)
+    if against and against.reason not in AWAITING:
+        unsupported = against.reason is Reason.METADATA_UNSUPPORTED
+        return Condition(type_, status=None if unsupported else False, finding=against)
+    asked = ready and all(replica.result for replica in ready)
+    before = find_condition(observed.status, type_)
+    if not asked and before.get("observedGeneration") == model.generation:
+        # Nobody was asked since the operator started: what it said still stands.
+        status = {"True": True, "False": False}.get(str(before.get("status")))
+        kept = Finding(Reason(str(before["reason"])), str(before["message"]))
+        return Condition(type_, status=status, finding=kept)
+    if against or not ready:
+        waiting = Finding(Reason.AWAITING_METADATA, "no replica has told its metadata yet")
+        return Condition(type_, status=None, finding=against or waiting)
+    matched = Finding(Reason.MATCHED, "the model's tensors are those of the contract")
+    return Condition(type_, status=True, finding=matched)
 
 
 # ------------------------------------------------------------------ Ready, UpToDate

@@ -4,16 +4,18 @@ Two witnesses are heard. Kubernetes says whether the container runs and whether 
 readiness probe passes (`diagnosis`); the server says, asked by the operator at the pod's own
 address, whether the model is ready. A pod of the current revision serves when both say so. A pod
 of an earlier revision was accepted by both in its time and is left to the kubelet: the spec no
-longer tells what its server should be asked for.
+longer tells what its server should be asked for. Under an enforced contract a third witness is the
+model's metadata.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from . import diagnosis
-from .api.v1alpha1 import InferenceModel, Protocol
+from . import contract, diagnosis
+from .api.v1alpha1 import ContractPolicy, InferenceModel, Protocol
 from .conditions import Finding, Reason, truncated
+from .contract import CONTRACT_REASONS
 from .state import Answer, AnswerReason, Observed, PodObserved, ProbeResult
 
 __all__ = ["Replica", "judge", "worst"]
@@ -70,6 +72,10 @@ SEVERITY = (
     Reason.POD_NOT_READY,
     Reason.MODEL_LOADING,
     Reason.PENDING,
+    *contract.ORDER,
+    Reason.REPLICAS_DISAGREE,
+    Reason.METADATA_UNSUPPORTED,
+    Reason.AWAITING_METADATA,
 )
 
 PENDING_SENTENCE = "the model has not been asked yet"
@@ -79,7 +85,8 @@ PENDING_SENTENCE = "the model has not been asked yet"
 class Replica:
     """One pod with its verdicts.
 
-    `workload` is what Kubernetes speaks against it, `model` what the server speaks against it;
+    `workload` is what Kubernetes speaks against it, `model` what the server speaks against it,
+    `contract` what its metadata does, where a contract is compared and the model is ready;
     `result` are the server's answers where they are of the container that runs now.
     """
 
@@ -89,6 +96,7 @@ class Replica:
     model_ready: bool
     workload: Finding | None = None
     model: Finding | None = None
+    contract: Finding | None = None
     result: ProbeResult | None = None
 
 
@@ -100,12 +108,13 @@ def judge(model: InferenceModel, observed: Observed, revision: str) -> tuple[Rep
         if not pod.deleting and pod.phase not in {"Succeeded", "Failed"}
     ]
     before = _previous_entries(observed.status)
-    return tuple(
+    replicas = tuple(
         _judge_current(pod, model, observed, before.get(pod.name, {}))
         if revision and pod.revision == revision
         else Replica(pod, current=False, serving=pod.ready, model_ready=pod.ready)
         for pod in sorted(alive, key=lambda pod: pod.name)
     )
+    return _judge_together(replicas, model) if model.contract.is_compared else replicas
 
 
 def worst(findings: Iterable[Finding]) -> Finding | None:
@@ -136,15 +145,58 @@ def _judge_current(
             f"pod {pod.name}: the model answers that it is ready, "
             f"the kubelet's readiness probe has not passed",
         )
+    broken = None
+    if against is None and model.contract.is_compared:
+        broken = _contract_finding(pod, model, result, before)
+    enforced = model.contract.policy is ContractPolicy.ENFORCE
     return Replica(
         pod,
         current=True,
-        serving=against is None and pod.ready,
+        serving=against is None and pod.ready and not (enforced and broken),
         model_ready=against is None,
         workload=workload,
         model=against,
+        contract=broken,
         result=result,
     )
+
+
+def _judge_together(replicas: Sequence[Replica], model: InferenceModel) -> tuple[Replica, ...]:
+    """The replicas, each blamed where those of this spec have different tensors."""
+    told = {
+        replica.pod.name: replica.result.model
+        for replica in replicas
+        if replica.current and replica.result and replica.result.model and not replica.contract
+    }
+    found = contract.disagreement(told)
+    if found is None:
+        return tuple(replicas)
+    enforced = model.contract.policy is ContractPolicy.ENFORCE
+    return tuple(
+        replace(replica, contract=found, serving=replica.serving and not enforced)
+        if replica.pod.name in told
+        else replica
+        for replica in replicas
+    )
+
+
+def _contract_finding(
+    pod: PodObserved,
+    model: InferenceModel,
+    result: ProbeResult | None,
+    before: Mapping[str, Any],
+) -> Finding | None:
+    """What a ready replica's metadata speaks against the contract."""
+    if result is None or not (result.model or result.described):
+        reason = str(before.get("reason", ""))
+        if reason in CONTRACT_REASONS:
+            return Finding(Reason(reason), str(before.get("message", "")))
+        was_ready = before.get("modelReady") is True
+        if was_ready and before.get("restarts") == pod.runtime.restart_count:
+            return None  # the operator has restarted, and has not asked yet
+        return Finding(Reason.AWAITING_METADATA, f"pod {pod.name}: its metadata is not known yet")
+    found = contract.difference(model.contract, result.model)
+    return Finding(found.reason, f"pod {pod.name}: {found.message}") if found else None
 
 
 def _model_finding(

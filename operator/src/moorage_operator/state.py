@@ -229,7 +229,8 @@ class ProbeResult:
     `consecutive_unknown` counts the polls in a row, this one included, whose model-ready verdict
     was None. `spoken` is the protocol of the answers, or, where the target's own is not answered,
     what the server speaks instead. `brought_online` is set once a server that starts offline was
-    told to take traffic. A result belongs to a container: a restart makes it void.
+    told to take traffic, `described` once metadata was asked for, whatever came of it. A result
+    belongs to a container: a restart makes it void.
     """
 
     pod_uid: str
@@ -241,6 +242,7 @@ class ProbeResult:
     consecutive_unknown: int = 0
     spoken: Spoken | None = None
     brought_online: bool = False
+    described: bool = False
     server: ServerInfo | None = None
     model: ModelInfo | None = None
 

@@ -165,7 +165,9 @@ def _replica_status(replica: Replica, before: Mapping[str, Any], now: datetime) 
         "modelReady": replica.model_ready,
         "restarts": replica.pod.runtime.restart_count,
     }
-    finding = replica.workload or replica.model
+    # A contract that is not enforced keeps no replica from serving.
+    broken = None if replica.serving else replica.contract
+    finding = replica.workload or replica.model or broken
     if finding:
         entry["reason"] = str(finding.reason)
         entry["message"] = truncated(finding.message)

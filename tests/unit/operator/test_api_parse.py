@@ -93,6 +93,39 @@ def test_a_wrong_uri_says_what_to_write(uri, reason, sentence):
         ({"podTemplate": {"spec": []}}, "spec.podTemplate.spec", "an object"),
         ({"smokeTests": []}, "spec.smokeTests", "does not know this field"),
         ({"health": {"retries": 1}}, "spec.health.retries", "does not know this field"),
+        ({"contract": {"policy": "Maybe"}}, "spec.contract.policy", "one of Ignore, Warn"),
+        ({"contract": {"inputs": {}}}, "spec.contract.inputs", "a list"),
+        ({"contract": {"inputs": [{}]}}, "spec.contract.inputs[0].name", "the tensor's name"),
+        (
+            {"contract": {"outputs": [{"name": "a", "datatype": "float"}]}},
+            "spec.contract.outputs[0].datatype",
+            "one of BF16",
+        ),
+        (
+            {"contract": {"inputs": [{"name": "a"}, {"name": "a"}]}},
+            "spec.contract.inputs",
+            "every name once",
+        ),
+        (
+            {"contract": {"inputs": [{"name": "a", "shape": [-2]}]}},
+            "spec.contract.inputs[0].shape",
+            "-1 where it varies",
+        ),
+        (
+            {"contract": {"inputs": [{"name": "a", "shape": "4"}]}},
+            "spec.contract.inputs[0].shape",
+            "a list of at most 32",
+        ),
+        (
+            {"contract": {"inputs": [{"name": "a", "size": 4}]}},
+            "spec.contract.inputs[0].size",
+            "does not know this field",
+        ),
+        (
+            {"contract": {"inputs": [{"name": str(n)} for n in range(65)]}},
+            "spec.contract.inputs",
+            "at most 64",
+        ),
         (
             {"protocol": "TensorFlowServing", "transport": "GRPC"},
             "spec.transport",

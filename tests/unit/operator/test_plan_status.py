@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage_operator.api.v1alpha1 import Protocol
-from moorage_operator.conditions import Reason, truncated
+from moorage_operator.conditions import ConditionType, Reason, truncated
 from moorage_operator.state import (
     Answer,
     AnswerReason,
@@ -321,6 +321,10 @@ spec_values = st.fixed_dictionaries({}, optional={
     "suspend": st.booleans(),
     "transport": st.sampled_from(["HTTP", "GRPC", "UDP"]),
     "protocol": st.sampled_from(Protocol).map(str),
+    "contract": st.fixed_dictionaries({
+        "policy": st.sampled_from(["Warn", "Enforce"]),
+        "inputs": st.sampled_from([[], [{"name": "image"}], [{"name": "other"}]]),
+    }),
     "health": st.fixed_dictionaries({"periodSeconds": st.integers(0, 9)}),
     "podTemplate": st.fixed_dictionaries({"spec": st.dictionaries(
         st.sampled_from(["containers", "volumes", "nodeName", "securityContext"]),
@@ -384,14 +388,10 @@ def test_whatever_is_observed_the_plan_is_whole_and_settles(situation):
     assert json.dumps(plan.status) == json.dumps(same.status)
     assert json.dumps(plan.objects) == json.dumps(same.objects)
     assert settled.events == ()
-    assert [item["type"] for item in plan.status["conditions"]] == [
-        "Accepted",
-        "WorkloadAvailable",
-        "ProtocolMatched",
-        "ModelReady",
-        "Ready",
-        "UpToDate",
-    ]
+    expected = [str(type_) for type_ in ConditionType]
+    if not of.contract.is_compared:
+        expected.remove("MetadataMatched")
+    assert [item["type"] for item in plan.status["conditions"]] == expected
     for item in plan.status["conditions"]:
         assert item["reason"] in set(Reason)
         assert item["observedGeneration"] == of.generation

@@ -11,11 +11,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, cast
 
+from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
 from .model_uri import ModelUri, Scheme, parse_model_uri
 
 __all__ = [
     "GROUP",
+    "Contract",
+    "ContractPolicy",
+    "DeclaredTensor",
     "Endpoints",
     "Health",
     "InferenceModel",
@@ -146,6 +150,7 @@ class InferenceModel:
     runtime: RuntimeSpec
     endpoints: Endpoints
     health: Health
+    contract: Contract
     scheduling: Scheduling
     pod_template: Mapping[str, Any]
     problems: tuple[Problem, ...]
@@ -176,6 +181,7 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
         runtime=_parse_runtime(spec.child("runtime")),
         endpoints=_parse_endpoints(spec.child("endpoints")),
         health=_parse_health(spec.child("health")),
+        contract=parse_contract(spec.child("contract")),
         scheduling=_parse_scheduling(spec),
         pod_template=_parse_pod_template(spec),
         problems=(),

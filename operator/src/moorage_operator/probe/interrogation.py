@@ -154,6 +154,7 @@ async def _complete(driver: Driver, target: ProbeTarget, result: ProbeResult) ->
         result,
         ready=ready,
         spoken=spoken,
+        described=True,
         # What was known stays known: a metadata endpoint that fails once has not changed.
         server=described.server or result.server,
         model=described.model or result.model,

@@ -1,0 +1,113 @@
+"""`spec.contract`: the tensors that a client counts on, read and checked.
+
+What the tensors are compared with, and how, is `moorage_operator.contract`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+from .fields import Fields
+
+__all__ = ["Contract", "ContractPolicy", "DeclaredTensor", "parse_contract"]
+
+TENSOR_LIMIT = 64
+RANK_LIMIT = 32
+VARIABLE = -1
+LARGEST = 2**63 - 1
+
+# Source: Open Inference Protocol V2, "Tensor Data Types"; BF16 as the real protocol has it.
+DATATYPES = frozenset(
+    {
+        "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",
+        "FP16", "FP32", "FP64", "BF16", "BYTES",
+    }
+)  # fmt: skip
+
+
+class ContractPolicy(StrEnum):
+    """What a difference leads to: nothing, words, or a model that is not Ready."""
+
+    IGNORE = "Ignore"
+    WARN = "Warn"
+    ENFORCE = "Enforce"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTensor:
+    """A tensor as a client has it.
+
+    An empty datatype and a shape of None are not compared; a dimension of -1 may have any size.
+    """
+
+    name: str
+    datatype: str = ""
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """`spec.contract`; without tensors there is nothing to compare."""
+
+    policy: ContractPolicy = ContractPolicy.WARN
+    inputs: tuple[DeclaredTensor, ...] = ()
+    outputs: tuple[DeclaredTensor, ...] = ()
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether anybody wants to know."""
+        return self.policy is not ContractPolicy.IGNORE and bool(self.inputs or self.outputs)
+
+
+def parse_contract(fields: Fields) -> Contract:
+    """The contract with its defaults; what is wrong becomes problems."""
+    contract = Contract(
+        policy=fields.choice("policy", ContractPolicy.WARN),
+        inputs=_parse_tensors(fields, "inputs"),
+        outputs=_parse_tensors(fields, "outputs"),
+    )
+    fields.unknown()
+    return contract
+
+
+def _parse_tensors(fields: Fields, name: str) -> tuple[DeclaredTensor, ...]:
+    listed = fields.mappings(name)
+    if len(listed) > TENSOR_LIMIT:
+        fields.reject(name, f"{len(listed)} tensors", f"at most {TENSOR_LIMIT} tensors")
+        return ()
+    found: dict[str, DeclaredTensor] = {}
+    for index, item in enumerate(listed):
+        tensor = _parse_tensor(Fields(item, f"{fields.at(name)}[{index}]", fields.problems))
+        if tensor.name in found:
+            fields.reject(name, tensor.name, "every name once")
+        found[tensor.name] = tensor
+    return tuple(found.values())
+
+
+def _parse_tensor(fields: Fields) -> DeclaredTensor:
+    name, datatype = fields.text("name"), fields.text("datatype")
+    if not name:
+        fields.reject("name", name, "the tensor's name")
+    if datatype and datatype not in DATATYPES:
+        fields.reject("datatype", datatype, f"one of {', '.join(sorted(DATATYPES))}")
+    tensor = DeclaredTensor(name, datatype, _parse_shape(fields))
+    fields.unknown()
+    return tensor
+
+
+def _parse_shape(fields: Fields) -> tuple[int, ...] | None:
+    value = fields.raw("shape")
+    if value is None:
+        return None
+    sizes = cast("Sequence[Any]", value) if isinstance(value, Sequence) else [value]
+    if isinstance(value, str) or len(sizes) > RANK_LIMIT or not all(map(_is_size, sizes)):
+        expected = f"a list of at most {RANK_LIMIT} sizes, -1 where it varies, such as [-1, 4]"
+        fields.reject("shape", value, expected)
+        return None
+    return tuple(sizes)
+
+
+def _is_size(value: Any) -> bool:
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return is_integer and VARIABLE <= value <= LARGEST
