@@ -57,12 +57,20 @@ def test_with_a_list_of_namespaces_the_operator_gets_no_cluster_wide_rights(demo
     objects = rendered(demo, "--set", "watchNamespaces={team-a,team-b}")
 
     bindings = {name for kind, name in objects if kind == "ClusterRoleBinding"}
-    roles = helm(demo, "--set", "watchNamespaces={team-a,team-b}").stdout.count("kind: Role\n")
+    text = helm(demo, "--set", "watchNamespaces={team-a,team-b}").stdout
+    roles = {
+        (item["metadata"]["namespace"], item["metadata"]["name"])
+        for item in yaml.safe_load_all(text)
+        if item and item["kind"] == "Role"
+    }
     container = objects["Deployment", "moorage"]["spec"]["template"]["spec"]["containers"][0]
     env = {item["name"]: item.get("value") for item in container["env"]}
     assert bindings == set()
-    # one in each namespace, and once more in each binding's reference
-    assert roles == 4
+    assert roles == {
+        ("team-a", "moorage-operator"),
+        ("team-b", "moorage-operator"),
+        (NAMESPACE, "moorage-lease"),
+    }
     assert env["MOORAGE_NAMESPACES"] == "team-a,team-b"
 
 
@@ -82,7 +90,8 @@ def test_the_crd_comes_with_the_chart_unless_it_is_left_out(demo):
         ("log.level=loud", "/log/level"),
         ("watchNamespaces={Team}", "/watchNamespaces/0"),
         ("image.runtime.pullPolicy=Sometimes", "/image/runtime/pullPolicy"),
-        ("replicas=2", "replicas"),
+        ("replicas=0", "/replicas"),
+        ("colour=red", "colour"),
         ("metrics.port=99999", "/metrics/port"),
     ],
 )
