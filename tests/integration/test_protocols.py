@@ -210,3 +210,29 @@ def test_a_contract_is_compared_with_what_the_replica_tells(
     inputs = [{"name": "x", "datatype": "FP32", "shape": [1, 4]}]
     api.patch("InferenceModel", "iris", {"spec": {"contract": {"inputs": inputs}}})
     eventually("kept", lambda: api.condition("iris", "MetadataMatched") == ("True", "Matched"))
+
+
+def gate(kubelet: Kubelet) -> str:
+    (pod,) = kubelet.pods("iris")
+    conditions = pod["status"].get("conditions", [])
+    found = [each["status"] for each in conditions if each["type"] == "moorage.dev/model-ready"]
+    return found[0] if found else ""
+
+
+def test_a_pod_whose_kubelet_is_blind_is_ready_when_the_operator_says_so(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    server.ready = False
+    start(api, kubelet, {"http": server.port}, protocol="Auto")
+    told(api, "ServerReadyModelNot", "HTTP 503")
+    (pod,) = kubelet.pods("iris")
+    assert pod["spec"]["readinessGates"] == [{"conditionType": "moorage.dev/model-ready"}]
+    assert gate(kubelet) in {"", "False"}
+
+    server.ready = True
+    eventually("open", lambda: gate(kubelet) == "True")
+    ready(api)
+
+    server.ready = False
+    api.patch("InferenceModel", "iris", {"spec": {"health": {"pollIntervalSeconds": 1}}})
+    eventually("shut", lambda: gate(kubelet) == "False")

@@ -15,7 +15,7 @@ from . import names, ownership
 from .kube import errors, kinds
 from .kube.client import KubeClient
 from .kube.reflector import Sink
-from .state import ObjectKey, Refusal
+from .state import ObjectKey, PodGate, Refusal
 from .store import Child, ModelRecord, Store
 
 logger = logging.getLogger(__name__)
@@ -114,6 +114,38 @@ class Applier:
         self._wrote("status")
         self._store.put_model(written)
         return True
+
+    async def write_gates(self, record: ModelRecord, gates: tuple[PodGate, ...]) -> None:
+        """Open and shut the readiness gates of pods.
+
+        Raises:
+            ApiError: A gate could not be written: try again.
+        """
+        for gate in gates:
+            condition = {
+                "type": names.READINESS_GATE,
+                "status": "True" if gate.is_open else "False",
+                "reason": gate.reason,
+                "lastTransitionTime": gate.since,
+            }
+            body = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                # Another pod of this name must not get this one's gate.
+                "metadata": {
+                    "name": gate.pod,
+                    "namespace": record.key.namespace,
+                    "uid": gate.uid,
+                },
+                "status": {"conditions": [condition]},
+            }
+            try:
+                await self._client.apply(
+                    kinds.POD_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
+                )
+            except (errors.NotFound, errors.Conflict):
+                continue  # the pod is gone; its DELETED event is under way
+            self._wrote("Pod")
 
     def forget(self, record: ModelRecord) -> None:
         """The model is gone."""

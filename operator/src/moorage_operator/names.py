@@ -19,6 +19,7 @@ __all__ = [
     "MODEL_MOUNT_PATH",
     "MODEL_VOLUME",
     "PLURAL",
+    "READINESS_GATE",
     "RUNTIME_CONTAINER",
     "STATUS_FIELD_MANAGER",
     "TMP_VOLUME",
@@ -33,6 +34,8 @@ PLURAL = "inferencemodels"
 FIELD_MANAGER = "moorage"
 STATUS_FIELD_MANAGER = "moorage-status"
 APPLIED_HASH = f"{GROUP}/applied-hash"
+# A condition of pods, set by the operator.
+READINESS_GATE = f"{GROUP}/model-ready"
 
 RUNTIME_CONTAINER = "runtime"
 MODEL_VOLUME = "model"

@@ -36,6 +36,8 @@ def pod(body: Body) -> PodObserved:
     conditions = {each["type"]: each for each in status.get("conditions") or []}
     ready = conditions.get("Ready", {})
     scheduled = conditions.get("PodScheduled", {})
+    gate = conditions.get(names.READINESS_GATE, {})
+    gates = [each["conditionType"] for each in spec.get("readinessGates") or []]
     marks = metadata.get("labels") or {}
     init = _containers(spec.get("initContainers"), status.get("initContainerStatuses"))
     containers = _containers(spec.get("containers"), status.get("containerStatuses"))
@@ -51,6 +53,8 @@ def pod(body: Body) -> PodObserved:
         message=status.get("message", ""),
         ready=ready.get("status") == "True",
         ready_since=_time(ready.get("lastTransitionTime")),
+        gated=names.READINESS_GATE in gates,
+        gate_open=_VERDICTS.get(gate.get("status", "")),
         deleting="deletionTimestamp" in metadata,
         template_hash=marks.get("pod-template-hash", ""),
         revision=marks.get(labels.REVISION, ""),

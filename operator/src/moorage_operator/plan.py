@@ -15,6 +15,7 @@ from .api.v1alpha1 import InferenceModel
 from .conditions import Condition, ConditionType, Reason, find_condition, truncated
 from .config import OperatorConfig
 from .contract import CONTRACT_REASONS
+from .gates import make_gates
 from .readiness import Judgement, decide
 from .replicas import DEFINITE, judge
 from .resources.deployment import make_deployment
@@ -83,6 +84,7 @@ def plan(
     return Plan(
         objects=objects,
         status=status,
+        gates=make_gates(replicas, now),
         events=(*_events(judgement.ready, observed), *_warnings(judgement, observed)),
         targets=make_targets(model, replicas, config),
         poll=_pace(judgement),

@@ -1,6 +1,6 @@
 """One pass over one model, and the workers that take keys to it.
 
-    observe --> plan --> apply --> plan again where that changed the world --> status
+    observe --> plan --> apply --> plan again where that changed the world --> gates --> status
 
 Level-driven: a pass looks at the whole state and never at what woke it. It reads nothing from the
 API server; the stores are fed by watches, by polls and by its own writes.
@@ -82,6 +82,7 @@ class Reconciler:
             observed, plan = self._plan(record)
         hands.poller.watch(record.key, plan.targets, plan.poll, plan.poll_interval_seconds)
         hands.lookups.want(record.key, plan.references if _waits(observed) else frozenset())
+        await hands.applier.write_gates(record, plan.gates)
         if await hands.applier.write_status(record, plan.status):
             logger.info("status written", extra=_ready_of(plan))
         for event in plan.events:

@@ -140,11 +140,10 @@ def _judge_current(
     if against and against.reason in DEFINITE:
         workload = None  # the server answers now: that it ended once is no longer the news
     if against is None and not pod.ready and workload is None:
-        workload = Finding(
-            Reason.POD_NOT_READY,
-            f"pod {pod.name}: the model answers that it is ready, "
-            f"the kubelet's readiness probe has not passed",
-        )
+        opening = pod.gated and not pod.gate_open
+        what = "readiness gate is not open yet" if opening else "readiness probe has not passed"
+        sentence = f"pod {pod.name}: the model answers that it is ready, the pod's {what}"
+        workload = Finding(Reason.POD_NOT_READY, sentence)
     broken = None
     if against is None and model.contract.is_compared:
         broken = _contract_finding(pod, model, result, before)

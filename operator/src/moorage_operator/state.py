@@ -21,6 +21,7 @@ __all__ = [
     "Observed",
     "Plan",
     "PlannedEvent",
+    "PodGate",
     "PodObserved",
     "PollPace",
     "ProbeResult",
@@ -94,7 +95,8 @@ class PodObserved:
 
     `ready` and `ready_since` are the pod's Ready condition. `revision` is our label
     `moorage.dev/revision`, `template_hash` the Deployment controller's. `reason` and `message` are
-    those of the pod's status (such as Evicted). `runtime` is the container named `runtime`.
+    those of the pod's status (such as Evicted). `gated` says that the pod has our readiness gate,
+    `gate_open` what stands in it (None: nothing). `runtime` is the container named `runtime`.
     """
 
     name: str
@@ -107,6 +109,8 @@ class PodObserved:
     message: str = ""
     ready: bool = False
     ready_since: datetime | None = None
+    gated: bool = False
+    gate_open: bool | None = None
     deleting: bool = False
     template_hash: str = ""
     revision: str = ""
@@ -384,17 +388,30 @@ class PlannedEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class PodGate:
+    """What to write into a pod's readiness gate; `since` is a Kubernetes timestamp."""
+
+    pod: str
+    uid: str
+    is_open: bool
+    reason: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to do now.
 
     `objects` are to be applied, in this order; an object that is not in it is left alone, never
-    deleted (ownerReferences do that). `status` is the whole status. `poll_interval_seconds` is the
-    user's interval for the pace STABLE. `requeue_after` (seconds) is set where nothing but time
-    will tell, `references` are what the shell looks up for the next `Observed`.
+    deleted (ownerReferences do that). `gates` are the pods' that change. `status` is the whole
+    status. `poll_interval_seconds` is the user's interval for the pace STABLE. `requeue_after`
+    (seconds) is set where nothing but time will tell, `references` are what the shell looks up for
+    the next `Observed`.
     """
 
     objects: tuple[dict[str, Any], ...]
     status: dict[str, Any]
+    gates: tuple[PodGate, ...] = ()
     events: tuple[PlannedEvent, ...] = ()
     targets: tuple[ProbeTarget, ...] = ()
     poll: PollPace = PollPace.SETTLING

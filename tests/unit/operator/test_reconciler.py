@@ -11,7 +11,7 @@ from moorage_operator.apply import ModelGone
 from moorage_operator.config import OperatorConfig
 from moorage_operator.kube import errors
 from moorage_operator.reconciler import Hands, Reconciler, work
-from moorage_operator.state import ObjectKey, PlannedEvent, PollPace, Reference, Refusal
+from moorage_operator.state import ObjectKey, PlannedEvent, PodGate, PollPace, Reference, Refusal
 from moorage_operator.store import ModelRecord, Store
 from moorage_operator.workqueue import WorkQueue
 
@@ -40,6 +40,7 @@ class Fakes:
         self.kinds: list[str] = []
         self.statuses: list[Mapping[str, Any]] = []
         self.events: list[PlannedEvent] = []
+        self.gates: tuple[PodGate, ...] = ()
         self.lookups: dict[ObjectKey, frozenset[Reference]] = {}
         self.refusal: Refusal | None = None
         self.error: Exception | None = None
@@ -54,6 +55,9 @@ class Fakes:
             self.store.put_refusal(record.key, self.refusal)
             return True
         return False
+
+    async def write_gates(self, _: ModelRecord, gates: tuple[PodGate, ...]) -> None:
+        self.gates += gates
 
     async def write_status(self, _: ModelRecord, status: Mapping[str, Any]) -> bool:
         self.acts.append("status")

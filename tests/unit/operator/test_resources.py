@@ -384,3 +384,34 @@ def test_a_grps_server_is_taken_offline_before_it_ends(spec, drains):
     stop = {"preStop": get("/grps/v1/health/offline")}
 
     assert container(**spec).get("lifecycle") == (stop if drains else None)
+
+
+PROBED = {
+    "podTemplate": {"spec": {"containers": [{"name": "runtime", "readinessProbe": {"grpc": {}}}]}}
+}
+SIDECAR = {"podTemplate": {"spec": {"containers": [{"name": "s", "readinessProbe": {"a": {}}}]}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "gated"),
+    [
+        ({}, False),
+        ({**GRPC}, False),
+        ({**GRPS}, False),
+        ({**TFS, **OTHER}, False),
+        ({**AUTO}, False),
+        ({**OTHER}, False),
+        ({**OTHER, **GRPC}, True),
+        ({**OTHER, **GRPC, **PROBED}, False),
+        ({**OTHER, **GRPC, **SIDECAR}, True),
+        ({**OTHER, **GRPC, "endpoints": {"ready": "/r"}}, False),
+        ({**OTHER, **GRPS}, True),
+        ({**OTHER, **GRPS, "endpoints": {"modelReady": "/m"}}, False),
+        ({**OTHER, **GRPS, **GRPC}, True),
+        ({**OTHER, **AUTO}, True),
+    ],
+)
+def test_a_pod_has_a_gate_where_its_probe_cannot_see_the_model(spec, gated):
+    gates = template(**spec)["spec"].get("readinessGates", [])
+
+    assert gates == ([{"conditionType": "moorage.dev/model-ready"}] if gated else [])

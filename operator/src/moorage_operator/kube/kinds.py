@@ -57,6 +57,8 @@ INFERENCE_MODEL_STATUS = Kind(
 DEPLOYMENTS = Kind("apps", "v1", "deployments", OWNED)
 SERVICES = Kind("", "v1", "services", OWNED)
 PODS = Kind("", "v1", "pods", frozenset({"list", "watch"}))
+# The readiness gate of pods whose kubelet cannot see the model.
+POD_STATUS = Kind("", "v1", "pods", frozenset({"patch"}), subresource="status")
 EVENTS = Kind("events.k8s.io", "v1", "events", frozenset({"create"}))
 # The three that a model may name: read as metadata only, to say what is missing.
 CONFIG_MAPS = Kind("", "v1", "configmaps", frozenset({"get"}))
@@ -72,6 +74,7 @@ ALL = (
     DEPLOYMENTS,
     SERVICES,
     PODS,
+    POD_STATUS,
     EVENTS,
     CONFIG_MAPS,
     SECRETS,

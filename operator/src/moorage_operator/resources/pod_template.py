@@ -16,7 +16,7 @@ from moorage_operator.config import OperatorConfig
 
 from . import endpoints
 from .merge import merged
-from .probes import make_lifecycle, make_probes
+from .probes import make_lifecycle, make_probes, make_readiness_gates
 from .storage import Storage, make_storage
 
 __all__ = ["canonical_hash", "make_pod_template", "revision_of"]
@@ -64,6 +64,7 @@ def _make_pod_spec(
                 "runAsNonRoot": True,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
+            "readinessGates": make_readiness_gates(model, config),
             "containers": [_make_container(model, storage, config)],
             "volumes": [*storage.volumes, *tmp],
             "nodeSelector": dict(scheduling.node_selector),

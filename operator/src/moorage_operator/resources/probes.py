@@ -3,11 +3,13 @@
 The startup probe asks what the readiness probe asks, so that liveness begins only once the model
 has loaded, and so that a container that has started has been ready. Liveness never asks for the
 model: a slow load must not restart a pod. Where a protocol has no health endpoint for it, an open
-port is what the kubelet sees, and the operator's own question is what the status says.
+port is what the kubelet sees, and a readiness gate that the operator opens stands beside it.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
+from moorage_operator import names
 from moorage_operator.api.v1alpha1 import (
     InferenceModel,
     Protocol,
@@ -18,7 +20,7 @@ from moorage_operator.config import OperatorConfig
 
 from . import endpoints
 
-__all__ = ["make_lifecycle", "make_probes"]
+__all__ = ["make_lifecycle", "make_probes", "make_readiness_gates"]
 
 # A start is asked often: the time from loaded to ready is what users wait for.
 STARTUP_PERIOD_LIMIT_SECONDS = 2
@@ -71,6 +73,32 @@ def make_lifecycle(model: InferenceModel, config: OperatorConfig) -> dict[str, A
     if model.protocol is not Protocol.GRPS or not over_http:
         return {}
     return {"preStop": _http_get(model, OFFLINE_PATH)}
+
+
+def make_readiness_gates(model: InferenceModel, config: OperatorConfig) -> list[dict[str, Any]]:
+    """`readinessGates` of a pod whose probe cannot tell whether the model is ready, else [].
+
+    That is a probe of an open port, and GRPS over HTTP of another image, where a failure may
+    stand in the body of a 200. A probe of the user's own is taken to tell.
+    """
+    if _has_own_probe(model):
+        return []
+    written = bool(model.endpoints.ready or model.endpoints.model_ready)
+    in_body = model.protocol is Protocol.GRPS and not endpoints.is_bundled(model, config)
+    blind = "tcpSocket" in _ready(model, config) or (in_body and not written)
+    return [{"conditionType": names.READINESS_GATE}] if blind else []
+
+
+def _has_own_probe(model: InferenceModel) -> bool:
+    """Whether the spec's pod template brings a readiness probe for the runtime."""
+    pod: object = model.pod_template.get("spec")
+    containers: object = pod.get("containers") if isinstance(pod, Mapping) else None
+    return isinstance(containers, list) and any(
+        isinstance(container, Mapping)
+        and container.get("name") == names.RUNTIME_CONTAINER
+        and container.get("readinessProbe")
+        for container in cast("list[object]", containers)
+    )
 
 
 def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
