@@ -67,6 +67,7 @@ def test_the_platform_is_the_formats(runtime, model, platform):
 @pytest.mark.parametrize(
     ("verb", "body", "expected"),
     [
+        ("predict", {"instances": [1.0, 2.0, 5.0]}, {"predictions": [3.5, 4.0, 5.5]}),
         ("predict", {"instances": [[1.0], [2.0]]}, {"predictions": [[3.5], [4.0]]}),
         ("predict", {"inputs": {"x": [[1], [2]]}}, {"outputs": [[3.5], [4.0]]}),
         (

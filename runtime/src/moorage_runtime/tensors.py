@@ -96,6 +96,7 @@ class TensorSpec(msgspec.Struct, frozen=True):
         shape: Dimensions with -1 for a variable one; ``()`` is a scalar.
         optional: An input may be left out; an output is given only when it is asked for.
         any_number: An input takes every datatype of NUMBERS; the model converts.
+        any_shape: An input takes other shapes than its own as well; the model decides.
     """
 
     name: str
@@ -103,3 +104,4 @@ class TensorSpec(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     optional: bool = False
     any_number: bool = False
+    any_shape: bool = False

@@ -16,9 +16,11 @@ from onnx import TensorProto
 from moorage_runtime._generated import saved_model_pb2
 from moorage_runtime.backends.base import ModelSource
 from moorage_runtime.backends.openvino import OpenvinoBackend
+from moorage_runtime.backends.openvino_shapes import ShapeGuard
 from moorage_runtime.errors import InvalidConfig, InvalidRequest, ModelFailed
 from moorage_runtime.inference import InferRequest, RequestedOutput
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
+from moorage_runtime.validation import RequestRules
 from unit.runtime.model_files import write_onnx
 
 SAVED_MODELS = Path(__file__).resolve().parents[2] / "fixtures" / "saved_models"
@@ -142,6 +144,69 @@ def test_inputs_and_outputs_tell_the_signature(half_plus, inputs, outputs, expec
     assert {name: answer[name] for name in outputs} == expected
 
 
+def test_a_tensor_within_the_graph_takes_any_shape_as_in_tensorflow(half_plus):
+    flat = Tensor("x", Datatype.FP32, np.array([1, 2, 5], np.float32))
+    request = InferRequest("m", "1", (flat,))
+
+    RequestRules(half_plus.inputs, half_plus.outputs, dynamic=False).check(request)
+
+    assert half_plus.inputs[0].shape == (-1, 1)
+    assert ask(half_plus, flat) == {"y": [3.5, 4.0, 5.5]}
+
+
+def test_a_shape_that_the_graph_cannot_take_is_the_clients_fault(half_plus):
+    flat = [Tensor(name, Datatype.FP32, np.ones(3, np.float32)) for name in ("x", "x2")]
+
+    for _ in range(2):
+        with pytest.raises(InvalidRequest, match=r"^OpenVINO: .*[Aa]xis"):
+            ask(half_plus, *flat, outputs=["both"])
+
+
+def test_inputs_that_do_not_fit_each_other_fail(half_plus):
+    short = Tensor("x2", Datatype.FP32, X2.array[:2])
+
+    with pytest.raises(ModelFailed, match=r"^OpenVINO: "):
+        ask(half_plus, X, short, outputs=["both"])
+
+
+def test_numbers_of_dimensions_are_served_up_to_a_limit():
+    model = load(HALF_PLUS / "saved_model.pb")
+    tensors = [Tensor("x", Datatype.FP32, np.ones((1,) * rank, np.float32)) for rank in range(9)]
+
+    for tensor in tensors[:8]:
+        assert np.array_equal(ask(model, tensor)["y"], np.full(tensor.shape, 3.5))
+    with pytest.raises(InvalidRequest, match="inputs of 8 dimensions are not served besides the"):
+        ask(model, tensors[8])
+    assert ask(model, X) == {"y": [[3.5], [4.0], [5.5]]}
+
+
+def test_only_a_model_that_never_compiles_on_request_is_steady(half_plus):
+    assert not half_plus.steady
+    assert load(SAVED_MODELS / "frozen" / "model.pb").steady
+
+
+def test_features_take_their_own_shape_alone(half_plus):
+    flat = [Tensor(name, Datatype.FP32, np.ones(3, np.float32)) for name in ("x", "x2")]
+
+    with pytest.raises(InvalidRequest, match=r"input 'x' has shape \[3\], expected \[-1, 1\]"):
+        ask(half_plus, *flat, outputs=["classes"])
+
+
+def test_a_graph_that_cannot_take_any_shape_takes_its_own(tmp_path):
+    folder = tmp_path / "1"
+    shutil.copytree(SAVED_MODELS / "functions" / "1", folder)
+    document = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    for node in document.meta_graphs[0].graph_def.node:
+        if node.name == "serving_default_rows":
+            node.op = "PlaceholderV2"
+    (folder / "saved_model.pb").write_bytes(document.SerializeToString())
+
+    model = load(folder / "saved_model.pb")
+    rows = Tensor("rows", Datatype.FP32, np.eye(4, dtype=np.float32)[:2])
+
+    assert ask(model, rows)["scores"] == [[0, 1, 2], [3, 4, 5]]
+
+
 @pytest.mark.parametrize(
     ("inputs", "outputs"), [((X2,), []), ((X,), ["both"]), ((X2,), ["y"]), ((X, X2), ["outputs"])]
 )
@@ -243,6 +308,52 @@ def test_nobody_is_told_of_its_use(tmp_path):
 
     assert done.stdout == b""
     assert list(tmp_path.iterdir()) == []
+
+
+ON_ONE_CORE = """
+import os, pathlib, sys
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import numpy as np
+from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.openvino import OpenvinoBackend
+from moorage_runtime.errors import ModelFailed
+from moorage_runtime.inference import InferRequest, RequestedOutput
+from moorage_runtime.tensors import Datatype, Tensor
+
+model = OpenvinoBackend().load(ModelSource("m", "1", pathlib.Path(sys.argv[1])))
+for sizes in ((2, 2), (3, 2), (3, 3), (2, 3)):
+    inputs = tuple(
+        Tensor(name, Datatype.FP32, np.ones((size, 1), np.float32))
+        for name, size in zip(("x", "x2"), sizes)
+    )
+    try:
+        outputs = model.infer(InferRequest("m", "1", inputs, (RequestedOutput("both"),)))
+    except ModelFailed:
+        print("refused")
+    else:
+        print({output.name: output.shape for output in outputs}["both"])
+"""
+
+
+def test_inputs_that_do_not_fit_each_other_fail_on_one_core_as_well():
+    command = [sys.executable, "-c", ON_ONE_CORE, HALF_PLUS / "saved_model.pb"]
+
+    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+
+    assert done.stdout.split(b"\n") == [b"(2, 2)", b"refused", b"(3, 2)", b"refused", b""]
+
+
+def test_a_shape_guard_tells_what_fits_however_much_it_has_seen():
+    ops = ov.opset13
+    left, right = (ops.parameter([-1, 1], ov.Type.f32) for _ in range(2))
+    guard = ShapeGuard(ov.Model([ops.result(ops.concat([left, right], 1))], [left, right], "m"))
+
+    for size in range(1, 1100):
+        guard.check([np.empty((size, 1))] * 2)
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            guard.check([np.empty((1, 1)), np.empty((2, 1))])
+    guard.check([np.empty((1, 1))] * 2)
 
 
 def test_threads_share_a_model(half_plus):

@@ -145,7 +145,10 @@ def test_names_are_the_default_signatures_keys_and_shared_where_tensors_are():
     x, y, other = info("x:0", FLOAT, -1), info("y:0", FLOAT, -1), info("z:0", FLOAT, -1)
     export = saved_model.read(
         exported(
-            [node("x", "Placeholder"), node("y", "Neg", "x"), node("z", "Neg", "x")],
+            [
+                *(node(name, "Placeholder") for name in ("x", "x2", "w")),
+                *(node(name, "Neg", "x") for name in "yz"),
+            ],
             another=(PREDICT, {"x": info("x2:0", FLOAT, -1)}, {"y": other}),
             serving_default=(PREDICT, {"x": x}, {"y": y}),
             same=(PREDICT, {"x": x}, {"last": y}),
@@ -186,6 +189,44 @@ def test_one_tensor_of_other_inputs_is_another_output():
         "inner": "inner/y",
         "alias": "y",
     }
+
+
+@pytest.mark.parametrize(("op", "any_shape"), [("Placeholder", False), ("Identity", True)])
+def test_tensorflow_checks_the_shapes_of_placeholders_alone(op, any_shape):
+    meta_graph = exported(
+        [node("x", op, "inner"), node("y", "Neg", "x")],
+        serving_default=(PREDICT, {"x": info("x", FLOAT, -1)}, {"y": info("y")}),
+    )
+
+    function = saved_model.read(meta_graph).functions["serving_default"]
+
+    assert function.inputs["x"].any_shape is any_shape
+    assert saved_model.with_exact_shapes(function).inputs["x"].any_shape is False
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        ([dims(), dims(-1, 3)], (-1, 3)),
+        ([dims()], None),
+        ([dims(), pb.Shape(unknown_rank=True)], None),
+    ],
+)
+def test_a_shape_that_a_signature_leaves_out_is_the_graphs(shapes, expected):
+    split = node("split", "Split", "x")
+    split.attr["_output_shapes"].list.shape.extend(shapes)
+    meta_graph = exported(
+        [node("x", "Placeholder"), split],
+        only=(
+            PREDICT,
+            {"x": info("x", FLOAT, -1)},
+            {"y": pb.TensorInfo(name="split:1", dtype=FLOAT)},
+        ),
+    )
+
+    function = saved_model.read(meta_graph).functions["only"]
+
+    assert function.outputs["y"].shape == expected
 
 
 def test_features_take_the_place_of_examples_in_the_rewritten_graph():
@@ -240,7 +281,7 @@ Y = {"outputs": info("y:0")}
             "input 'x' has no known number of dimensions",
         ),
         (first_version("a"), PREDICT, EXAMPLES, Y, "input 'inputs' takes serialized tf.Example"),
-        ([], REGRESS, EXAMPLES, Y, "input 'inputs' is not parsed as tf.Example by the graph"),
+        ([], REGRESS, EXAMPLES, Y, "input 'inputs' is not serialized tf.Example that the gr"),
         ([], CLASSIFY, {}, Y, "it takes 0 inputs, expected one of tf.Example"),
         (first_version("a"), REGRESS, EXAMPLES, Y, "outputs depend on no feature"),
         (

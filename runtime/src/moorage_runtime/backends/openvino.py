@@ -8,41 +8,29 @@ when the model is loaded; the others, which most clients never ask for and which
 memory, with their first request.
 """
 
-import collections
 import logging
 import pathlib
-import sys
 import tempfile
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from moorage_runtime._generated import saved_model_pb2
 from moorage_runtime.backends import saved_model
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.declared import check_declared
-from moorage_runtime.backends.saved_model import Function
-from moorage_runtime.errors import InvalidConfig, InvalidRequest, ModelFailed
+from moorage_runtime.backends.openvino_function import CompileOptions, OpenvinoFunction
+from moorage_runtime.backends.openvino_library import FrontEndManager, Port, ov, text_of
+from moorage_runtime.backends.saved_model import Function, GraphTensor
+from moorage_runtime.errors import InvalidConfig, InvalidRequest
 from moorage_runtime.inference import NO_SIGNATURES, InferRequest, Signature
 from moorage_runtime.tensors import Datatype, Tensor, TensorSpec
 
-# OpenVINO reports its import to its makers through this package, and keeps an identifier in the
-# home folder; without it it works the same. A server must not talk to third parties.
-sys.modules["openvino_telemetry"] = None  # pyright: ignore[reportArgumentType] # Python's own way to say that it is not there
-
-import openvino as ov  # noqa: E402 - after the line above
-from openvino.frontend import FrontEndManager  # noqa: E402 - the same
-
 log = logging.getLogger(__name__)
 
-Port = ov.Output | ov.ConstOutput
 
-NO_LABELS: Final[Mapping[str, NDArray[np.object_]]] = MappingProxyType({})
 SAVED_MODEL: Final = "saved_model.pb"
 _PLATFORMS: Final = {
     ".onnx": "onnx_onnxv1",
@@ -66,8 +54,6 @@ _DATATYPES: Final = {
     "string": Datatype.BYTES,
 }
 _TYPES: Final = {datatype: getattr(ov.Type, name) for name, datatype in _DATATYPES.items()}
-# Lines of the library's messages that tell where in its source something was thrown.
-_NOISE: Final = ("Check '", "Exception from", "FrontEnd API", "Summary:", "To facilitate", "[")
 
 
 class OpenvinoBackend:
@@ -88,72 +74,10 @@ class OpenvinoBackend:
         return model
 
 
-class OpenvinoFunction:
-    """One function; requests to the library are kept and used by one thread at a time.
-
-    Args:
-        compile_: Compiles what the library's reader made of it; called once.
-        inputs: In the order of the model's inputs.
-        outputs: In the order of the model's outputs, then those of constant labels.
-        labels: Output name to one row of labels, which every example gets.
-    """
-
-    def __init__(
-        self,
-        compile_: Callable[[], ov.CompiledModel],
-        inputs: tuple[TensorSpec, ...],
-        outputs: tuple[TensorSpec, ...],
-        labels: Mapping[str, NDArray[np.object_]] = NO_LABELS,
-    ) -> None:
-        self.inputs = inputs
-        self.outputs = outputs
-        self.input_names = frozenset(spec.name for spec in inputs)
-        self.output_names = frozenset(spec.name for spec in outputs)
-        self._compile = compile_
-        self._compiling = threading.Lock()
-        self._labels = labels
-        self._position = {spec.name: index for index, spec in enumerate(inputs)}
-        self._computed = [spec for spec in outputs if spec.name not in labels]
-        self._idle: collections.deque[ov.InferRequest] = collections.deque()
-
-    def prepare(self) -> ov.CompiledModel:
-        """Compile, unless that is done; raises what the library raises."""
-        with self._compiling:
-            compiled = self._compile()
-            # what the reader made is let go
-            self._compile = lambda: compiled
-            return compiled
-
-    def run(self, request: InferRequest) -> tuple[Tensor, ...]:
-        """All outputs; the arrays own their memory.
-
-        Raises:
-            ModelFailed: The library raised.
-        """
-        feeds = {self._position[tensor.name]: _feed(tensor) for tensor in request.inputs}
-        try:
-            running = self._idle.pop() if self._idle else self.prepare().create_infer_request()
-            running.infer(feeds)
-            outputs = [
-                Tensor(spec.name, spec.datatype, _array(running.get_output_tensor(index), spec))
-                for index, spec in enumerate(self._computed)
-            ]
-        except Exception as error:
-            raise ModelFailed(f"OpenVINO: {_text_of(error)}") from error
-        self._idle.append(running)
-        batch = request.inputs[0].shape[0] if self._labels else 0
-        outputs.extend(
-            Tensor(name, Datatype.BYTES, np.repeat(labels, batch, axis=0))
-            for name, labels in self._labels.items()
-        )
-        return tuple(outputs)
-
-
 class OpenvinoModel:
     """A model's functions, the default one first."""
 
     dynamic = False
-    steady = True
     streams = False
 
     def __init__(
@@ -166,6 +90,8 @@ class OpenvinoModel:
         self.inputs = _union([function.inputs for function in functions], everywhere=True)
         self.outputs = _union([function.outputs for function in functions], everywhere=False)
         self.signatures = signatures
+        # compiling, which a first request may have to wait for, takes time that no size tells
+        self.steady = len(functions) == 1 and not functions[0].takes_any_shape
         self._functions = functions
 
     def infer(self, request: InferRequest) -> tuple[Tensor, ...]:
@@ -173,6 +99,8 @@ class OpenvinoModel:
         if len(self._functions) == 1:
             return self._functions[0].run(request)
         chosen = self._chosen(request)
+        for function in chosen:
+            function.rules.check(msgspec.structs.replace(request, outputs=()))
         return tuple(output for function in chosen for output in function.run(request))
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
@@ -220,7 +148,7 @@ def _load_file(source: ModelSource) -> OpenvinoModel:
     outputs = tuple(_spec(source, "output", port, _name(port)) for port in model.outputs)
     if source.path.suffix == ".pb":
         inputs, outputs = tuple(map(_node_name, inputs)), tuple(map(_node_name, outputs))
-    function = OpenvinoFunction(_compiler(core, model, source), inputs, outputs)
+    function = OpenvinoFunction(model, _options(core, source), inputs, outputs)
     _prepare(source, function)
     return OpenvinoModel(platform, [function])
 
@@ -238,7 +166,7 @@ def _load_saved_model(source: ModelSource) -> OpenvinoModel:
     for name, function in export.functions.items():
         try:
             if not any(function is known for known, _ in functions):
-                read = _read_function(core, meta_graph, function, source)
+                read = _read_any_shape(core, meta_graph, function, source)
                 if not functions:
                     _prepare(source, read)
                 functions.append((function, read))
@@ -265,6 +193,21 @@ def _check_problems(
             name,
             text,
         )
+
+
+def _read_any_shape(
+    core: ov.Core, meta_graph: saved_model_pb2.MetaGraph, function: Function, source: ModelSource
+) -> OpenvinoFunction:
+    """Read one function of a SavedModel, for any shape of inputs where TensorFlow takes any."""
+    if any(item.any_shape for item in function.inputs.values()):
+        try:
+            read = _read_function(core, meta_graph, function, source)
+            _prepare(source, read)
+        except InvalidConfig:
+            function = saved_model.with_exact_shapes(function)
+        else:
+            return read
+    return _read_function(core, meta_graph, function, source)
 
 
 def _read_function(
@@ -298,7 +241,8 @@ def _read_function(
             f"{_listed(function.inputs)} and {_listed(function.outputs.keys() - labels.keys())}"
         )
     return OpenvinoFunction(
-        _compiler(core, model, source),
+        model,
+        _options(core, source),
         tuple(inputs.values()),
         (
             *outputs.values(),
@@ -322,22 +266,14 @@ def _cut_out(folder: pathlib.Path, function: Function) -> ov.Model:
     ]
     graph.extract_subgraph([place for place, _ in inputs], outputs)
     for place, item in inputs:
-        graph.set_partial_shape(place, ov.PartialShape(list(item.shape or ())))
+        shape = ov.PartialShape.dynamic() if item.any_shape else list(item.shape or ())
+        graph.set_partial_shape(place, ov.PartialShape(shape))
         graph.set_element_type(place, _TYPES[item.datatype])
     return frontend.convert(graph)
 
 
-def _compiler(
-    core: ov.Core, model: ov.Model, source: ModelSource
-) -> Callable[[], ov.CompiledModel]:
-    config = {
-        # the library's own choice is all cores of the host, whatever the container may use
-        "INFERENCE_NUM_THREADS": source.options.get("openvino_threads", 0) or source.threads,
-        "PERFORMANCE_HINT": "LATENCY",
-        # without it a CPU that can computes in bfloat16, whatever the model says
-        "EXECUTION_MODE_HINT": "ACCURACY",
-    }
-    return lambda: core.compile_model(model, "CPU", config)
+def _options(core: ov.Core, source: ModelSource) -> CompileOptions:
+    return CompileOptions(core, source.options.get("openvino_threads", 0) or source.threads)
 
 
 def _prepare(source: ModelSource, function: OpenvinoFunction) -> None:
@@ -348,17 +284,28 @@ def _prepare(source: ModelSource, function: OpenvinoFunction) -> None:
 
 
 def _named_specs(
-    source: ModelSource, kind: str, ports: Sequence[Port], expected: Collection[str]
+    source: ModelSource, kind: str, ports: Sequence[Port], expected: Mapping[str, GraphTensor]
 ) -> dict[str, TensorSpec]:
     """By client's name; a tensor that is passed through has the names of both its ends."""
     specs: dict[str, TensorSpec] = {}
     for port in ports:
         name = next((name for name in expected if name in port.get_names()), _name(port))
-        specs[name] = _spec(source, kind, port, name)
+        told = expected.get(name)
+        spec = _spec(source, kind, port, name, None if told is None else told.shape)
+        if told is not None and told.any_shape:
+            spec = msgspec.structs.replace(spec, any_shape=True)
+        specs[name] = spec
     return specs
 
 
-def _spec(source: ModelSource, kind: str, port: Port, name: str) -> TensorSpec:
+def _spec(
+    source: ModelSource,
+    kind: str,
+    port: Port,
+    name: str,
+    told: tuple[int, ...] | None = None,
+) -> TensorSpec:
+    """What the port says, and the shape that its file tells where it has none of its own."""
     type_name = port.element_type.get_type_name()
     datatype = _DATATYPES.get(type_name)
     if datatype is None:
@@ -367,12 +314,13 @@ def _spec(source: ModelSource, kind: str, port: Port, name: str) -> TensorSpec:
             f"{', '.join(_DATATYPES)}"
         )
     shape = port.partial_shape
-    if shape.rank.is_dynamic:
+    if shape.rank.is_static:
+        told = tuple(-1 if size.is_dynamic else size.get_length() for size in shape)
+    if told is None:
         raise InvalidConfig(
             f"{source.path.name}: {kind} '{name}' has no known number of dimensions"
         )
-    dims = tuple(-1 if size.is_dynamic else size.get_length() for size in shape)
-    return TensorSpec(name, datatype, dims)
+    return TensorSpec(name, datatype, told)
 
 
 def _name(port: Port) -> str:
@@ -404,36 +352,8 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _feed(tensor: Tensor) -> ov.Tensor:
-    array = tensor.array
-    if tensor.datatype is Datatype.BYTES:
-        feed = ov.Tensor(ov.Type.string, ov.Shape(array.shape))
-        if array.size:
-            feed.bytes_data = array.astype(np.bytes_)
-        return feed
-    if tensor.datatype is Datatype.BF16:
-        return ov.Tensor(np.array(array), ov.Shape(array.shape), ov.Type.bf16)
-    # the library takes no array that must not be written to: a request's buffer is copied
-    return ov.Tensor(array, shared_memory=array.flags.writeable)
-
-
-def _array(tensor: ov.Tensor, spec: TensorSpec) -> NDArray[Any]:
-    """A copy: the library writes the next answer to the same memory."""
-    if spec.datatype is Datatype.BYTES:
-        return np.array(tensor.bytes_data).astype(np.object_)
-    array = np.array(tensor.data)
-    return array.view(np.uint16) if spec.datatype is Datatype.BF16 else array
-
-
 def _not_loadable(source: ModelSource, error: Exception) -> InvalidConfig:
     if isinstance(error, InvalidConfig):
         return error
-    text = _text_of(error).replace(str(source.path.parent), "")
+    text = text_of(error).replace(str(source.path.parent), "")
     return InvalidConfig(f"{source.path.name} is not a model that OpenVINO can load: {text}")
-
-
-def _text_of(error: Exception) -> str:
-    """What the library says, without where in its source it says so."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    told = [line.removeprefix("-- ") for line in lines if line and not line.startswith(_NOISE)]
-    return " ".join(told[:2])[:500] or type(error).__name__

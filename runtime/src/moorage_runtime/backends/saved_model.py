@@ -21,7 +21,12 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from moorage_runtime._generated import saved_model_pb2
-from moorage_runtime.backends.tensorflow_graph import TensorflowGraph, full_name, replace_inputs
+from moorage_runtime.backends.tensorflow_graph import (
+    TensorflowGraph,
+    dims_of,
+    full_name,
+    replace_inputs,
+)
 from moorage_runtime.errors import InvalidConfig
 from moorage_runtime.inference import Signature
 from moorage_runtime.tensors import Datatype
@@ -63,6 +68,8 @@ class GraphTensor(msgspec.Struct, frozen=True):
         tensor: Its name in the graph, "node:output".
         datatype: OIP datatype.
         shape: Dimensions with -1 for a variable one; None when not even their number is known.
+        any_shape: TensorFlow would take other shapes too: it checks those of placeholders alone,
+            and this input is a tensor within the graph that is fed in place of its value.
         is_feature: It is parsed from examples; the function takes it instead of them.
         labels: Text that the output repeats for every example, which no library needs to run.
     """
@@ -70,6 +77,7 @@ class GraphTensor(msgspec.Struct, frozen=True):
     tensor: str
     datatype: Datatype
     shape: tuple[int, ...] | None
+    any_shape: bool = False
     is_feature: bool = False
     labels: tuple[bytes, ...] = ()
 
@@ -165,6 +173,15 @@ def rewritten(meta_graph: saved_model_pb2.MetaGraph, function: Function) -> byte
     return copy.SerializeToString()
 
 
+def with_exact_shapes(function: Function) -> Function:
+    """The function that takes its inputs' own shapes alone."""
+    inputs = {
+        name: msgspec.structs.replace(item, any_shape=False)
+        for name, item in function.inputs.items()
+    }
+    return Function(inputs, function.outputs)
+
+
 def input_tensors(function: Function) -> dict[str, str]:
     """Clients' name to the tensor's name in the rewritten graph."""
     return {
@@ -188,7 +205,8 @@ class _Reader:
         method = _METHODS[declared.method_name]
         try:
             outputs = {
-                key: _tensor(f"output '{key}'", info) for key, info in _ordered(declared.outputs)
+                key: self._tensor(f"output '{key}'", info)
+                for key, info in _ordered(declared.outputs)
             }
             if method == "predict":
                 inputs = {key: self._input(key, info) for key, info in _ordered(declared.inputs)}
@@ -215,14 +233,26 @@ class _Reader:
         self.functions[name] = next(known, function)
 
     def _input(self, key: str, info: saved_model_pb2.TensorInfo) -> GraphTensor:
-        item = _tensor(f"input '{key}'", info)
+        item = self._tensor(f"input '{key}'", info)
         if item.shape is None:
             raise _Unservable(f"input '{key}' has no known number of dimensions")
         if item.datatype is Datatype.BYTES and self._graph.features(item.tensor):
             raise _Unservable(
                 f"input '{key}' takes serialized tf.Example; only classify and regress do here"
             )
-        return item
+        is_placeholder = self._graph.is_placeholder(item.tensor)
+        return msgspec.structs.replace(item, any_shape=not is_placeholder)
+
+    def _tensor(self, what: str, info: saved_model_pb2.TensorInfo) -> GraphTensor:
+        if not info.name:
+            raise _Unservable(f"{what} is not a dense tensor")
+        datatype = _DATATYPES.get(info.dtype)
+        if datatype is None:
+            raise _Unservable(f"{what} is of TensorFlow's datatype {info.dtype}")
+        shape = self._graph.shape(info.name)
+        if info.HasField("tensor_shape") and not info.tensor_shape.unknown_rank:
+            shape = dims_of(info.tensor_shape)
+        return GraphTensor(full_name(info.name), datatype, shape)
 
     def _with_labels(self, item: GraphTensor) -> GraphTensor:
         """The output, which no library needs to run when it is the same text for every example."""
@@ -243,8 +273,8 @@ class _Reader:
         parsed = self._graph.features(info.name)
         if not parsed:
             raise _Unservable(
-                f"input '{key}' is not parsed as tf.Example by the graph itself (parsing in a "
-                "function is not supported)"
+                f"input '{key}' is not serialized tf.Example that the graph itself parses "
+                "(parsing in a function is not supported)"
             )
         needed = self._graph.needed((item.tensor for item in outputs.values()), parsed)
         found: dict[str, GraphTensor] = {}
@@ -279,17 +309,6 @@ def _ordered(
 ) -> list[tuple[str, saved_model_pb2.TensorInfo]]:
     """By key: a protobuf map has no order."""
     return sorted(tensors.items())
-
-
-def _tensor(what: str, info: saved_model_pb2.TensorInfo) -> GraphTensor:
-    if not info.name:
-        raise _Unservable(f"{what} is not a dense tensor")
-    datatype = _DATATYPES.get(info.dtype)
-    if datatype is None:
-        raise _Unservable(f"{what} is of TensorFlow's datatype {info.dtype}")
-    shape = info.tensor_shape
-    dims = None if shape.unknown_rank else tuple(max(dim.size, -1) for dim in shape.dim)
-    return GraphTensor(full_name(info.name), datatype, dims)
 
 
 def _info(tensor: str, item: GraphTensor) -> saved_model_pb2.TensorInfo:

@@ -48,6 +48,20 @@ class TensorflowGraph:
             node = self._node(name)
         return name
 
+    def is_placeholder(self, tensor: str) -> bool:
+        """Whether the tensor is an input of the graph, and not computed unless it is fed."""
+        node = self._node(full_name(tensor))
+        return node is not None and node.op == "Placeholder"
+
+    def shape(self, tensor: str) -> tuple[int, ...] | None:
+        """The shape that the exporter worked out, None when there is none."""
+        name, _, index = full_name(tensor).rpartition(":")
+        node = self._nodes.get(name)
+        shapes = [] if node is None else node.attr["_output_shapes"].list.shape
+        if int(index) >= len(shapes) or shapes[int(index)].unknown_rank:
+            return None
+        return dims_of(shapes[int(index)])
+
     def features(self, serialized: str) -> dict[str, Feature]:
         """Tensors that are parsed from this tensor of serialized examples, and what they hold."""
         wanted = self.source(serialized)
@@ -109,7 +123,7 @@ class TensorflowGraph:
         types = node.attr["Tdense"].list.type
         shapes = node.attr["dense_shapes"].list.shape
         for index, key in enumerate(dense):
-            shape = () if shapes[index].unknown_rank else _dims(shapes[index])
+            shape = () if shapes[index].unknown_rank else dims_of(shapes[index])
             dtype = 0 if shapes[index].unknown_rank else types[index]
             found.append((3 * len(sparse) + index, Feature(key, dtype, shape)))
         return found
@@ -146,5 +160,6 @@ def replace_inputs(graph: saved_model_pb2.Graph, replacements: Mapping[str, str]
                 node.input[index] = replacements[full_name(name)]
 
 
-def _dims(shape: saved_model_pb2.Shape) -> tuple[int, ...]:
-    return tuple(dim.size for dim in shape.dim)
+def dims_of(shape: saved_model_pb2.Shape) -> tuple[int, ...]:
+    """The dimensions, -1 for a variable one."""
+    return tuple(max(dim.size, -1) for dim in shape.dim)
