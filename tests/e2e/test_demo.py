@@ -70,7 +70,7 @@ def test_the_readme_commands_work_as_printed(demo):
     finally:
         if forward:
             forward.terminate()
-            forward.wait()
+            forward.communicate()
 
 
 def test_deleting_a_model_removes_what_was_made_for_it(demo):
