@@ -10,6 +10,7 @@ from moorage_operator.probe.detection import detect
 from moorage_operator.probe.driver import Described, evidence
 from moorage_operator.probe.interrogation import ANSWERED, interrogate
 from moorage_operator.state import (
+    NOT_ASKED,
     Answer,
     AnswerReason,
     ProbeResult,
@@ -254,3 +255,14 @@ def test_a_pod_of_another_revision_is_no_target() -> None:
     of = model(protocol="Auto")
 
     assert planned(of, replace(serving(of), pods=(pod("p", "earlier"),))).targets == ()
+
+
+async def test_a_protocol_without_readiness_of_a_server_is_asked_one_question_a_poll() -> None:
+    tongue = Tongue(YES, life=NOT_ASKED)
+    drivers = server({TFS: tongue})
+    first = await asked(drivers, asked_by("TensorFlowServing"))
+    tongue.questions.clear()
+
+    await asked(drivers, asked_by("TensorFlowServing"), first)
+
+    assert tongue.questions == ["model"]

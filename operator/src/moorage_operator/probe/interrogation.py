@@ -70,7 +70,9 @@ async def interrogate(
         return
     # A server that answers for its model lives.
     result = replace(_counted(result, before, now()), live=YES, spoken=_as_asked(target, before))
-    if not describe and before.ready.verdict is True:
+    # A protocol without a question for the server's readiness leaves it unasked.
+    settled = before.ready.verdict is True or (before.described and before.ready == NOT_ASKED)
+    if settled and not describe:
         yield result
         return
     more = asyncio.ensure_future(_complete(driver, target, result))
