@@ -43,7 +43,8 @@ def protocol_status(
     """`status.protocol`: what the spec declares, what a server was found to speak, and by what."""
     current = [replica for replica in replicas if replica.current]
     told = _spoken(current)
-    if not told and all(replica.result is None for replica in current):
+    unasked = all(replica.result is None for replica in current)
+    if not told and (unasked or not _is_foreign(current)):
         told = _previous(model, observed.status)
     return {"declared": str(model.protocol), **told}
 
@@ -74,7 +75,7 @@ def _previous(model: InferenceModel, status: Mapping[str, Any]) -> dict[str, str
 def _as_before(
     model: InferenceModel, observed: Observed, current: Sequence[Replica]
 ) -> dict[str, str]:
-    """What is known although nobody was asked since the operator started."""
+    """What is known although nobody has answered yet, since the operator or a server started."""
     before = _previous(model, observed.status)
     if any(replica.model_ready for replica in current):
         declared = {} if model.protocol is Protocol.AUTO else {"detected": str(model.protocol)}
@@ -84,6 +85,12 @@ def _as_before(
         written.get("status") == "True"
         and written.get("observedGeneration") == model.generation
         and any(replica.pod.runtime.running_since for replica in current)
-        and all(replica.result is None for replica in current)
     )
     return before if stands else {}
+
+
+def _is_foreign(current: Sequence[Replica]) -> bool:
+    return any(
+        replica.model is not None and replica.model.reason in PROTOCOL_REASONS
+        for replica in current
+    )

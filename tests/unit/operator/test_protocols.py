@@ -110,6 +110,37 @@ def test_an_operator_that_restarts_writes_nothing_about_the_protocol(spec, answe
     assert condition(restarted, "ProtocolMatched") == condition(written, "ProtocolMatched")
 
 
+def test_a_server_that_restarts_has_not_changed_its_protocol():
+    written = planned(model(), seen(model(), YES, OIP)).status
+    down = replace(seen(model(), silence(AnswerReason.REFUSED), None), status=written)
+
+    plan = planned(model(), down)
+
+    assert verdict(plan, "ProtocolMatched") == ("True", "ProtocolAnswered")
+    assert plan.status["protocol"] == written["protocol"]
+    assert verdict(plan) == ("False", "ServerNotLive")
+
+
+def test_an_edit_makes_the_protocol_unknown_until_a_server_has_answered():
+    written = planned(model(), seen(model(), YES, OIP)).status
+    of = model(generation=2, protocol="GRPS")
+    one = unready("p", of)
+    silent = said(one, silence(AnswerReason.REFUSED), spoken=None)
+
+    plan = planned(of, observed(one, probes=silent, status=written))
+
+    assert verdict(plan, "ProtocolMatched") == ("Unknown", "AwaitingAnswer")
+    assert plan.status["protocol"] == {"declared": "GRPS"}
+
+
+def test_a_server_that_comes_to_speak_something_else_is_not_what_it_was():
+    written = planned(model(), seen(model(), YES, OIP)).status
+
+    plan = planned(model(), replace(seen(model(), WRONG, None), status=written))
+
+    assert plan.status["protocol"] == {"declared": "OpenInference"}
+
+
 def test_a_status_of_an_operator_that_knew_no_protocols_stays_ready():
     of = model(generation=2)
     written = planned(of, serving(of)).status
