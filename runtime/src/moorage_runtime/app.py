@@ -151,6 +151,7 @@ def _backends() -> Mapping[str, Backend]:
     return {
         "onnx": OnnxBackend(),
         "python": PythonBackend(),
+        "torchscript": ExtraBackend("torchscript", f"{package}.torchscript", "TorchScriptBackend"),
         "sklearn": ExtraBackend("sklearn", f"{package}.scikit_learn", "ScikitLearnBackend"),
         "openvino": ExtraBackend("openvino", f"{package}.openvino", "OpenvinoBackend"),
     }

@@ -54,6 +54,12 @@ class SklearnConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trusted_types: list[str] = []
 
 
+class TorchscriptConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of the TorchScript backend; 0 threads means those that the container may use."""
+
+    threads: int = 0
+
+
 class LatestVersions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The highest versions, so many of them."""
 
@@ -64,7 +70,8 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole of a model.yaml.
 
     Attributes:
-        backend: "onnx", "python", "sklearn" or "openvino"; by the file's name when absent.
+        backend: "onnx", "python", "sklearn", "openvino" or "torchscript"; by the file's name
+            when absent.
         python_class: Name of the class in model.py; the only PythonModel in it when absent.
         platform: Platform name in the metadata instead of the backend's.
         inputs: Declared inputs of a Python model; the input of a scikit-learn model in place of
@@ -83,9 +90,10 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         onnx: Options of the ONNX Runtime backend.
         openvino: Options of the OpenVINO backend.
         sklearn: Options of the scikit-learn backend.
+        torchscript: Options of the TorchScript backend.
     """
 
-    backend: Literal["onnx", "python", "sklearn", "openvino"] | None = None
+    backend: Literal["onnx", "python", "sklearn", "openvino", "torchscript"] | None = None
     python_class: str | None = None
     platform: str | None = None
     inputs: tuple[TensorConfig, ...] | None = None
@@ -101,6 +109,7 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     onnx: OnnxConfig = OnnxConfig()
     openvino: OpenvinoConfig = OpenvinoConfig()
     sklearn: SklearnConfig = SklearnConfig()
+    torchscript: TorchscriptConfig = TorchscriptConfig()
 
 
 NO_CONFIG: Final = ModelConfig()

@@ -31,6 +31,7 @@ _SUFFIXES: Final = {
     ".skops": "sklearn",
     ".xml": "openvino",
     ".pb": "openvino",
+    ".pt": "torchscript",
 }
 EXPECTED: Final = (
     f"{', '.join(_FIXED_NAMES)}, or a single file that ends with {', '.join(_SUFFIXES)}"
@@ -58,7 +59,7 @@ class VersionLayout(msgspec.Struct, frozen=True):
         version: The version's name.
         folder: Path of its folder relative to the model's, "" for the model's own folder.
         file: The model file's name within that folder, "" when there is none.
-        format: "onnx", "python", "sklearn" or "openvino", "" when there is no file.
+        format: "onnx", "python", "sklearn", "openvino" or "torchscript", "" without a file.
         problem: Why the version cannot be loaded, "" when it can.
     """
 

@@ -342,6 +342,7 @@ def _source(
         "python_class": config.python_class,
         "threads": config.onnx.threads,
         "openvino_threads": config.openvino.threads,
+        "torchscript_threads": config.torchscript.threads,
         "trusted_types": config.sklearn.trusted_types,
     }
     return ModelSource(
