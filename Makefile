@@ -20,14 +20,14 @@ help: ## Show the targets
 guard:
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py must not exist: it shadows the standard library"; exit 1; }
 
-$(VENV)/.installed: requirements/dev.txt operator/pyproject.toml runtime/pyproject.toml
+$(VENV)/.installed: requirements/dev.txt operator/pyproject.toml runtime/pyproject.toml cli/pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'installing python3-venv'; apt-get update -qq && apt-get install -qq -y python3-venv >/dev/null; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e operator -e runtime
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e operator -e runtime -e cli
 	@touch $@
 
-setup: guard $(VENV)/.installed ## Make .venv with both packages and the development tools
+setup: guard $(VENV)/.installed ## Make .venv with the packages and the development tools
 
 demo: guard ## Install what is missing, find or start a cluster, serve a model, ask it
 	$(PYTHON) demo/demo.py up
@@ -47,7 +47,7 @@ format: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --config .importlinter
-	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs crds charts examples operator runtime localcluster demo tests benchmarks
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs crds charts examples operator runtime cli localcluster demo tests benchmarks
 
 types: setup
 	$(BIN)/pyright
@@ -74,9 +74,10 @@ integration: setup ## The operator against a real kube-apiserver
 e2e: setup ## Chart, operator, runtime and real pods on the local cluster
 	$(BIN)/pytest tests/e2e
 
-crds: ## Copy crds/ into the chart and make its dashboard
+crds: setup ## Copy crds/ into the chart and the cli, make the dashboard and the cli's page
 	$(PYTHON) charts/copy_crds.py
 	$(PYTHON) charts/make_dashboard.py
+	$(BIN)/python cli/make_data.py
 
 bench: setup ## Run the benchmarks and print their tables
 	$(BIN)/python benchmarks/run.py
@@ -84,8 +85,9 @@ bench: setup ## Run the benchmarks and print their tables
 lock: setup ## Resolve the hashed requirements again (needs uv)
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate operator/pyproject.toml -o operator/requirements.txt
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate runtime/pyproject.toml -o runtime/requirements.txt
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate cli/pyproject.toml -o cli/requirements.txt
 	for extra in openvino sklearn; do uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra $$extra -c runtime/requirements.txt runtime/pyproject.toml -o runtime/requirements-$$extra.txt || exit; done
-	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --group dev operator/pyproject.toml runtime/pyproject.toml -o requirements/dev.txt
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --group dev operator/pyproject.toml runtime/pyproject.toml cli/pyproject.toml -o requirements/dev.txt
 	echo hatchling | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/build.txt
 	printf 'tritonclient[http,grpc]\n' | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/clients.txt
 	printf 'kserve\n' | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/clients-kserve.txt

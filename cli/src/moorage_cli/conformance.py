@@ -1,0 +1,232 @@
+"""`moorage conformance`: which parts of which protocols a server speaks; pure.
+
+Questions that change nothing, and a judge for each answer. A server that answers everything with
+200 would pass by its status alone, so one path is asked that no server has: where that is answered
+with 200 too, only bodies count.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Any, cast
+from urllib.parse import quote
+
+from .report import Report
+from .sanitizing import clean
+from .tables import Cell, Palette, Tone, render, shorten
+
+__all__ = ["CONTROL", "Finding", "GrpcQuestion", "HttpQuestion", "HttpReply", "Verdict"]
+__all__ += ["grpc_finding", "grpc_questions", "http_finding", "http_questions", "report"]
+
+CONTROL = "/moorage-conformance/no-server-has-this"
+OPEN_INFERENCE, TENSORFLOW, GRPS = "OpenInference", "TensorFlowServing", "GRPS"
+BESIDE = "beside"
+EVIDENCE_WIDTH = 90
+
+
+class Verdict(StrEnum):
+    """Whether a part is spoken."""
+
+    YES = "yes"
+    NO = "no"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """An answer; code 0 is none, and then the body says why."""
+
+    code: int
+    body: str
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The body as a JSON object, {} where it is none."""
+        try:
+            found = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return {}
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpQuestion:
+    """A GET and the judge of its body; without a judge the status is all there is."""
+
+    protocol: str
+    part: str
+    path: str
+    shows: Callable[[Mapping[str, Any], str], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcQuestion:
+    """A call with an empty message; `first` are the bytes that an answer may begin with."""
+
+    protocol: str
+    part: str
+    method: str
+    first: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is known of one part."""
+
+    protocol: str
+    part: str
+    verdict: Verdict
+    evidence: str
+
+
+def http_questions(model: str) -> list[HttpQuestion]:
+    """The questions over HTTP; those about a model only with its name.
+
+    Sources: Open Inference Protocol V2, "HTTP/REST"; TensorFlow Serving RESTful API, "Model
+    status" and "Model Metadata"; GRPS interface, "HTTP".
+    """
+    name = quote(model, safe="")
+    found = [
+        HttpQuestion(OPEN_INFERENCE, "REST live", "/v2/health/live"),
+        HttpQuestion(OPEN_INFERENCE, "REST ready", "/v2/health/ready"),
+        HttpQuestion(OPEN_INFERENCE, "REST server metadata", "/v2", _is_server_metadata),
+        HttpQuestion(GRPS, "HTTP live", "/grps/v1/health/live", _has_grps_status),
+        HttpQuestion(GRPS, "HTTP ready", "/grps/v1/health/ready", _has_grps_status),
+        HttpQuestion(GRPS, "HTTP metadata", "/grps/v1/metadata/server", _has_grps_status),
+        HttpQuestion(BESIDE, "Prometheus metrics", "/metrics", _is_exposition),
+    ]
+    if not model:
+        return found
+    return [
+        *found,
+        HttpQuestion(OPEN_INFERENCE, "REST model ready", f"/v2/models/{name}/ready"),
+        HttpQuestion(OPEN_INFERENCE, "REST model metadata", f"/v2/models/{name}", _is_metadata),
+        HttpQuestion(TENSORFLOW, "REST model status", f"/v1/models/{name}", _has_versions),
+        HttpQuestion(
+            TENSORFLOW, "REST model metadata", f"/v1/models/{name}/metadata", _has_signatures
+        ),
+    ]
+
+
+def grpc_questions() -> list[GrpcQuestion]:
+    """The questions over gRPC; protobuf's wire format alone is looked at.
+
+    A boolean or enumeration in field 1 begins with 0x08 and is left out when it is zero; a text or
+    message in field 1 begins with 0x0a (Protocol Buffers, "Encoding").
+    """
+    inference, service = "inference.GRPCInferenceService", "grps.protos.v1.GrpsService"
+    return [
+        GrpcQuestion(OPEN_INFERENCE, "gRPC live", f"/{inference}/ServerLive", (b"\x08",)),
+        GrpcQuestion(OPEN_INFERENCE, "gRPC ready", f"/{inference}/ServerReady", (b"\x08", b"")),
+        GrpcQuestion(
+            OPEN_INFERENCE, "gRPC server metadata", f"/{inference}/ServerMetadata", (b"\x0a",)
+        ),
+        GrpcQuestion(GRPS, "gRPC live", f"/{service}/CheckLiveness", (b"\x0a",)),
+        GrpcQuestion(GRPS, "gRPC ready", f"/{service}/CheckReadiness", (b"\x0a",)),
+        GrpcQuestion(GRPS, "gRPC metadata", f"/{service}/ServerMetadata", (b"\x0a",)),
+        GrpcQuestion(BESIDE, "gRPC health", "/grpc.health.v1.Health/Check", (b"\x08",)),
+    ]
+
+
+def http_finding(question: HttpQuestion, reply: HttpReply, control: HttpReply) -> Finding:
+    """The judgement of one answer, knowing what a path that does not exist is answered with."""
+    evidence = f"HTTP {reply.code} from {question.path}"
+    if not reply.code:
+        return Finding(question.protocol, question.part, Verdict.UNCLEAR, reply.body)
+    if question.shows is not None:
+        shown = question.shows(reply.document, reply.body)
+        verdict = Verdict.YES if shown else Verdict.NO
+        evidence += f": {reply.body}" if shown or reply.code == HTTPStatus.OK else ""
+        return Finding(question.protocol, question.part, verdict, evidence)
+    if control.code == HTTPStatus.OK and reply.code == HTTPStatus.OK:
+        doubt = f"{evidence}, as from a path that no server has"
+        return Finding(question.protocol, question.part, Verdict.UNCLEAR, doubt)
+    verdict = Verdict.YES if reply.code == HTTPStatus.OK else Verdict.NO
+    if reply.code == HTTPStatus.SERVICE_UNAVAILABLE:
+        verdict, evidence = Verdict.UNCLEAR, f"{evidence}: not ready, or a proxy without a server"
+    return Finding(question.protocol, question.part, verdict, evidence)
+
+
+def grpc_finding(question: GrpcQuestion, code: str, answer: bytes) -> Finding:
+    """The judgement of one call: the status code by name, the answer's bytes where it is OK."""
+    evidence = f"{code} from {question.method}"
+    if code != "OK":
+        silent = code in {"UNAVAILABLE", "DEADLINE_EXCEEDED"}
+        verdict = Verdict.UNCLEAR if silent else Verdict.NO
+        return Finding(question.protocol, question.part, verdict, evidence)
+    fits = any(answer[:1] == first for first in question.first)
+    return Finding(
+        question.protocol,
+        question.part,
+        Verdict.YES if fits else Verdict.UNCLEAR,
+        f"{evidence}, {len(answer)} bytes",
+    )
+
+
+def report(findings: Sequence[Finding], wanted: str, palette: Palette) -> Report:
+    """All findings; ok when `wanted`, or any protocol where it is empty, is spoken in every part.
+
+    Parts over a transport of which nothing is spoken do not count: a server may have one alone.
+    """
+    spoken = [name for name in (OPEN_INFERENCE, TENSORFLOW, GRPS) if _is_spoken(name, findings)]
+    tones = {Verdict.YES: Tone.GOOD, Verdict.NO: Tone.PLAIN, Verdict.UNCLEAR: Tone.UNSURE}
+    rows = [
+        [
+            Cell(item.protocol),
+            Cell(item.part),
+            Cell(item.verdict, tones[item.verdict]),
+            Cell(shorten(item.evidence, EVIDENCE_WIDTH)),
+        ]
+        for item in findings
+    ]
+    text = render(("PROTOCOL", "PART", "SPOKEN", "EVIDENCE"), rows, palette)
+    told = ", ".join(spoken) or "no protocol in every part that was asked"
+    document = {"spoken": spoken, "findings": [asdict(item) for item in findings]}
+    ok = wanted in spoken if wanted else bool(spoken)
+    return Report(f"{text}\nSpeaks {clean(told)}.\n", document, ok)
+
+
+def _is_spoken(protocol: str, findings: Sequence[Finding]) -> bool:
+    """Whether over one transport every part is, or may be, and at least one certainly is."""
+    transports: dict[str, list[Verdict]] = {}
+    for item in findings:
+        if item.protocol == protocol:
+            transport = "gRPC" if item.part.startswith("gRPC") else "HTTP"
+            transports.setdefault(transport, []).append(item.verdict)
+    return any(
+        Verdict.YES in verdicts and Verdict.NO not in verdicts for verdicts in transports.values()
+    )
+
+
+def _is_server_metadata(document: Mapping[str, Any], body: str) -> bool:
+    del body
+    return isinstance(document.get("name"), str) and "extensions" in document
+
+
+def _is_metadata(document: Mapping[str, Any], body: str) -> bool:
+    del body
+    return isinstance(document.get("name"), str) and isinstance(document.get("inputs"), list)
+
+
+def _has_versions(document: Mapping[str, Any], body: str) -> bool:
+    del body
+    return isinstance(document.get("model_version_status"), list)
+
+
+def _has_signatures(document: Mapping[str, Any], body: str) -> bool:
+    del body
+    return isinstance(document.get("metadata"), dict)
+
+
+def _has_grps_status(document: Mapping[str, Any], body: str) -> bool:
+    del body
+    status = document.get("status")
+    return isinstance(status, dict) and "status" in status
+
+
+def _is_exposition(document: Mapping[str, Any], body: str) -> bool:
+    """Source: Prometheus, "Exposition formats"."""
+    del document
+    return any(line.startswith("# TYPE ") for line in body.splitlines())

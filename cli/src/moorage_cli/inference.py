@@ -1,0 +1,200 @@
+"""One inference request, and what its answer means, in the protocol of the model; pure.
+
+The file is an Open Inference request. For another protocol its tensors are written in that
+protocol's form; a file that is in that form already goes as it stands.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Any, cast
+from urllib.parse import quote
+
+from .failures import Failure
+from .report import Report
+from .sanitizing import clean, clean_document
+
+__all__ = ["InferenceProtocol", "Request", "answered", "make_request", "read_document"]
+
+# GRPS interface, "GenericTensor": the data type's name and the field that carries the values.
+_GRPS_TYPES = {
+    "UINT8": ("DT_UINT8", "flat_uint8"),
+    "INT8": ("DT_INT8", "flat_int8"),
+    "INT16": ("DT_INT16", "flat_int16"),
+    "INT32": ("DT_INT32", "flat_int32"),
+    "INT64": ("DT_INT64", "flat_int64"),
+    "FP16": ("DT_FLOAT16", "flat_float16"),
+    "FP32": ("DT_FLOAT32", "flat_float32"),
+    "FP64": ("DT_FLOAT64", "flat_float64"),
+    "BYTES": ("DT_STRING", "flat_string"),
+}
+_GRPS_MEMBERS = ("bin_data", "str_data", "gtensors", "ndarray", "gmap")
+
+
+class InferenceProtocol(StrEnum):
+    """The protocols, as a spec names them."""
+
+    OPEN_INFERENCE = "OpenInference"
+    TENSORFLOW_SERVING = "TensorFlowServing"
+    GRPS = "GRPS"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A POST: path and body, a JSON value."""
+
+    path: str
+    body: Mapping[str, Any]
+
+
+def read_document(text: str, name: str) -> Mapping[str, Any]:
+    """The JSON object of a file.
+
+    Raises:
+        Failure: It is no JSON, or no object.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"{name}: expected JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise Failure(f"{name}: expected a JSON object, got {type(document).__name__}")
+    return cast("dict[str, Any]", document)
+
+
+def make_request(
+    protocol: InferenceProtocol, model: str, version: str, document: Mapping[str, Any]
+) -> Request:
+    """The request to a model; an empty version is the server's choice.
+
+    Raises:
+        Failure: The document is in no form that can be sent in the protocol.
+    """
+    name, number = quote(model, safe=""), quote(version, safe="")
+    match protocol:
+        case InferenceProtocol.OPEN_INFERENCE:
+            _tensors(document)
+            of_version = f"/versions/{number}" if number else ""
+            return Request(f"/v2/models/{name}{of_version}/infer", document)
+        case InferenceProtocol.TENSORFLOW_SERVING:
+            of_version = f"/versions/{number}" if number else ""
+            path = f"/v1/models/{name}{of_version}:predict"
+            return Request(path, _tensorflow_body(document))
+        case InferenceProtocol.GRPS:
+            chosen = f"{model}-{version}" if version else model
+            return Request("/grps/v1/infer/predict", _grps_body(document, chosen))
+
+
+def answered(request: Request, code: int, body: bytes) -> Report:
+    """The server's answer; ok when it is a success in the protocol's own terms."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        text = body[:2000].decode("utf-8", "replace")
+        shown = f"HTTP {code} from {request.path}: {clean(text) or 'an empty body'}\n"
+        return Report(shown, {"code": code, "text": text}, ok=False)
+    text = json.dumps(clean_document(document), indent=2, ensure_ascii=False)
+    ok = code == HTTPStatus.OK and _is_success(document)
+    head = "" if ok else f"HTTP {code} from {request.path}\n"
+    return Report(f"{head}{text}\n", document, ok)
+
+
+def _is_success(document: Any) -> bool:
+    """Whether the body says so too: a GRPS server puts failures into an HTTP 200."""
+    if not isinstance(document, Mapping):
+        return True
+    answer = cast("Mapping[str, Any]", document)
+    status = answer.get("status")
+    if isinstance(status, Mapping) and "status" in status:
+        return cast("Mapping[str, Any]", status)["status"] in ("SUCCESS", 1)
+    return not isinstance(answer.get("error"), str)
+
+
+def _tensors(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The inputs of an Open Inference request.
+
+    Source: Open Inference Protocol V2, "Inference Request JSON Object".
+    """
+    listed = document.get("inputs")
+    if not isinstance(listed, list) or not listed:
+        raise Failure(
+            "inputs: expected a list of tensors, each with name, shape, datatype and data, "
+            "as in an Open Inference request"
+        )
+    return [_tensor(item, f"inputs[{at}]") for at, item in enumerate(cast("list[Any]", listed))]
+
+
+def _tensor(item: Any, path: str) -> Mapping[str, Any]:
+    if not isinstance(item, Mapping):
+        raise Failure(f"{path}: expected a tensor, got {item!r:.80}")
+    tensor = cast("Mapping[str, Any]", item)
+    for name in ("name", "datatype"):
+        if not isinstance(tensor.get(name), str):
+            raise Failure(f"{path}.{name}: expected a text, got {tensor.get(name)!r:.80}")
+    shape = tensor.get("shape")
+    sizes = cast("list[Any]", shape) if isinstance(shape, list) else [None]
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise Failure(f"{path}.shape: expected a list of sizes, got {shape!r:.80}")
+    if not isinstance(tensor.get("data"), list):
+        raise Failure(f"{path}.data: expected a list, got {tensor.get('data')!r:.80}")
+    return tensor
+
+
+def _tensorflow_body(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Source: TensorFlow Serving RESTful API, "Predict API", column format."""
+    columns = document.get("inputs")
+    is_own_form = "instances" in document or isinstance(columns, Mapping)
+    if is_own_form:
+        return document
+    tensors = _tensors(document)
+    return {"inputs": {item["name"]: _nested(_values(item), item["shape"]) for item in tensors}}
+
+
+def _grps_body(document: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+    """Source: GRPS interface, "Predict" and "model selection"."""
+    if any(member in document for member in _GRPS_MEMBERS):
+        return {"model": model, **document}
+    tensors = [_grps_tensor(item) for item in _tensors(document)]
+    return {"model": model, "gtensors": {"tensors": tensors}}
+
+
+def _grps_tensor(item: Mapping[str, Any]) -> dict[str, Any]:
+    known = _GRPS_TYPES.get(item["datatype"])
+    if known is None:
+        expected = ", ".join(_GRPS_TYPES)
+        raise Failure(
+            f"{item['name']}: GRPS has no datatype {item['datatype']}; expected {expected}"
+        )
+    dtype, member = known
+    return {"name": item["name"], "dtype": dtype, "shape": item["shape"], member: _values(item)}
+
+
+def _values(item: Mapping[str, Any]) -> list[Any]:
+    """The tensor's values in row-major order, as many as its shape has."""
+    values: list[Any] = []
+    _flatten(item["data"], values)
+    wanted = math.prod(item["shape"])
+    if len(values) != wanted:
+        raise Failure(
+            f"{item['name']}: data has {len(values)} values, and shape {item['shape']} {wanted}"
+        )
+    return values
+
+
+def _flatten(data: Any, values: list[Any]) -> None:
+    if isinstance(data, list):
+        for item in cast("list[Any]", data):
+            _flatten(item, values)
+    else:
+        values.append(data)
+
+
+def _nested(values: Sequence[Any], shape: Sequence[int]) -> Any:
+    """Row-major values as nested lists of a shape; a scalar without dimensions."""
+    if not shape:
+        return values[0]
+    step = math.prod(shape[1:])
+    return [_nested(values[at * step : (at + 1) * step], shape[1:]) for at in range(shape[0])]

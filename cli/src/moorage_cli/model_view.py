@@ -1,0 +1,199 @@
+"""An InferenceModel as it stands in the API, read into frozen values; pure.
+
+Every command reads a resource through this. The status is the operator's, but parts of it are
+words of model servers, and a CRD of another version may have other fields: whatever is absent or
+of an unexpected type is read as absent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+__all__ = ["Condition", "FailureView", "ModelView", "ReplicaView", "moment", "view"]
+
+# The order of blame: the first of these that is not true is what Ready names.
+STEPS = ("Accepted", "WorkloadAvailable", "ProtocolMatched", "ModelReady", "MetadataMatched")
+NOT_SEEN = "NotSeenYet"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition; `status` is True, False or Unknown, as text."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    generation: int
+    since: datetime | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is true."""
+        return self.status == "True"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """One pod of `status.replicaStatuses`; the reason is empty while it serves."""
+
+    pod: str
+    revision: str
+    ready: bool
+    model_ready: bool
+    restarts: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailureView:
+    """`status.lastFailure`: the last end of a container that should have run on."""
+
+    reason: str
+    pod: str
+    container: str
+    exit_code: int | None
+    message: str
+    time: datetime | None
+    resolved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelView:
+    """An InferenceModel, with its conditions by type."""
+
+    namespace: str
+    name: str
+    generation: int
+    observed_generation: int
+    created: datetime | None
+    replica_summary: str
+    served_name: str
+    versions: str
+    protocol: str
+    url: str
+    selector: str
+    conditions: Mapping[str, Condition]
+    replicas: tuple[ReplicaView, ...]
+    omitted_replicas: int
+    last_failure: FailureView | None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the status is about the spec as it stands."""
+        return self.observed_generation >= self.generation
+
+    @property
+    def ready(self) -> Condition:
+        """The condition Ready; one of its own kind while the operator has not written any."""
+        unseen = "the operator has not written a status yet"
+        absent = Condition("Ready", "Unknown", NOT_SEEN, unseen, 0, None)
+        return self.conditions.get("Ready", absent)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether traffic can be sent now, decided for the spec as it stands."""
+        return self.is_current and self.ready.holds
+
+    @property
+    def steps(self) -> tuple[Condition, ...]:
+        """The conditions on the way to Ready that are there, in the order of blame."""
+        return tuple(self.conditions[name] for name in STEPS if name in self.conditions)
+
+
+def view(resource: Mapping[str, Any]) -> ModelView:
+    """The resource as values."""
+    metadata, spec = _object(resource, "metadata"), _object(resource, "spec")
+    status = _object(resource, "status")
+    name = _text(metadata, "name")
+    conditions = [_condition(item) for item in _objects(status, "conditions")]
+    endpoints = _objects(status, "endpoints")
+    failure = _object(status, "lastFailure")
+    declared = _text(_object(spec, "model"), "name")
+    return ModelView(
+        namespace=_text(metadata, "namespace"),
+        name=name,
+        generation=_integer(metadata, "generation"),
+        observed_generation=_integer(status, "observedGeneration"),
+        created=moment(metadata.get("creationTimestamp")),
+        replica_summary=_text(status, "replicaSummary"),
+        served_name=_text(_object(status, "model"), "name") or declared or name,
+        versions=_text(status, "versionSummary"),
+        protocol=_text(_object(status, "protocol"), "detected"),
+        url=_text(endpoints[0], "url") if endpoints else "",
+        selector=_text(status, "selector"),
+        conditions={condition.type: condition for condition in conditions},
+        replicas=tuple(_replica(item) for item in _objects(status, "replicaStatuses")),
+        omitted_replicas=_integer(status, "omittedReplicas"),
+        last_failure=_failure(failure) if failure else None,
+    )
+
+
+def moment(value: object) -> datetime | None:
+    """A time of the API (RFC 3339), None where there is none that can be read."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=found.tzinfo or UTC) if found else None
+
+
+def _condition(item: Mapping[str, Any]) -> Condition:
+    return Condition(
+        type=_text(item, "type"),
+        status=_text(item, "status"),
+        reason=_text(item, "reason"),
+        message=_text(item, "message"),
+        generation=_integer(item, "observedGeneration"),
+        since=moment(item.get("lastTransitionTime")),
+    )
+
+
+def _replica(item: Mapping[str, Any]) -> ReplicaView:
+    return ReplicaView(
+        pod=_text(item, "pod"),
+        revision=_text(item, "revision"),
+        ready=item.get("ready") is True,
+        model_ready=item.get("modelReady") is True,
+        restarts=_integer(item, "restarts"),
+        reason=_text(item, "reason"),
+        message=_text(item, "message"),
+    )
+
+
+def _failure(item: Mapping[str, Any]) -> FailureView:
+    code = item.get("exitCode")
+    return FailureView(
+        reason=_text(item, "reason"),
+        pod=_text(item, "pod"),
+        container=_text(item, "container"),
+        exit_code=code if isinstance(code, int) else None,
+        message=_text(item, "message"),
+        time=moment(item.get("time")),
+        resolved=bool(_text(item, "resolvedTime")),
+    )
+
+
+def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = value.get(name)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+
+def _objects(value: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    found = value.get(name)
+    listed = cast("list[Any]", found) if isinstance(found, list) else []
+    return [item for item in listed if isinstance(item, Mapping)]
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _integer(value: Mapping[str, Any], name: str) -> int:
+    found = value.get(name)
+    return found if isinstance(found, int) else 0

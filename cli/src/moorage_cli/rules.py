@@ -1,0 +1,110 @@
+"""The CRD's CEL rules as predicates, for a machine without an API server; pure.
+
+Each is found by the rule's own text, so that a rule that is changed in the CRD is missing here
+until somebody has thought about it: a contract test compares the two sets. The sentences stay in
+the CRD alone. Values have the CRD's defaults already.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+__all__ = ["RULES", "normalised"]
+
+_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_PROBE_PATH = re.compile(r'/([!-"$&-~]|%[0-9A-Fa-f]{2})*')
+_CONFIG_MAP = re.compile(rf"configmap://{_NAME}")
+_CLAIM = re.compile(rf"pvc://{_NAME}(/.*)?")
+_DOTS = re.compile(r"/\.\.?(/|\Z)")
+_DIGITS = re.compile(r"[0-9]+")
+
+
+def normalised(rule: str) -> str:
+    """The rule with single spaces: how YAML folds it is no part of it."""
+    return " ".join(rule.split())
+
+
+def _get(value: Any, *path: str) -> Any:
+    for name in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = cast("Mapping[str, Any]", value).get(name)
+    return value
+
+
+def _has_something_to_serve(spec: Any) -> bool:
+    return _get(spec, "model", "uri") is not None or _get(spec, "runtime", "image") is not None
+
+
+def _metadata_path_is_asked(spec: Any) -> bool:
+    return spec["transport"] != "GRPC" or _get(spec, "endpoints", "metadata") is None
+
+
+def _is_tensorflow(spec: Any) -> bool:
+    return spec["protocol"] == "TensorFlowServing"
+
+
+def _tensorflow_is_asked_over_http(spec: Any) -> bool:
+    return not _is_tensorflow(spec) or spec["transport"] != "GRPC"
+
+
+def _tensorflow_version_is_a_number(spec: Any) -> bool:
+    version = _get(spec, "model", "version")
+    return not _is_tensorflow(spec) or version is None or bool(_DIGITS.fullmatch(version))
+
+
+def _tensorflow_has_the_readiness(spec: Any) -> bool:
+    of_server = _get(spec, "health", "readinessTarget") == "Server"
+    has_path = _get(spec, "endpoints", "ready") is not None
+    return not _is_tensorflow(spec) or not of_server or has_path
+
+
+def _has_served_scheme(uri: Any) -> bool:
+    return uri.startswith(("pvc://", "configmap://"))
+
+
+def _names_a_config_map(uri: Any) -> bool:
+    return not uri.startswith("configmap://") or bool(_CONFIG_MAP.fullmatch(uri))
+
+
+def _names_a_claim(uri: Any) -> bool:
+    return not uri.startswith("pvc://") or bool(_CLAIM.fullmatch(uri))
+
+
+def _has_no_dots(uri: Any) -> bool:
+    return not _DOTS.search(uri)
+
+
+def _ports_differ(ports: Any) -> bool:
+    return ports["http"] != ports["grpc"]
+
+
+def _is_probe_path(path: Any) -> bool:
+    return bool(_PROBE_PATH.fullmatch(path))
+
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+RULES: Mapping[str, Callable[[Any], bool]] = {
+    "(has(self.model) && has(self.model.uri)) || (has(self.runtime) && has(self.runtime.image))": (
+        _has_something_to_serve
+    ),
+    "self.transport != 'GRPC' || !has(self.endpoints) || !has(self.endpoints.metadata)": (
+        _metadata_path_is_asked
+    ),
+    "self.protocol != 'TensorFlowServing' || self.transport != 'GRPC'": (
+        _tensorflow_is_asked_over_http
+    ),
+    "self.protocol != 'TensorFlowServing' || !has(self.model) || !has(self.model.version) || "
+    "self.model.version.matches('^[0-9]+$')": _tensorflow_version_is_a_number,
+    "self.protocol != 'TensorFlowServing' || !has(self.health) || "
+    "self.health.readinessTarget != 'Server' || "
+    "(has(self.endpoints) && has(self.endpoints.ready))": _tensorflow_has_the_readiness,
+    "self.matches('^(pvc|configmap)://')": _has_served_scheme,
+    f"!self.startsWith('configmap://') || self.matches('^configmap://{_LABEL}$')": (
+        _names_a_config_map
+    ),
+    f"!self.startsWith('pvc://') || self.matches('^pvc://{_LABEL}(/.*)?$')": _names_a_claim,
+    r"!self.matches('/\\.\\.?(/|$)')": _has_no_dots,
+    "self.http != self.grpc": _ports_differ,
+    """self.matches('^/([!-"$&-~]|%[0-9A-Fa-f]{2})*$')""": _is_probe_path,
+}

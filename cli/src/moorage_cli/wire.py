@@ -1,0 +1,69 @@
+"""Sends the requests of `inference` and the questions of `conformance`; decides nothing.
+
+Answers are untrusted: none is read beyond a limit, and no redirect is followed.
+"""
+
+from typing import Any
+
+import grpc
+import httpx
+
+from .conformance import GrpcQuestion, HttpReply
+from .failures import Failure
+from .inference import Request
+
+__all__ = ["call", "fetch", "post"]
+
+ANSWER_LIMIT = 64 * 1024 * 1024
+PROBE_LIMIT = 1024 * 1024
+
+
+def post(address: str, request: Request, seconds: float) -> tuple[int, bytes]:
+    """Status and body of the answer to an inference request.
+
+    Raises:
+        Failure: There is no answer, or one that is too large.
+    """
+    url = f"http://{address}{request.path}"
+    try:
+        with (
+            httpx.Client(timeout=seconds, trust_env=False) as http,
+            http.stream("POST", url, json=dict(request.body)) as answer,
+        ):
+            return answer.status_code, _read(answer, ANSWER_LIMIT)
+    except ValueError as error:
+        raise Failure(f"the request cannot be sent as JSON: {error}") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        words = str(error) or type(error).__name__
+        raise Failure(f"no answer to POST {request.path} from {address}: {words}") from error
+
+
+def fetch(base: str, path: str, seconds: float) -> HttpReply:
+    """The answer to a GET; code 0 with a sentence when there is none."""
+    try:
+        with (
+            httpx.Client(timeout=seconds, trust_env=False) as http,
+            http.stream("GET", f"{base}{path}") as answer,
+        ):
+            body = _read(answer, PROBE_LIMIT).decode("utf-8", "replace")
+            return HttpReply(answer.status_code, body)
+    except (httpx.HTTPError, httpx.InvalidURL, Failure) as error:
+        return HttpReply(0, f"no answer from {path}: {str(error) or type(error).__name__}")
+
+
+def call(channel: grpc.Channel, question: GrpcQuestion, seconds: float) -> tuple[str, bytes]:
+    """The name of the status code, and the answer's bytes where it is OK."""
+    method: Any = channel.unary_unary(question.method, None, None)  # bytes as they are
+    try:
+        return "OK", bytes(method(b"", timeout=seconds))
+    except grpc.RpcError as error:
+        return error.code().name if isinstance(error, grpc.Call) else "UNKNOWN", b""
+
+
+def _read(answer: httpx.Response, limit: int) -> bytes:
+    body = bytearray()
+    for chunk in answer.iter_bytes():
+        body += chunk
+        if len(body) > limit:
+            raise Failure(f"the answer is larger than {limit} bytes")
+    return bytes(body)

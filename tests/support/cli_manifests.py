@@ -1,0 +1,73 @@
+"""Specs that the API server refuses, and where: one table for it and for `moorage lint`."""
+
+from typing import Any
+
+URI = {"uri": "configmap://files"}
+TENSORFLOW = {"model": URI, "protocol": "TensorFlowServing"}
+
+# A spec, the field's path, and words of lint's sentence.
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"replicas": 1}, "spec", "nothing to serve"),
+    ({"model": {}}, "spec", "or runtime.image when the image holds the model"),
+    ({"model": {"uri": None}}, "spec", "nothing to serve"),
+    ({"model": {"uri": "s3://bucket/key"}}, "spec.model.uri", "write pvc://CLAIM/PATH"),
+    ({"model": {"uri": "configmap://a/b"}}, "spec.model.uri", "and no path"),
+    ({"model": {"uri": "configmap://a\n"}}, "spec.model.uri", "ConfigMap's name"),
+    ({"model": {"uri": "pvc://Claim/a"}}, "spec.model.uri", "PersistentVolumeClaim's name"),
+    ({"model": {"uri": "pvc://claim/../a"}}, "spec.model.uri", "without '.' and '..'"),
+    ({"model": {"uri": "pvc://claim/a/."}}, "spec.model.uri", "without '.' and '..'"),
+    ({"model": {**URI, "version": 3}}, "spec.model.version", "expected type string, got 3"),
+    ({"model": {**URI, "name": "a/b"}}, "spec.model.name", "does not match"),
+    ({"model": {**URI, "name": "a\n"}}, "spec.model.name", "does not match"),
+    ({"model": URI, "endpoints": {"ready": "no slash"}}, "spec.endpoints.ready", "begins with"),
+    ({"model": URI, "endpoints": {"live": "/a b"}}, "spec.endpoints.live", "without spaces"),
+    (
+        {"model": URI, "endpoints": {"modelReady": "/%zz"}},
+        "spec.endpoints.modelReady",
+        "like /v2/health/ready",
+    ),
+    (
+        {"model": URI, "transport": "GRPC", "endpoints": {"metadata": "/m"}},
+        "spec",
+        "endpoints.metadata is an HTTP path",
+    ),
+    ({**TENSORFLOW, "transport": "GRPC"}, "spec", "set transport to HTTP"),
+    ({**TENSORFLOW, "model": {**URI, "version": "v1"}}, "spec", "model.version as a whole number"),
+    ({**TENSORFLOW, "health": {"readinessTarget": "Server"}}, "spec", "no readiness of a server"),
+    (
+        {"model": URI, "contract": {"inputs": [{"name": "a", "datatype": "float"}]}},
+        "spec.contract.inputs[0].datatype",
+        "got 'float'",
+    ),
+    (
+        {"model": URI, "contract": {"inputs": [{"datatype": "FP32"}]}},
+        "spec.contract.inputs[0]",
+        "'name' is a required property",
+    ),
+    (
+        {"model": URI, "contract": {"inputs": [{"name": "a"}, {"name": "a"}]}},
+        "spec.contract.inputs[1]",
+        "duplicate name",
+    ),
+    ({"model": URI, "protocol": "SOAP"}, "spec.protocol", "expected one of Auto, OpenInference"),
+    ({"model": URI, "runtime": {"ports": {"grpc": 8000}}}, "spec.runtime.ports", "must differ"),
+    ({"model": URI, "health": {"periodSeconds": 0}}, "spec.health.periodSeconds", "minimum of 1"),
+    ({"model": URI, "replicas": True}, "spec.replicas", "expected type integer, got True"),
+    (
+        {"model": URI, "runtime": {"resources": {"limits": {"memory": "1GB"}}}},
+        "spec.runtime.resources.limits.memory",
+        "'1GB' does not match",
+    ),
+    ({"model": URI, "replica": 2}, "spec.replica", "did you mean replicas?"),
+    ({"model": {**URI, "url": "x"}}, "spec.model.url", "did you mean uri?"),
+]
+
+
+def manifest(spec: dict[str, Any]) -> dict[str, Any]:
+    """An InferenceModel with the spec."""
+    return {
+        "apiVersion": "moorage.dev/v1alpha1",
+        "kind": "InferenceModel",
+        "metadata": {"name": "checked"},
+        "spec": spec,
+    }
