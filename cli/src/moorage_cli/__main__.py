@@ -10,7 +10,7 @@ from pathlib import Path
 from .arguments import parser
 from .cluster import Cluster
 from .commands import RUN, Shell
-from .failures import Failure
+from .failures import Failure, WrongUsage
 from .report import ExitCode, Report
 from .sanitizing import clean, clean_document
 from .tables import Palette
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print(report, form)
     except Failure as failure:
         sys.stderr.write(f"{program}: {clean(failure)}\n")
-        return ExitCode.NOT_OK
+        return ExitCode.USAGE if isinstance(failure, WrongUsage) else ExitCode.NOT_OK
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:

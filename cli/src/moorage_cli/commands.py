@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import grpc
 
 from . import completion, conformance, inference, traffic, wire
-from .failures import Failure
+from .failures import Failure, WrongUsage
 from .lint import lint
 from .model_view import ModelView, view
 from .port_forward import PortForward
@@ -57,7 +57,7 @@ def run_status(shell: Shell, given: argparse.Namespace) -> Report:
     cluster = shell.connect(given)
     namespace = None if given.all_namespaces else given.namespace or cluster.namespace
     if given.name and namespace is None:
-        raise Failure("NAME: a name is looked for in one namespace; leave --all-namespaces out")
+        raise WrongUsage("NAME: a name is looked for in one namespace; leave --all-namespaces out")
     if given.watch:
         return _watched(shell, cluster, namespace, given)
     if given.name:
@@ -266,7 +266,7 @@ def _base(address: str) -> str:
     url = address if "://" in address else f"http://{address}"
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
-        raise Failure(f"ADDRESS: expected HOST:PORT or an HTTP URL, got {address!r}")
+        raise WrongUsage(f"ADDRESS: expected HOST:PORT or an HTTP URL, got {address!r}")
     return url.rstrip("/")
 
 

@@ -22,7 +22,8 @@ __all__ += ["grpc_finding", "grpc_questions", "http_finding", "http_questions", 
 
 CONTROL = "/moorage-conformance/no-server-has-this"
 OPEN_INFERENCE, TENSORFLOW, GRPS = "OpenInference", "TensorFlowServing", "GRPS"
-BESIDE = "beside"
+BESIDE = "other"
+EVIDENCE_LIMIT = 300
 EVIDENCE_WIDTH = 90
 
 
@@ -138,7 +139,11 @@ def http_finding(question: HttpQuestion, reply: HttpReply, control: HttpReply) -
     if question.shows is not None:
         shown = question.shows(reply.document, reply.body)
         verdict = Verdict.YES if shown else Verdict.NO
-        evidence += f": {reply.body}" if shown or reply.code == HTTPStatus.OK else ""
+        evidence += (
+            f": {shorten(reply.body, EVIDENCE_LIMIT)}"
+            if shown or reply.code == HTTPStatus.OK
+            else ""
+        )
         return Finding(question.protocol, question.part, verdict, evidence)
     if control.code == HTTPStatus.OK and reply.code == HTTPStatus.OK:
         doubt = f"{evidence}, as from a path that no server has"
@@ -170,7 +175,9 @@ def report(findings: Sequence[Finding], wanted: str, palette: Palette) -> Report
 
     Parts over a transport of which nothing is spoken do not count: a server may have one alone.
     """
-    spoken = [name for name in (OPEN_INFERENCE, TENSORFLOW, GRPS) if _is_spoken(name, findings)]
+    order = (OPEN_INFERENCE, TENSORFLOW, GRPS, BESIDE)
+    findings = sorted(findings, key=lambda item: order.index(item.protocol))
+    spoken = [name for name in order if name != BESIDE and _is_spoken(name, findings)]
     tones = {Verdict.YES: Tone.GOOD, Verdict.NO: Tone.PLAIN, Verdict.UNCLEAR: Tone.UNSURE}
     rows = [
         [
