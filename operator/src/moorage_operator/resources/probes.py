@@ -22,8 +22,8 @@ from . import endpoints
 
 __all__ = ["make_lifecycle", "make_probes", "make_readiness_gates"]
 
-# A start is asked often: the time from loaded to ready is what users wait for.
-STARTUP_PERIOD_LIMIT_SECONDS = 2
+# A start is asked as often as a kubelet can: the time from loaded to ready is what users wait for.
+STARTUP_PERIOD_SECONDS = 1
 # A liveness failure costs a restart and a load, so it is asked with more patience than readiness.
 LIVENESS_PERIOD_FLOOR_SECONDS = 10
 
@@ -39,18 +39,16 @@ MODEL_SERVICE_PREFIX = "model:"
 def make_probes(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
     """`startupProbe`, `readinessProbe` and `livenessProbe` of the container `runtime`.
 
-    Startup: one probe each period, ceil(startupTimeoutSeconds / period) of them, so 600 s at a
-    period of 2 s are 300 probes.
+    Startup: one probe a second, startupTimeoutSeconds of them.
     """
     health = model.health
     ready = _ready(model, config)
-    startup_period = min(health.period_seconds, STARTUP_PERIOD_LIMIT_SECONDS)
     return {
         "startupProbe": {
             **ready,
-            "periodSeconds": startup_period,
+            "periodSeconds": STARTUP_PERIOD_SECONDS,
             "timeoutSeconds": health.timeout_seconds,
-            "failureThreshold": -(-health.startup_timeout_seconds // startup_period),
+            "failureThreshold": health.startup_timeout_seconds,
         },
         "readinessProbe": {
             **ready,
