@@ -2,6 +2,9 @@
 
 Each connection to the local port is one port-forward of its own, so any client library can use
 it. Only the right to `pods/portforward` is needed, and no network between here and the pod.
+
+The connection stays open until the client closes it, as HTTP's keep-alive has it: the `kubernetes`
+package may drop what it has not passed on when the other side closes first.
 """
 
 import socket

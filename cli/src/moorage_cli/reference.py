@@ -9,6 +9,8 @@ _HEAD = """\
 
 `moorage` asks a cluster about its InferenceModels: what serves, why not, and what to do. It uses
 your kubeconfig and your rights, needs nothing in the cluster but the CRD, and changes nothing.
+`status` reads `inferencemodels`, `why` also `events`; `infer` and `top` read `pods` and create
+`pods/portforward`. `lint`, `conformance` and `completion` need no cluster.
 
 ```sh
 pip install ./cli
