@@ -7,6 +7,7 @@ The connection stays open until the client closes it, as HTTP's keep-alive has i
 package may drop what it has not passed on when the other side closes first.
 """
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable
@@ -46,11 +47,8 @@ class PortForward:
         trace: TracebackType | None,
     ) -> None:
         """Close the port and every connection."""
-        # accept() of another thread returns only when the socket is shut down, not when closed.
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for each in self._open:
-            each.close()
+        for each in (self._listener, *self._open):
+            _end(each)
 
     @property
     def problem(self) -> str:
@@ -75,6 +73,13 @@ class PortForward:
             self._problems.append(problem)
             for source, target in ((local, remote), (remote, local)):
                 threading.Thread(target=_copy, args=(source, target), daemon=True).start()
+
+
+def _end(connection: Any) -> None:
+    """Close a socket on which another thread waits: only a shutdown makes its call return."""
+    with contextlib.suppress(OSError):  # the other side was first
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
 
 
 def _copy(source: Any, target: Any) -> None:

@@ -28,7 +28,7 @@ class FakeApiServer:
         self.asked = b""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
-        self._thread = threading.Thread(target=self._serve)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def __enter__(self):
         self._thread.start()
@@ -37,6 +37,7 @@ class FakeApiServer:
     def __exit__(self, *_):
         self._thread.join(10)
         self._listener.close()
+        assert not self._thread.is_alive(), "the forward did not close its connection"
 
     def _serve(self):
         connection, _ = self._listener.accept()
