@@ -83,10 +83,9 @@ def _end(connection: Any) -> None:
 
 
 def _copy(source: Any, target: Any) -> None:
-    """Pass bytes on until one side ends."""
-    try:
+    """Pass bytes on until one side ends, and tell the other, however it ended."""
+    with contextlib.suppress(OSError):  # a side that is reset has ended too
         while data := source.recv(_CHUNK):
             target.sendall(data)
+    with contextlib.suppress(OSError):  # the other side was first
         target.shutdown(socket.SHUT_WR)
-    except OSError:
-        return  # the other side is gone, and its own copy ends by itself

@@ -64,11 +64,9 @@ class FakeApiServer:
                 connection.sendall(frame(channel + struct.pack("<H", POD_PORT)))
             if self.error:
                 connection.sendall(frame(b"\x01" + self.error.encode()))
-                return
-            message = read_frame(lines)
-            assert message[:1] == b"\x00"
-            connection.sendall(frame(b"\x00" + message[1:].upper()))
-            lines.read(1)  # the client ends it
+            while (message := read_frame(lines)) is not None:
+                if not self.error:
+                    connection.sendall(frame(b"\x00" + message[1:].upper()))
 
 
 def frame(payload):
@@ -77,10 +75,12 @@ def frame(payload):
 
 
 def read_frame(stream):
-    """A message from a client: masked."""
-    _, length = stream.read(2)
+    """A message from a client, which is masked; None when it closes."""
+    head = stream.read(2)
+    if len(head) < 2 or head[0] == 0x88:
+        return None
     mask = stream.read(4)
-    payload = stream.read(length & 0x7F)
+    payload = stream.read(head[1] & 0x7F)
     return bytes(byte ^ mask[at % 4] for at, byte in enumerate(payload))
 
 
