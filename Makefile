@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 CLUSTER_PROGRAM := localcluster/cluster
+# Pins with hashes, and nothing of where they were downloaded from.
+RESOLVE := uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_proto
 
@@ -83,15 +85,15 @@ bench: setup ## Run the benchmarks and print their tables
 	$(BIN)/python benchmarks/run.py
 
 lock: setup ## Resolve the hashed requirements again (needs uv)
-	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate operator/pyproject.toml -o operator/requirements.txt
-	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate runtime/pyproject.toml -o runtime/requirements.txt
-	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate cli/pyproject.toml -o cli/requirements.txt
-	for extra in openvino sklearn; do uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra $$extra -c runtime/requirements.txt runtime/pyproject.toml -o runtime/requirements-$$extra.txt || exit; done
-	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --group dev operator/pyproject.toml runtime/pyproject.toml cli/pyproject.toml -o requirements/dev.txt
-	echo hatchling | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/build.txt
-	printf 'tritonclient[http,grpc]\n' | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/clients.txt
-	printf 'kserve\n' | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/clients-kserve.txt
-	echo atheris | uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate - -o requirements/fuzz.txt
+	$(RESOLVE) operator/pyproject.toml -o operator/requirements.txt
+	$(RESOLVE) runtime/pyproject.toml -o runtime/requirements.txt
+	$(RESOLVE) cli/pyproject.toml -o cli/requirements.txt
+	for extra in openvino sklearn; do $(RESOLVE) --extra $$extra -c runtime/requirements.txt runtime/pyproject.toml -o runtime/requirements-$$extra.txt || exit; done
+	$(RESOLVE) --group dev operator/pyproject.toml runtime/pyproject.toml cli/pyproject.toml -o requirements/dev.txt
+	echo hatchling | $(RESOLVE) - -o requirements/build.txt
+	printf 'tritonclient[http,grpc]\n' | $(RESOLVE) - -o requirements/clients.txt
+	printf 'kserve\n' | $(RESOLVE) - -o requirements/clients-kserve.txt
+	echo atheris | $(RESOLVE) - -o requirements/fuzz.txt
 
 clean: ## Remove build output and the virtual environment
 	rm -rf build $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

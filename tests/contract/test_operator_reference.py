@@ -108,11 +108,11 @@ def test_the_chart_sets_only_variables_that_the_operator_knows():
 
 
 def test_the_generated_message_classes_are_those_of_the_runtimes_proto():
-    path = ROOT / "operator" / "proto" / "generate.py"
-    spec = importlib.util.spec_from_file_location("operator_proto_generate", path)
+    path = ROOT / "runtime" / "proto" / "generate.py"
+    spec = importlib.util.spec_from_file_location("generate_protobuf", path)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    assert module.outdated() == []
+    assert module.outdated(module.OPERATOR) == []

@@ -22,7 +22,10 @@ path of the server's disk or a stack trace.
     `- ModelFailed             the model or its library raised
 """
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, TypeVar
+
+Value = TypeVar("Value")
 
 
 class RuntimeFault(Exception):
@@ -117,3 +120,13 @@ class ModelFailed(RuntimeFault):
     """The model raised while it ran."""
 
     reason = "ModelFailed"
+
+
+def nearest(table: Mapping[type[RuntimeFault], Value], fault: RuntimeFault) -> Value:
+    """What a frontend's table has for the fault's class, or for its nearest base there.
+
+    Args:
+        table: Has at least RuntimeFault.
+        fault: Any fault.
+    """
+    return next(table[base] for base in type(fault).__mro__ if base in table)

@@ -45,7 +45,7 @@ NOT_READY: Final = Status(503, "Service Unavailable")
 
 def status_of(fault: errors.RuntimeFault) -> Status:
     """The failure under the code of the fault's class, or of its nearest base."""
-    code = next(CODES[base] for base in type(fault).__mro__ if base in CODES)
+    code = errors.nearest(CODES, fault)
     # a model's own error text may hold what UTF-8 cannot carry
     return Status(code, fault.message.encode(errors="backslashreplace").decode() or fault.reason)
 

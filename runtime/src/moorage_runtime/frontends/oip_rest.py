@@ -171,7 +171,7 @@ class OipRestFrontend:
 
 def error_response(fault: errors.RuntimeFault) -> HttpResponse:
     """``{"error": message}`` under the status of the fault's class, or of its nearest base."""
-    status = next(HTTP_STATUS[base] for base in type(fault).__mro__ if base in HTTP_STATUS)
+    status = errors.nearest(HTTP_STATUS, fault)
     further = _RETRY_SOON if isinstance(fault, errors.Unavailable) else ()
     return HttpResponse(status, oip_response.encode_error(fault.message), headers=further)
 

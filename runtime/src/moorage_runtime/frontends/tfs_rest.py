@@ -225,7 +225,7 @@ _RESULT_ENCODERS: Final = MappingProxyType(
 
 def error_response(fault: errors.RuntimeFault) -> HttpResponse:
     """``{"error": message}`` under the status of the fault's class, or of its nearest base."""
-    status = next(HTTP_STATUS[base] for base in type(fault).__mro__ if base in HTTP_STATUS)
+    status = errors.nearest(HTTP_STATUS, fault)
     # a model's own error text may hold what UTF-8 cannot carry
     message = fault.message.encode(errors="backslashreplace").decode()
     return HttpResponse(status, orjson.dumps({"error": message}))

@@ -33,5 +33,5 @@ CODES: Final[Mapping[type[errors.RuntimeFault], str]] = MappingProxyType(
 
 def fault_of(error: errors.RuntimeFault) -> GrpcFault:
     """The end of the call under the code of the error's class, or of its nearest base."""
-    code = next(CODES[base] for base in type(error).__mro__ if base in CODES)
+    code = errors.nearest(CODES, error)
     return GrpcFault(code, error.message)
