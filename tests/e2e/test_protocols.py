@@ -62,6 +62,17 @@ def conditions(of: dict[str, Any]) -> dict[str, str]:
     return {each["type"]: each["status"] for each in of["status"].get("conditions", [])}
 
 
+def routed(kubectl: Kubectl, name: str) -> list[str]:
+    """The addresses that the Service sends traffic to."""
+    return [
+        address
+        for each in kubectl.items("endpointslices", f"kubernetes.io/service-name={name}")
+        for endpoint in each["endpoints"] or []
+        if endpoint["conditions"].get("ready")
+        for address in endpoint["addresses"]
+    ]
+
+
 def test_a_model_is_served_by_tensorflow_servings_api(kubectl):
     status = serve(kubectl, protocol="TensorFlowServing")
 
@@ -149,9 +160,12 @@ def test_an_enforced_contract_keeps_a_model_from_being_ready(kubectl):
     kubectl.apply(digits_files(), digits(contract=contract))
     kubectl.wait_condition("digits", "Ready", "False", "DatatypeMismatch")
     uid = pod(kubectl)["metadata"]["uid"]
+    assert conditions(pod(kubectl))["ContainersReady"] == "True"
+    assert routed(kubectl, "digits") == []
 
     kubectl.apply(digits(contract={**contract, "inputs": [TENSOR]}))
     kubectl.wait_condition("digits", "Ready", "True", "Serving")
+    eventually("routed", lambda: routed(kubectl, "digits"), bool, 10)
 
     assert pod(kubectl)["metadata"]["uid"] == uid
 

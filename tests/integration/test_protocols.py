@@ -199,12 +199,9 @@ def test_a_server_that_speaks_nothing_known_is_told_so(
 def test_a_contract_is_compared_with_what_the_replica_tells(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
-    contract = {"policy": "Enforce", "inputs": [{"name": "x", "datatype": "FP64"}]}
+    contract = {"inputs": [{"name": "x", "datatype": "FP64"}]}
     start(api, kubelet, {"http": server.port}, contract=contract)
-    told(api, "DatatypeMismatch", "input x: datatype FP64 declared, FP32 served")
-
-    api.patch("InferenceModel", "iris", {"spec": {"contract": {"policy": "Warn"}}})
-    eventually("Ready", lambda: api.condition("iris") == ("True", "Serving"))
+    ready(api)
     assert api.condition("iris", "MetadataMatched") == ("False", "DatatypeMismatch")
 
     inputs = [{"name": "x", "datatype": "FP32", "shape": [1, 4]}]
@@ -212,11 +209,37 @@ def test_a_contract_is_compared_with_what_the_replica_tells(
     eventually("kept", lambda: api.condition("iris", "MetadataMatched") == ("True", "Matched"))
 
 
-def gate(kubelet: Kubelet) -> str:
+def test_an_enforced_contract_keeps_a_replica_out_of_the_service(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    contract = {"policy": "Enforce", "inputs": [{"name": "x", "datatype": "FP64"}]}
+    start(api, kubelet, {"http": server.port}, contract=contract)
+    told(api, "DatatypeMismatch", "input x: datatype FP64 declared, FP32 served")
+    assert gate(kubelet) in {"", "False"}
+
+    inputs = [{"name": "x", "datatype": "FP32"}]
+    api.patch("InferenceModel", "iris", {"spec": {"contract": {"inputs": inputs}}})
+    eventually("open", lambda: gate(kubelet) == "True")
+    ready(api)
+
+    opened = transition(kubelet)
+    operator.stop()
+    operator.start()
+    operator.wait_ready()
+    eventually("asked again", lambda: operator.metric("moorage_polls_total") > 0)
+    assert (gate(kubelet), transition(kubelet)) == ("True", opened)
+
+
+def gate(kubelet: Kubelet, field: str = "status") -> str:
     (pod,) = kubelet.pods("iris")
     conditions = pod["status"].get("conditions", [])
-    found = [each["status"] for each in conditions if each["type"] == "moorage.dev/model-ready"]
+    found = [each[field] for each in conditions if each["type"] == "moorage.dev/model-ready"]
     return found[0] if found else ""
+
+
+def transition(kubelet: Kubelet) -> str:
+    """When the gate was written last."""
+    return gate(kubelet, "lastTransitionTime")
 
 
 def test_a_pod_whose_kubelet_is_blind_is_ready_when_the_operator_says_so(

@@ -1,10 +1,10 @@
-"""The readiness gate of pods whose kubelet cannot see whether the model is ready; pure.
+"""The readiness gates of pods whose kubelet cannot see whether they may have traffic; pure.
 
     replicas --> gates --> apply: the condition on the pod --> kubelet: pod Ready --> Service
 
-A probe that only sees an open port would let the Service send requests to a model that loads. Such
-a pod carries a gate, and the operator opens it once the server itself has answered.
-`resources.probes` decides which pods have one.
+A probe that only sees an open port would let the Service send requests to a model that loads, and
+no probe knows of a contract. Such a pod carries a gate, and the operator opens it.
+`resources.probes` decides which pods have one, `admission` who may pass.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .state import PodGate
 
 __all__ = ["make_gates"]
 
-OPEN, SHUT = "ModelReady", "ModelNotReady"
+OPEN, SHUT, REFUSED = "ModelReady", "ModelNotReady", "NotAdmitted"
 
 
 def make_gates(replicas: Sequence[Replica], now: datetime) -> tuple[PodGate, ...]:
@@ -27,16 +27,30 @@ def make_gates(replicas: Sequence[Replica], now: datetime) -> tuple[PodGate, ...
             spec no longer tells what to ask them for.
         now: The present moment, aware; dates a change.
     """
+    gated = [replica for replica in replicas if replica.current and replica.pod.gated]
+    if gated and all(map(_is_silent, gated)):
+        # Nobody answers: it may well be the operator that is cut off, and a Service without any
+        # replica would help no client.
+        return ()
     return tuple(
         PodGate(
             pod=replica.pod.name,
             uid=replica.pod.uid,
-            is_open=replica.model_ready,
-            reason=OPEN if replica.model_ready else SHUT,
+            is_open=replica.admitted,
+            reason=_reason(replica),
             since=timestamp(now),
         )
-        for replica in replicas
-        if replica.current
-        and replica.pod.gated
-        and bool(replica.pod.gate_open) is not replica.model_ready
+        for replica in gated
+        if bool(replica.pod.gate_open) is not replica.admitted
     )
+
+
+def _reason(replica: Replica) -> str:
+    if replica.admitted:
+        return OPEN
+    return REFUSED if replica.model_ready else SHUT
+
+
+def _is_silent(replica: Replica) -> bool:
+    """Whether the server was asked and said neither yes nor no."""
+    return replica.result is not None and replica.result.model_ready.verdict is None

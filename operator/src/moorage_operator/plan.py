@@ -45,6 +45,7 @@ PASSING_REASONS = {
     Reason.POD_NOT_READY,
     Reason.MODEL_LOADING,
     Reason.SERVER_NOT_LIVE,
+    Reason.AWAITING_METADATA,
 }
 NORMAL_REASONS = {
     Reason.SERVING,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import diagnosis
-from .api.v1alpha1 import ContractPolicy, InferenceModel
+from .api.v1alpha1 import InferenceModel
 from .conditions import Condition, ConditionType, Finding, Reason, find_condition
 from .protocols import protocol_matched
 from .replicas import PROTOCOL_REASONS, Replica, worst
@@ -57,8 +57,7 @@ def decide(
     told: list[Condition] = []
     if model.contract.is_compared:
         matched = _metadata_matched(model, observed, replicas)
-        enforced = model.contract.policy is ContractPolicy.ENFORCE
-        (gates if enforced else told).append(matched)
+        (gates if model.contract.is_enforced else told).append(matched)
     blamed = _blamed(gates)
     last_good = str((observed.status.get("revisions") or {}).get("lastGood", ""))
     ready = _ready(model, replicas, blamed, last_good)

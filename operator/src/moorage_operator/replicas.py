@@ -5,7 +5,7 @@ readiness probe passes (`diagnosis`); the server says, asked by the operator at 
 address, whether the model is ready. A pod of the current revision serves when both say so. A pod
 of an earlier revision was accepted by both in its time and is left to the kubelet: the spec no
 longer tells what its server should be asked for. Under an enforced contract a third witness is the
-model's metadata.
+model's metadata; `admission` says what it leads to.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from . import contract, diagnosis
-from .api.v1alpha1 import ContractPolicy, InferenceModel, Protocol
+from .admission import is_admitted
+from .api.v1alpha1 import InferenceModel, Protocol
 from .conditions import Finding, Reason, truncated
 from .contract import CONTRACT_REASONS
 from .state import Answer, AnswerReason, Observed, PodObserved, ProbeResult
@@ -87,13 +88,15 @@ class Replica:
 
     `workload` is what Kubernetes speaks against it, `model` what the server speaks against it,
     `contract` what its metadata does, where a contract is compared and the model is ready;
-    `result` are the server's answers where they are of the container that runs now.
+    `admitted` says whether the Service may have it, `result` are the server's answers where they
+    are of the container that runs now.
     """
 
     pod: PodObserved
     current: bool
     serving: bool
     model_ready: bool
+    admitted: bool
     workload: Finding | None = None
     model: Finding | None = None
     contract: Finding | None = None
@@ -109,9 +112,9 @@ def judge(model: InferenceModel, observed: Observed, revision: str) -> tuple[Rep
     ]
     before = _previous_entries(observed.status)
     replicas = tuple(
-        _judge_current(pod, model, observed, before.get(pod.name, {}))
+        _judge_current(pod, model, observed, before.get(pod.name) or _omitted(pod, observed))
         if revision and pod.revision == revision
-        else Replica(pod, current=False, serving=pod.ready, model_ready=pod.ready)
+        else _earlier(pod)
         for pod in sorted(alive, key=lambda pod: pod.name)
     )
     return _judge_together(replicas, model) if model.contract.is_compared else replicas
@@ -127,37 +130,58 @@ def worst(findings: Iterable[Finding]) -> Finding | None:
     return Finding(found[0].reason, f"{truncated(found[0].message)}{more}")
 
 
+def _earlier(pod: PodObserved) -> Replica:
+    return Replica(
+        pod, current=False, serving=pod.ready, model_ready=pod.ready, admitted=pod.ready
+    )
+
+
 def _judge_current(
     pod: PodObserved, model: InferenceModel, observed: Observed, before: Mapping[str, Any]
 ) -> Replica:
     workload = diagnosis.pod_finding(pod, model.health, observed.references)
     if pod.runtime.running_since is None:
-        return Replica(pod, current=True, serving=False, model_ready=False, workload=workload)
+        return Replica(
+            pod, current=True, serving=False, model_ready=False, admitted=False, workload=workload
+        )
     result = observed.probes.get(pod.uid)
     if result and result.container_id != pod.runtime.container_id:
         result = None
     against = _model_finding(pod, model, result, before)
     if against and against.reason in DEFINITE:
         workload = None  # the server answers now: that it ended once is no longer the news
-    if against is None and not pod.ready and workload is None:
-        opening = pod.gated and not pod.gate_open
-        what = "readiness gate is not open yet" if opening else "readiness probe has not passed"
-        sentence = f"pod {pod.name}: the model answers that it is ready, the pod's {what}"
-        workload = Finding(Reason.POD_NOT_READY, sentence)
     broken = None
     if against is None and model.contract.is_compared:
         broken = _contract_finding(pod, model, result, before)
-    enforced = model.contract.policy is ContractPolicy.ENFORCE
+    admitted = against is None and is_admitted(pod, _enforced(model, broken))
+    if against is None and workload is None:
+        workload = _not_ready_finding(pod, admitted=admitted)
     return Replica(
         pod,
         current=True,
-        serving=against is None and pod.ready and not (enforced and broken),
+        serving=admitted and pod.ready,
         model_ready=against is None,
+        admitted=admitted,
         workload=workload,
         model=against,
         contract=broken,
         result=result,
     )
+
+
+def _enforced(model: InferenceModel, broken: Finding | None) -> tuple[Finding, ...]:
+    """What of the findings keeps a replica out of the Service."""
+    return (broken,) if broken and model.contract.is_enforced else ()
+
+
+def _not_ready_finding(pod: PodObserved, *, admitted: bool) -> Finding | None:
+    """What keeps a pod from being ready although its model is; not what keeps its gate shut."""
+    if pod.ready or (not admitted and pod.runtime.ready):
+        return None
+    opening = admitted and pod.gated and not pod.gate_open
+    what = "readiness gate is not open yet" if opening else "readiness probe has not passed"
+    sentence = f"pod {pod.name}: the model answers that it is ready, the pod's {what}"
+    return Finding(Reason.POD_NOT_READY, sentence)
 
 
 def _judge_together(replicas: Sequence[Replica], model: InferenceModel) -> tuple[Replica, ...]:
@@ -170,13 +194,16 @@ def _judge_together(replicas: Sequence[Replica], model: InferenceModel) -> tuple
     found = contract.disagreement(told)
     if found is None:
         return tuple(replicas)
-    enforced = model.contract.policy is ContractPolicy.ENFORCE
     return tuple(
-        replace(replica, contract=found, serving=replica.serving and not enforced)
-        if replica.pod.name in told
-        else replica
+        _with_contract(replica, model, found) if replica.pod.name in told else replica
         for replica in replicas
     )
+
+
+def _with_contract(replica: Replica, model: InferenceModel, found: Finding) -> Replica:
+    admitted = replica.admitted and is_admitted(replica.pod, _enforced(model, found))
+    serving = replica.serving and admitted
+    return replace(replica, contract=found, admitted=admitted, serving=serving)
 
 
 def _contract_finding(
@@ -282,6 +309,16 @@ def _protocol_finding(
             f"({spoken.evidence}): set {edits}"
         )
     return Finding(reason, f"pod {pod.name}: {sentence}{detail}{found}")
+
+
+def _omitted(pod: PodObserved, observed: Observed) -> Mapping[str, Any]:
+    """What the status would say of a pod that it may have left out for being one of too many.
+
+    It lists those that do not serve first, so one that it left out served.
+    """
+    if not pod.ready or not observed.status.get("omittedReplicas"):
+        return {}
+    return {"modelReady": True, "ready": True, "restarts": pod.runtime.restart_count}
 
 
 def _previous_entries(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -9,9 +9,10 @@ from moorage_operator import observe
 from moorage_operator.apply import Applier
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.kinds import Kind
-from moorage_operator.state import AnswerReason, PodGate
+from moorage_operator.state import AnswerReason, PodGate, TensorInfo
 from moorage_operator.store import Store
 from support.operator_values import (
+    DIGITS,
     YES,
     condition,
     model,
@@ -19,7 +20,9 @@ from support.operator_values import (
     observed,
     planned,
     pod,
+    running,
     said,
+    silence,
     unready,
     verdict,
 )
@@ -68,6 +71,79 @@ def test_an_operator_that_restarts_leaves_gates_as_they_are():
     status = planned(OF, observed(before, probes=said(before))).status
 
     assert planned(OF, observed(before, status=status)).gates == ()
+
+
+ENFORCED = model(
+    replicas=2,
+    contract={"policy": "Enforce", "inputs": [{"name": "image", "datatype": "FP32"}]},
+)
+OTHER = replace(DIGITS, outputs=(TensorInfo("label", "INT32", (-1,)),))
+BROKEN = replace(DIGITS, inputs=(TensorInfo("image", "FP64", (-1, 8, 8)),))
+
+
+@pytest.mark.parametrize("gate_open", [None, False, True])
+@pytest.mark.parametrize(
+    ("metadata", "opens"),
+    [
+        pytest.param(DIGITS, True, id="kept"),
+        pytest.param(BROKEN, False, id="broken"),
+        pytest.param(None, None, id="not told yet"),
+    ],
+)
+def test_an_enforced_contract_holds_the_gate(metadata, opens, gate_open):
+    one = pod("p", ENFORCED, gated=True, gate_open=gate_open)
+    plan = planned(ENFORCED, observed(one, probes=said(one, model=metadata)))
+
+    expected = bool(gate_open) if opens is None else opens
+    changes = [] if expected is bool(gate_open) else [expected]
+    assert [gate.is_open for gate in plan.gates] == changes
+
+
+def test_a_contract_that_keeps_the_gate_shut_is_the_reason_and_not_the_gate():
+    of = replace(ENFORCED, replicas=1)
+    one = unready("p", of, gated=True, runtime=running())
+
+    plan = planned(of, observed(one, probes=said(one, model=BROKEN)))
+
+    assert plan.gates == ()
+    assert verdict(plan) == ("False", "DatatypeMismatch")
+
+
+def test_a_newcomer_that_disagrees_is_kept_out_and_turns_nobody_out():
+    inside = pod("a", ENFORCED, gated=True, gate_open=True)
+    newcomer = unready("b", ENFORCED, gated=True, runtime=running())
+    answers = {**said(inside), **said(newcomer, model=OTHER)}
+
+    plan = planned(ENFORCED, observed(inside, newcomer, probes=answers))
+
+    assert plan.gates == ()
+    assert verdict(plan, "MetadataMatched") == ("False", "ReplicasDisagree")
+    assert plan.status["replicaSummary"] == "1/2"
+
+
+def test_silence_shuts_no_gate_while_nobody_answers():
+    first, second = (pod(name, OF, gated=True, gate_open=True) for name in "ab")
+    quiet = said(first, silence(AnswerReason.TIMED_OUT), consecutive_unknown=9)["uid-a"]
+    of_second = replace(quiet, pod_uid="uid-b")
+
+    nobody = observed(first, second, probes={"uid-a": quiet, "uid-b": of_second})
+    somebody = observed(first, second, probes={"uid-a": quiet, **said(second)})
+
+    assert planned(OF, nobody).gates == ()
+    assert [gate.pod for gate in planned(OF, somebody).gates] == ["a"]
+
+
+def test_a_replica_beyond_those_that_the_status_lists_stays_in_when_the_operator_restarts():
+    of = replace(OF, replicas=40)
+    pods = [pod(f"p{index:02}", of, gated=True, gate_open=True) for index in range(40)]
+    answers = {uid: result for each in pods for uid, result in said(each).items()}
+    status = planned(of, observed(*pods, probes=answers)).status
+    assert status["omittedReplicas"] == 8
+
+    restarted = planned(of, observed(*pods, status=status))
+
+    assert restarted.gates == ()
+    assert restarted.status == status
 
 
 def test_the_gates_of_an_earlier_revision_are_left():

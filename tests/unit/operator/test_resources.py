@@ -409,9 +409,13 @@ SIDECAR = {"podTemplate": {"spec": {"containers": [{"name": "s", "readinessProbe
         ({**OTHER, **GRPS, "endpoints": {"modelReady": "/m"}}, False),
         ({**OTHER, **GRPS, **GRPC}, True),
         ({**OTHER, **AUTO}, True),
+        ({"contract": {"policy": "Enforce", "inputs": [{"name": "x"}]}}, True),
+        ({"contract": {"policy": "Enforce", "inputs": [{"name": "x"}]}, **PROBED}, True),
+        ({"contract": {"policy": "Enforce"}}, False),
+        ({"contract": {"policy": "Warn", "inputs": [{"name": "x"}]}}, False),
     ],
 )
-def test_a_pod_has_a_gate_where_its_probe_cannot_see_the_model(spec, gated):
+def test_a_pod_has_a_gate_where_its_probe_cannot_see_whether_it_may_have_traffic(spec, gated):
     gates = template(**spec)["spec"].get("readinessGates", [])
 
     assert gates == ([{"conditionType": "moorage.dev/model-ready"}] if gated else [])

@@ -59,6 +59,11 @@ class Contract:
         """Whether anybody wants to know."""
         return self.policy is not ContractPolicy.IGNORE and bool(self.inputs or self.outputs)
 
+    @property
+    def is_enforced(self) -> bool:
+        """Whether a replica that breaks it gets no traffic."""
+        return self.is_compared and self.policy is ContractPolicy.ENFORCE
+
 
 def parse_contract(fields: Fields) -> Contract:
     """The contract with its defaults; what is wrong becomes problems."""

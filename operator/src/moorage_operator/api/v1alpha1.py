@@ -160,6 +160,11 @@ class InferenceModel:
         """Replicas that should run now."""
         return 0 if self.suspend else self.replicas
 
+    @property
+    def enforces(self) -> bool:
+        """Whether a replica has to pass more than its model's readiness to get traffic."""
+        return self.contract.is_enforced
+
 
 def parse(body: Mapping[str, Any]) -> InferenceModel:
     """The resource as a value; never raises for what a user wrote."""

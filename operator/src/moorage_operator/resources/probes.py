@@ -74,17 +74,25 @@ def make_lifecycle(model: InferenceModel, config: OperatorConfig) -> dict[str, A
 
 
 def make_readiness_gates(model: InferenceModel, config: OperatorConfig) -> list[dict[str, Any]]:
-    """`readinessGates` of a pod whose probe cannot tell whether the model is ready, else [].
+    """`readinessGates` of a pod whose probe cannot tell whether it may have traffic, else [].
+
+    No probe knows of a contract or smoke tests that are enforced.
+    """
+    gated = model.enforces or _is_blind(model, config)
+    return [{"conditionType": names.READINESS_GATE}] if gated else []
+
+
+def _is_blind(model: InferenceModel, config: OperatorConfig) -> bool:
+    """Whether the kubelet's probe cannot tell whether the model is ready.
 
     That is a probe of an open port, and GRPS over HTTP of another image, where a failure may
     stand in the body of a 200. A probe of the user's own is taken to tell.
     """
     if _has_own_probe(model):
-        return []
+        return False
     written = bool(model.endpoints.ready or model.endpoints.model_ready)
     in_body = model.protocol is Protocol.GRPS and not endpoints.is_bundled(model, config)
-    blind = "tcpSocket" in _ready(model, config) or (in_body and not written)
-    return [{"conditionType": names.READINESS_GATE}] if blind else []
+    return "tcpSocket" in _ready(model, config) or (in_body and not written)
 
 
 def _has_own_probe(model: InferenceModel) -> bool:
