@@ -15,7 +15,7 @@ import logging
 import signal
 import socket
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any
@@ -26,9 +26,10 @@ from .events import EventPoster
 from .health_server import HealthServer
 from .kube import auth, errors, kinds
 from .kube.client import KubeClient
-from .kube.reflector import Reflector
+from .kube.reflector import Reflector, Sink
 from .leadership import Leadership
 from .metrics import Metrics
+from .optional_kinds import OptionalKinds
 from .probe.drivers import Drivers
 from .probe.poller import Edges, Poller
 from .reconciler import Hands, Reconciler, work
@@ -90,7 +91,11 @@ class App:
         self._events = EventPoster(
             self._client, instance=socket.gethostname(), clock=loop.time, now=utc_now
         )
+        self._children = {kind: observe.Children(kind, self._store) for kind in kinds.CHILDREN}
         self._reflectors = self._make_reflectors()
+        self._optional = OptionalKinds(
+            self._client, self._make_optional_reflectors, self._kinds_changed
+        )
         self._leadership = self._make_leadership()
         self._leads = asyncio.Event()
 
@@ -123,7 +128,7 @@ class App:
         now = self._clock()
         found = [
             f"the watch of {reflector.kind.rbac_name} is silent"
-            for reflector in self._reflectors
+            for reflector in [*self._reflectors, *self._optional.reflectors]
             if reflector.synced.is_set() and now - reflector.last_heard > STALE_SECONDS
         ]
         if self._leads.is_set() and self._queue.oldest_seconds > STUCK_SECONDS:
@@ -145,10 +150,14 @@ class App:
 
     async def _start(self) -> None:
         await self._wait_for_crd()
-        self._waiting = "waiting for the first list of pods, Deployments and Services"
+        self._waiting = "waiting for the first list of pods and children"
         for reflector in self._reflectors:
             self._spawn(reflector.run(), f"watch {reflector.kind.rbac_name}")
-        synced = asyncio.gather(*(reflector.synced.wait() for reflector in self._reflectors))
+        self._spawn(self._optional.run(), "optional kinds")
+        synced = asyncio.gather(
+            *(reflector.synced.wait() for reflector in self._reflectors),
+            self._optional.settled.wait(),
+        )
         await asyncio.wait([synced, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
         if not synced.done():  # a reflector never ends by itself: a defect of ours
             synced.cancel()
@@ -266,18 +275,38 @@ class App:
                 logger.info("missed deletions found", extra={"models": gone})
 
     def _hands(self) -> Hands:
-        children = {kind: observe.Children(kind, self._store) for kind in kinds.CHILDREN}
         applier = Applier(
-            self._client, self._store, children, wrote=self._metrics.wrote, clock=self._clock
+            self._client,
+            self._store,
+            self._children,
+            wrote=self._metrics.wrote,
+            missing=self._optional.look_again,
+            clock=self._clock,
         )
         return Hands(self._store, applier, self._poller, self._lookups, self._events)
 
     def _make_reflectors(self) -> list[Reflector]:
-        sinks = [
-            (kinds.DEPLOYMENTS, observe.Children("Deployment", self._store)),
-            (kinds.SERVICES, observe.Children("Service", self._store)),
-            (kinds.PODS, observe.Pods(self._store)),
-        ]
+        made = self._reflectors_of(kinds.PODS, observe.Pods(self._store))
+        for kind, sink in self._children.items():
+            if kind not in kinds.OPTIONAL:
+                made += self._reflectors_of(kinds.CHILDREN[kind], sink)
+        return made
+
+    def _make_optional_reflectors(self, kind: str) -> list[Reflector]:
+        return self._reflectors_of(
+            kinds.CHILDREN[kind], self._children[kind], broke=self._optional.look_again
+        )
+
+    def _reflectors_of(
+        self, kind: kinds.Kind, sink: Sink, broke: Callable[[], None] = lambda: None
+    ) -> list[Reflector]:
+        count = self._metrics.watch_restarted(kind.rbac_name)
+
+        def restarted(reason: str) -> None:
+            count(reason)
+            if reason == "failed":
+                broke()
+
         return [
             Reflector(
                 self._client,
@@ -286,11 +315,15 @@ class App:
                 namespace=namespace,
                 selector=labels.CHILDREN_SELECTOR,
                 clock=self._clock,
-                restarted=self._metrics.watch_restarted(kind.rbac_name),
+                restarted=restarted,
             )
             for namespace in self._settings.namespaces or [""]
-            for kind, sink in sinks
         ]
+
+    def _kinds_changed(self, available: frozenset[str]) -> None:
+        for kind in kinds.OPTIONAL:
+            self._metrics.optional_kinds.labels(kind).set(kind in available)
+        self._store.put_available_kinds(available)
 
     def _make_leadership(self) -> Leadership | None:
         settings = self._settings

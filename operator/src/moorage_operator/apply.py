@@ -1,5 +1,7 @@
 """Writes: a plan's objects and its status, by server-side apply, and only where it is needed.
 
+The plan's objects are the whole set: a child of the model that is not among them is deleted.
+
 A child is left alone while it carries the planned hash and every planned field is still ours
 (`ownership`); so nothing is written when nothing changed, and whatever is edited by hand comes
 back. A refused object is no exception but a `Refusal` in the store, which the next plan turns into
@@ -15,7 +17,7 @@ from . import names, ownership
 from .kube import errors, kinds
 from .kube.client import KubeClient
 from .kube.reflector import Sink
-from .state import ObjectKey, PodGate, Refusal
+from .state import ChildKey, ObjectKey, PodGate, Refusal
 from .store import Child, ModelRecord, Store
 
 logger = logging.getLogger(__name__)
@@ -41,6 +43,7 @@ class Applier:
         store: Tells what is there; takes statuses and refusals.
         sinks: Where the reflectors put children, by kind; what an apply returns goes there too.
         wrote: Called with the kind of each write, "status" for a status.
+        missing: Called when the API server does not know the kind of a child any more.
         clock: Monotonic seconds.
     """
 
@@ -51,12 +54,14 @@ class Applier:
         sinks: Mapping[str, Sink],
         *,
         wrote: Callable[[str], None],
+        missing: Callable[[], None] = lambda: None,
         clock: Callable[[], float],
     ) -> None:
         self._client = client
         self._store = store
         self._sinks = sinks
         self._wrote = wrote
+        self._missing = missing
         self._clock = clock
         # Fields that the API server dropped from our own apply: they will never be ours.
         self._dropped: dict[str, frozenset[str]] = {}
@@ -64,8 +69,15 @@ class Applier:
         # When each child of a model was refused last.
         self._refused_at: dict[tuple[ObjectKey, str, str], float] = {}
 
-    async def apply(self, record: ModelRecord, objects: tuple[Object, ...]) -> bool:
+    async def apply(
+        self, record: ModelRecord, objects: tuple[Object, ...], *, keeps_others: bool
+    ) -> bool:
         """Whether anything was written or refused, so that the plan must be made again.
+
+        Args:
+            record: The model.
+            objects: All the children that it should have.
+            keeps_others: Leave its other children alone.
 
         Raises:
             ModelGone: The model is gone.
@@ -74,6 +86,12 @@ class Applier:
         changed = False
         for body in objects:
             changed |= await self._apply_child(record, body)
+        if keeps_others or any(self._is_refused(record, body) for body in objects):
+            return changed  # what takes another child's place has to be there first
+        planned = {_key(body) for body in objects}
+        for child in self._store.children(record):
+            if (child.kind, child.name) not in planned and not child.deleting:
+                changed |= await self._delete_child(record, child)
         return changed
 
     async def write_status(self, record: ModelRecord, status: dict[str, Any]) -> bool:
@@ -152,7 +170,7 @@ class Applier:
         self._statuses.pop(record.model.uid, None)
 
     async def _apply_child(self, record: ModelRecord, body: Object) -> bool:
-        kind, name = str(body["kind"]), str(body["metadata"]["name"])
+        kind, name = _key(body)
         child = self._store.child(record.key, kind, name)
         if child and child.deleting:
             return False  # its DELETED event starts the next pass
@@ -168,9 +186,44 @@ class Applier:
             )
         except (errors.Invalid, errors.Forbidden, _NameTaken) as error:
             return self._refuse(record.key, body, error)
+        except errors.NotFound:
+            if kind in kinds.OPTIONAL:
+                self._missing()
+            raise
         self._keep(body, written)
         self._clear(record.key, kind, name)
         return True
+
+    async def _delete_child(self, record: ModelRecord, child: Child) -> bool:
+        """Whether the child was deleted."""
+        # Of a spec that is not the newest nobody knows what it has no use for.
+        if not await self._is_newest(record):
+            return False
+        try:
+            await self._client.delete(
+                kinds.CHILDREN[child.kind],
+                record.key.namespace,
+                child.name,
+                uid=child.uid,
+                resource_version=child.resource_version,
+            )
+        except (errors.NotFound, errors.Conflict):
+            return False  # its watch event is under way and starts the next pass
+        except errors.Forbidden as error:
+            logger.warning(
+                "child cannot be deleted",
+                extra={"kind": child.kind, "object": child.name, "error": error.message},
+            )
+            return False
+        logger.info("child deleted", extra={"kind": child.kind, "object": child.name})
+        self._wrote(child.kind)
+        self._sinks[child.kind].drop(child.uid)
+        return True
+
+    def _is_refused(self, record: ModelRecord, body: Object) -> bool:
+        kind, name = _key(body)
+        refusal = self._store.refusal(record.key, kind, name)
+        return refusal is not None and refusal.applied_hash == _applied_hash(body)
 
     def _is_applied(self, child: Child, body: Object) -> bool:
         if child.applied_hash != _applied_hash(body):
@@ -186,7 +239,7 @@ class Applier:
     def _was_just_refused(self, key: ObjectKey, body: Object) -> bool:
         # Quota and admission may change their mind, so it is tried again; but not at each event.
         # Whether a name is free again is asked each time: no write, and often that is the event.
-        kind, name = str(body["kind"]), str(body["metadata"]["name"])
+        kind, name = _key(body)
         refusal = self._store.refusal(key, kind, name)
         return (
             refusal is not None
@@ -212,7 +265,16 @@ class Applier:
         if not any(owner["uid"] == record.model.uid for owner in owners):
             raise _NameTaken(_whose(str(body["kind"]), name, owners, record))
 
-    async def _check_model(self, record: ModelRecord) -> None:
+    async def _is_newest(self, record: ModelRecord) -> bool:
+        """Whether the API server has no newer spec.
+
+        Raises:
+            ModelGone: It has no such model.
+        """
+        return await self._check_model(record) == record.model.generation
+
+    async def _check_model(self, record: ModelRecord) -> int:
+        """The generation of the model as the API server has it."""
         try:
             found = await self._client.get(
                 kinds.INFERENCE_MODELS, record.key.namespace, record.key.name, metadata_only=True
@@ -221,6 +283,7 @@ class Applier:
             raise ModelGone from error
         if found["metadata"]["uid"] != record.model.uid:
             raise ModelGone
+        return int(found["metadata"].get("generation", 0))
 
     def _keep(self, body: Object, written: dict[str, Any]) -> None:
         kind, uid = str(body["kind"]), str(written["metadata"]["uid"])
@@ -233,7 +296,7 @@ class Applier:
         self._sinks[kind].put(written)
 
     def _refuse(self, key: ObjectKey, body: Object, error: errors.ApiError) -> bool:
-        kind, name = str(body["kind"]), str(body["metadata"]["name"])
+        kind, name = _key(body)
         refusal = Refusal(kind, name, _applied_hash(body), error.code, error.reason, error.message)
         known = self._store.refusal(key, kind, name)
         self._store.put_refusal(key, refusal)
@@ -261,6 +324,10 @@ def _is_ours(child: Child, record: ModelRecord) -> bool:
     # A child that we applied and that nobody owns was orphaned, by an edit or by a deletion of its
     # model with --cascade=orphan: it is taken back.
     return child.owner_uid == record.model.uid or (not child.owner_uid and bool(child.fields))
+
+
+def _key(body: Object) -> ChildKey:
+    return str(body["kind"]), str(body["metadata"]["name"])
 
 
 def _applied_hash(body: Object) -> str:

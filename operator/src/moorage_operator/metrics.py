@@ -53,7 +53,9 @@ class Metrics:
             "resource",
             "reason",
         )
-        self._child_writes = counter("moorage_child_writes", "Children applied, by kind.", "kind")
+        self._child_writes = counter(
+            "moorage_child_writes", "Children applied or deleted, by kind.", "kind"
+        )
         self._status_writes = counter("moorage_status_writes", "Statuses written.")
         self._polls = counter(
             "moorage_polls",
@@ -72,6 +74,11 @@ class Metrics:
         self.leading = gauge(
             "moorage_operator_leading",
             "1 in the process that works on models, 0 in those that wait.",
+        )
+        self.optional_kinds = gauge(
+            "moorage_optional_kinds",
+            "1 while the cluster has this optional kind of child, 0 while not.",
+            "kind",
         )
         self.models = gauge("moorage_models", "InferenceModels by the status of Ready.", "ready")
         self._build = gauge("moorage_operator_build_info", "1, with the version.", "version")

@@ -11,12 +11,12 @@ from typing import Any
 
 from . import labels, names, ownership, store
 from .state import (
+    ChildObserved,
     ContainerObserved,
     DeploymentCondition,
     DeploymentObserved,
     PodObserved,
     Scheduled,
-    ServiceObserved,
 )
 
 Body = Mapping[str, Any]
@@ -93,16 +93,16 @@ def deployment(body: Body) -> DeploymentObserved:
     )
 
 
-def service(body: Body) -> ServiceObserved:
-    """A Service as the plan sees it."""
-    return ServiceObserved(body["metadata"]["uid"], _applied_hash(body["metadata"]))
+def presence(body: Body) -> ChildObserved:
+    """A child as the plan sees it where its being there is all that counts."""
+    return ChildObserved(body["metadata"]["uid"], _applied_hash(body["metadata"]))
 
 
-_OF_KIND = {"Deployment": deployment, "Service": service}
+_OF_KIND = {"Deployment": deployment}
 
 
 def child(kind: str, body: Body) -> store.Child:
-    """A Deployment or Service with what decides whether it must be applied again."""
+    """A child with what decides whether it must be applied again."""
     metadata = body["metadata"]
     owners = [each for each in metadata.get("ownerReferences") or [] if each.get("controller")]
     return store.Child(
@@ -114,12 +114,12 @@ def child(kind: str, body: Body) -> store.Child:
         applied_hash=_applied_hash(metadata),
         deleting="deletionTimestamp" in metadata,
         fields=ownership.fields_of(body, names.FIELD_MANAGER),
-        observed=_OF_KIND[kind](body),
+        observed=_OF_KIND.get(kind, presence)(body),
     )
 
 
 class Children:
-    """Takes a reflector's Deployments or Services into the store."""
+    """Takes a reflector's children of one kind into the store."""
 
     def __init__(self, kind: str, into: store.Store) -> None:
         self._kind = kind

@@ -70,7 +70,9 @@ def plan(
     if model.deleting:
         # The garbage collector takes the children; to apply them again would fight it.
         kept = dict(observed.status)
-        return Plan((), kept, poll=PollPace.STABLE, poll_interval_seconds=interval)
+        return Plan(
+            (), kept, keeps_others=True, poll=PollPace.STABLE, poll_interval_seconds=interval
+        )
     objects: tuple[dict[str, Any], ...] = ()
     named: frozenset[Reference] = frozenset()
     revision = ""
@@ -85,6 +87,7 @@ def plan(
     return Plan(
         objects=objects,
         status=status,
+        keeps_others=bool(model.problems),
         gates=make_gates(replicas, now),
         events=(*_events(judgement.ready, observed), *_warnings(judgement, observed)),
         targets=make_targets(model, replicas, config),

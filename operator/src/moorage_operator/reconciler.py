@@ -78,7 +78,7 @@ class Reconciler:
     async def _pass(self, record: ModelRecord) -> float | None:
         hands = self._hands
         observed, plan = self._plan(record)
-        if await hands.applier.apply(record, plan.objects):
+        if await hands.applier.apply(record, plan.objects, keeps_others=plan.keeps_others):
             observed, plan = self._plan(record)
         hands.poller.watch(record.key, plan.targets, plan.poll, plan.poll_interval_seconds)
         hands.lookups.want(record.key, plan.references if _waits(observed) else frozenset())

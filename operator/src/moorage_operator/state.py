@@ -13,6 +13,8 @@ from typing import Any
 __all__ = [
     "Answer",
     "AnswerReason",
+    "ChildKey",
+    "ChildObserved",
     "ContainerObserved",
     "DeploymentCondition",
     "DeploymentObserved",
@@ -32,7 +34,6 @@ __all__ = [
     "Refusal",
     "Scheduled",
     "ServerInfo",
-    "ServiceObserved",
     "Spoken",
     "TensorInfo",
     "Way",
@@ -146,11 +147,15 @@ class DeploymentObserved:
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceObserved:
-    """The Service as it stands; `applied_hash` is our annotation on it."""
+class ChildObserved:
+    """A child of which the plan needs to know no more than that it is there."""
 
     uid: str
     applied_hash: str = ""
+
+
+ChildKey = tuple[str, str]
+"""The kind and the name of a child: "Deployment", "iris"."""
 
 
 # ------------------------------------------------------------------ observed: probe answers
@@ -301,12 +306,17 @@ class Refusal:
 class Observed:
     """Everything that `plan` may look at, at one moment, for one model.
 
+    `children` are all that the model owns, `deployment` the one of them that runs its pods;
+    `available_kinds` are the optional kinds of children that the cluster has now.
     `probes` is keyed by pod uid. `status` is the status as the API server has it, for transition
     times, `lastFailure`, and verdicts that a restarted operator has not asked for again.
     """
 
     deployment: DeploymentObserved | None = None
-    service: ServiceObserved | None = None
+    children: Mapping[ChildKey, DeploymentObserved | ChildObserved] = field(
+        default_factory=dict[ChildKey, DeploymentObserved | ChildObserved]
+    )
+    available_kinds: frozenset[str] = frozenset()
     pods: tuple[PodObserved, ...] = ()
     probes: Mapping[str, ProbeResult] = field(default_factory=dict[str, ProbeResult])
     references: Mapping[Reference, ReferenceState] = field(
@@ -402,8 +412,9 @@ class PodGate:
 class Plan:
     """What to do now.
 
-    `objects` are to be applied, in this order; an object that is not in it is left alone, never
-    deleted (ownerReferences do that). `gates` are the pods' that change. `status` is the whole
+    `objects` are all the children that should exist, to be applied in this order; others of the
+    model are deleted, unless `keeps_others`: nobody knows what a spec with problems wants, so what
+    runs keeps running. `gates` are the pods' that change. `status` is the whole
     status. `poll_interval_seconds` is the user's interval for the pace STABLE. `requeue_after`
     (seconds) is set where nothing but time will tell, `references` are what the shell looks up for
     the next `Observed`.
@@ -411,6 +422,7 @@ class Plan:
 
     objects: tuple[dict[str, Any], ...]
     status: dict[str, Any]
+    keeps_others: bool = False
     gates: tuple[PodGate, ...] = ()
     events: tuple[PlannedEvent, ...] = ()
     targets: tuple[ProbeTarget, ...] = ()

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import labels
+from . import labels, names
 from .api import v1alpha1
 from .state import (
+    ChildKey,
+    ChildObserved,
     DeploymentObserved,
     ObjectKey,
     Observed,
@@ -20,7 +22,6 @@ from .state import (
     Reference,
     ReferenceState,
     Refusal,
-    ServiceObserved,
 )
 
 Place = tuple[str, str]
@@ -39,7 +40,7 @@ class ModelRecord:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A Deployment or Service that carries our label.
+    """An object of one of the kinds of children that carries our label.
 
     Attributes:
         owner_uid: Uid of its controller, "" when it has none.
@@ -54,7 +55,7 @@ class Child:
     applied_hash: str
     deleting: bool
     fields: bytes
-    observed: DeploymentObserved | ServiceObserved
+    observed: DeploymentObserved | ChildObserved
 
 
 class Store:
@@ -75,8 +76,9 @@ class Store:
         self._pod_moved = pod_moved
         self._models: dict[ObjectKey, ModelRecord] = {}
         self._keys: dict[Place, ObjectKey] = {}
-        self._children: dict[Place, dict[tuple[str, str], Child]] = {}
-        self._child_places: dict[str, tuple[Place, tuple[str, str]]] = {}
+        self._children: dict[Place, dict[ChildKey, Child]] = {}
+        self._child_places: dict[str, tuple[Place, ChildKey]] = {}
+        self._available_kinds: frozenset[str] = frozenset()
         self._pods: dict[Place, dict[str, PodObserved]] = {}
         self._pod_places: dict[str, Place] = {}
         self._probes: dict[str, ProbeResult] = {}
@@ -158,6 +160,18 @@ class Store:
         """A child of the model, None when it was not seen."""
         return self._children.get(_place(key), {}).get((kind, name))
 
+    def children(self, record: ModelRecord) -> list[Child]:
+        """All children that the model owns."""
+        found = self._children.get(_place(record.key), {}).values()
+        return [child for child in found if child.owner_uid == record.model.uid]
+
+    def put_available_kinds(self, available: frozenset[str]) -> None:
+        """The optional kinds of children that the cluster has now; concerns every model."""
+        if available != self._available_kinds:
+            self._available_kinds = available
+            for key in self._models:
+                self._changed(key)
+
     # -------------------------------------------------------------------- pods and answers
 
     def put_pod(self, place: Place, pod: PodObserved) -> None:
@@ -221,14 +235,13 @@ class Store:
         place = _place(key)
         record = self._models.get(key)
         pods = sorted(self._pods.get(place, {}).values(), key=lambda pod: pod.name)
-        mine = [
-            child.observed
-            for child in self._children.get(place, {}).values()
-            if record and child.owner_uid == record.model.uid
-        ]
+        mine = self.children(record) if record else []
+        children = {(child.kind, child.name): child.observed for child in mine}
+        deployment = children.get(("Deployment", names.deployment(key.name)))
         return Observed(
-            deployment=next((c for c in mine if isinstance(c, DeploymentObserved)), None),
-            service=next((c for c in mine if isinstance(c, ServiceObserved)), None),
+            deployment=deployment if isinstance(deployment, DeploymentObserved) else None,
+            children=children,
+            available_kinds=self._available_kinds,
             pods=tuple(pods),
             probes={pod.uid: self._probes[pod.uid] for pod in pods if pod.uid in self._probes},
             references=self._references.get(key, {}),

@@ -4,6 +4,7 @@ import pytest
 
 from moorage_operator.app import STALE_SECONDS, STUCK_SECONDS, App
 from moorage_operator.config import OperatorConfig
+from moorage_operator.kube import kinds
 from moorage_operator.kube.auth import Access
 from moorage_operator.settings import Settings
 from moorage_operator.state import ObjectKey
@@ -21,7 +22,7 @@ async def test_a_process_that_waits_is_live(app: App) -> None:
 
 
 async def test_a_watch_that_went_silent_is_trouble(app: App) -> None:
-    reflector = app._reflectors[0]
+    reflector = next(each for each in app._reflectors if each.kind is kinds.DEPLOYMENTS)
     reflector.last_heard = asyncio.get_running_loop().time() - STALE_SECONDS - 1
     assert app.troubles() == []  # it has not begun
 
@@ -48,5 +49,6 @@ async def test_each_namespace_has_watches_of_its_own() -> None:
     app = App(settings, Access("http://127.0.0.1:1"), "1")
 
     watched = sorted((each._namespace, each.kind.plural) for each in app._reflectors)
-    kinds = ["deployments", "pods", "services"]
-    assert watched == [(namespace, kind) for namespace in ("a", "b") for kind in kinds]
+    always = {kinds.CHILDREN[kind].plural for kind in kinds.CHILDREN.keys() - kinds.OPTIONAL}
+    plurals = sorted(always | {"pods"})
+    assert watched == [(namespace, plural) for namespace in ("a", "b") for plural in plurals]

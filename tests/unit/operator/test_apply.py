@@ -13,11 +13,11 @@ from moorage_operator.store import ModelRecord, Store
 KEY = ObjectKey("ns", "iris")
 
 
-def service(applied_hash: str = "h1", **metadata: Any) -> dict[str, Any]:
+def service(applied_hash: str = "h1", kind: str = "Service", **metadata: Any) -> dict[str, Any]:
     owner = {"kind": "InferenceModel", "name": "iris", "uid": "u", "controller": True}
     return {
         "apiVersion": "v1",
-        "kind": "Service",
+        "kind": kind,
         "metadata": {
             "name": "iris",
             "namespace": "ns",
@@ -37,6 +37,7 @@ class Cluster:
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.writes: list[str] = []
         self.refuse: errors.ApiError | None = None
+        self.refuse_delete: errors.ApiError | None = None
         self.prune_status = False
         self.version = 100
         self.objects["inferencemodels", "iris"] = {
@@ -45,6 +46,7 @@ class Cluster:
                 "namespace": "ns",
                 "uid": "u",
                 "resourceVersion": "1",
+                "generation": 1,
             },
             "spec": {},
         }
@@ -72,12 +74,23 @@ class Cluster:
         manager = {"manager": field_manager, "operation": "Apply", "fieldsV1": fields}
         metadata = {
             **body["metadata"],
-            "uid": "child",
+            "uid": f"child-{name}",
             "resourceVersion": str(self.version),
             "managedFields": [manager],
         }
         self.objects[kind.plural, name] = {**body, "metadata": metadata}
         return self.objects[kind.plural, name]
+
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, *, uid: str, resource_version: str
+    ) -> None:
+        metadata = self.objects[kind.plural, name]["metadata"]
+        assert (namespace, uid) == ("ns", metadata["uid"])
+        assert resource_version == metadata["resourceVersion"]
+        self.writes.append(f"delete {kind.plural} {name}")
+        if self.refuse_delete:
+            raise self.refuse_delete
+        del self.objects[kind.plural, name]
 
     def _status(self, body: Mapping[str, Any], field_manager: str) -> dict[str, Any]:
         assert field_manager == names.STATUS_FIELD_MANAGER
@@ -110,13 +123,18 @@ class World:
         self.store = Store(changed=lambda _: None, pod_moved=lambda _: None)
         self.store.put_model(self.cluster.objects["inferencemodels", "iris"])
         self.sink = observe.Children("Service", self.store)
+        self.missing = 0
         self.applier = Applier(
             self.cluster,  # type: ignore[arg-type]
             self.store,
             {"Service": self.sink},
             wrote=self.wrote.append,
+            missing=self.note_missing,
             clock=lambda: self.now,
         )
+
+    def note_missing(self) -> None:
+        self.missing += 1
 
     @property
     def record(self) -> ModelRecord:
@@ -124,8 +142,8 @@ class World:
         assert found is not None
         return found
 
-    async def apply(self, body: dict[str, Any]) -> bool:
-        return await self.applier.apply(self.record, (body,))
+    async def apply(self, *bodies: dict[str, Any], keeps_others: bool = False) -> bool:
+        return await self.applier.apply(self.record, bodies, keeps_others=keeps_others)
 
     def edit(self, change: Any) -> None:
         """Somebody edits the Service, and the watch tells."""
@@ -278,6 +296,93 @@ async def test_a_child_is_not_made_for_a_model_that_was_recreated(world: World) 
 
     with pytest.raises(ModelGone):
         await world.apply(service())
+
+
+async def test_a_child_that_is_not_planned_any_more_is_deleted(world: World) -> None:
+    await world.apply(service(), service(name="other"))
+
+    assert await world.apply(service())
+    assert not await world.apply(service())
+
+    assert world.cluster.writes == ["services", "services", "delete services other"]
+    assert world.wrote == ["Service"] * 3
+    assert world.store.child(KEY, "Service", "other") is None
+    assert world.store.child(KEY, "Service", "iris") is not None
+
+
+async def test_other_children_stay_where_nobody_knows_what_the_spec_wants(world: World) -> None:
+    await world.apply(service(), service(name="other"))
+
+    assert not await world.apply(keeps_others=True)
+
+    assert len(world.store.children(world.record)) == 2
+
+
+async def test_what_the_model_does_not_own_is_never_deleted(world: World) -> None:
+    await world.apply(service())
+    owner = {"kind": "InferenceModel", "name": "iris", "uid": "another", "controller": True}
+    world.edit(lambda live: live["metadata"].update(ownerReferences=[owner]))
+
+    assert not await world.apply()
+
+    assert world.cluster.writes == ["services"]
+
+
+async def test_a_child_that_is_being_deleted_is_not_deleted_again(world: World) -> None:
+    await world.apply(service())
+    world.edit(lambda live: live["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
+
+    assert not await world.apply()
+
+
+async def test_nothing_is_deleted_before_what_takes_its_place_is_accepted(world: World) -> None:
+    await world.apply(service())
+    world.cluster.refuse = errors.Invalid("bad", code=422)
+
+    for _ in range(2):  # refused, and refused a moment ago
+        await world.apply(service(name="other"))
+
+    assert world.store.child(KEY, "Service", "iris") is not None
+    world.cluster.refuse, world.now = None, REFUSED_SECONDS
+    await world.apply(service(name="other"))
+    assert world.store.child(KEY, "Service", "iris") is None
+
+
+async def test_nothing_is_deleted_by_a_spec_that_is_not_the_newest(world: World) -> None:
+    await world.apply(service())
+    world.cluster.objects["inferencemodels", "iris"]["metadata"]["generation"] = 2
+    record = world.record
+
+    assert not await world.applier.apply(record, (), keeps_others=False)
+    assert world.store.child(KEY, "Service", "iris") is not None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.Conflict("edited since", code=409),
+        errors.NotFound("gone", code=404),
+        errors.Forbidden("no right", code=403),
+    ],
+)
+async def test_a_child_that_cannot_be_deleted_now_ends_no_pass(
+    world: World, error: errors.ApiError
+) -> None:
+    await world.apply(service())
+    world.cluster.refuse_delete = error
+
+    assert not await world.apply()
+
+
+@pytest.mark.parametrize(("kind", "told"), [("Service", 0), ("ScaledObject", 1)])
+async def test_a_kind_that_the_api_server_does_not_know_any_more_is_looked_for(
+    world: World, kind: str, told: int
+) -> None:
+    world.cluster.refuse = errors.NotFound("the server could not find the resource", code=404)
+
+    with pytest.raises(errors.NotFound):
+        await world.apply(service(kind=kind))
+    assert world.missing == told
 
 
 async def test_a_status_is_written_when_it_differs(world: World) -> None:

@@ -1,6 +1,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -102,6 +103,24 @@ async def test_apply_sends_the_object_with_manager_and_force() -> None:
             json.dumps(body, separators=(",", ":")).encode(),
         )
     ]
+
+
+async def test_delete_is_for_the_object_as_it_was_seen() -> None:
+    seen: list[tuple[str, str, Any]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((request.method, request.path, await request.json()))
+        return web.json_response({"kind": "Status", "status": "Success"})
+
+    async with serving(answer) as server, KubeClient(Access(server)) as client:
+        await client.delete(kinds.SERVICES, "ns", "iris", uid="u", resource_version="7")
+        client.gate = lambda: False
+        with pytest.raises(errors.NotLeading):
+            await client.delete(kinds.SERVICES, "ns", "iris", uid="u", resource_version="7")
+
+    ((method, path, options),) = seen
+    assert (method, path) == ("DELETE", "/api/v1/namespaces/ns/services/iris")
+    assert options["preconditions"] == {"uid": "u", "resourceVersion": "7"}
 
 
 async def test_events_of_any_size_come_whole_however_they_are_cut() -> None:

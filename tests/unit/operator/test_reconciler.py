@@ -46,8 +46,11 @@ class Fakes:
         self.error: Exception | None = None
         self.store = Store(changed=lambda _: None, pod_moved=lambda _: None)
 
-    async def apply(self, record: ModelRecord, objects: tuple[Mapping[str, Any], ...]) -> bool:
+    async def apply(
+        self, record: ModelRecord, objects: tuple[Mapping[str, Any], ...], *, keeps_others: bool
+    ) -> bool:
         self.acts.append("apply")
+        self.keeps_others = keeps_others
         self.kinds = [str(each["kind"]) for each in objects]
         if self.error:
             raise self.error
@@ -101,6 +104,7 @@ async def test_a_pass_applies_polls_and_tells(fakes: Fakes, reconciler: Reconcil
 
     assert fakes.acts == ["apply", "poll", "status"]
     assert sorted(fakes.kinds) == ["Deployment", "Service"]
+    assert not fakes.keeps_others
     (reference,) = fakes.lookups[KEY]
     assert reference.name == "files"
 
@@ -112,6 +116,7 @@ async def test_planned_events_are_posted(fakes: Fakes, reconciler: Reconciler) -
 
     assert [event.reason for event in fakes.events] == ["InvalidSpec"]
     assert fakes.kinds == []
+    assert fakes.keeps_others
 
 
 async def test_a_refusal_is_in_the_status_of_the_same_pass(

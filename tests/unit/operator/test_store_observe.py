@@ -18,7 +18,6 @@ from moorage_operator.state import (
     ReferenceState,
     Refusal,
     Scheduled,
-    ServiceObserved,
 )
 from moorage_operator.store import Store, is_newer
 
@@ -182,7 +181,8 @@ def test_what_concerns_a_model_is_told_under_its_key(told: Told) -> None:
     observed = told.store.observed(KEY)
     assert [pod.name for pod in observed.pods] == ["p"]
     assert isinstance(observed.deployment, DeploymentObserved)
-    assert isinstance(observed.service, ServiceObserved)
+    assert set(observed.children) == {("Deployment", "iris"), ("Service", "iris")}
+    assert observed.children["Deployment", "iris"] == observed.deployment
 
 
 def test_an_object_that_comes_again_unchanged_tells_nobody(told: Told) -> None:
@@ -223,6 +223,24 @@ def test_children_of_another_owner_are_not_observed(told: Told) -> None:
 
     assert told.store.observed(KEY).deployment is None
     assert told.store.child(KEY, "Deployment", "iris") is not None
+
+
+def test_several_children_of_a_kind_are_kept_apart_by_name(told: Told) -> None:
+    told.deployments.put({"metadata": owned("iris-next"), "spec": {"replicas": 2}})
+    told.deployments.put({"metadata": owned("iris"), "spec": {"replicas": 1}})
+
+    observed = told.store.observed(KEY)
+    assert set(observed.children) == {("Deployment", "iris"), ("Deployment", "iris-next")}
+    assert observed.deployment is not None
+    assert observed.deployment.uid == "uid-iris"
+
+
+def test_a_kind_that_comes_or_goes_concerns_every_model(told: Told) -> None:
+    told.store.put_available_kinds(frozenset({"ScaledObject"}))
+    told.store.put_available_kinds(frozenset({"ScaledObject"}))
+
+    assert told.keys == [KEY]
+    assert told.store.observed(KEY).available_kinds == {"ScaledObject"}
 
 
 def test_a_dropped_pod_takes_its_answers_along(told: Told) -> None:

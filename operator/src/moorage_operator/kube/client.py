@@ -1,4 +1,4 @@
-"""A thin async client of the Kubernetes API: get, list, watch, apply, create.
+"""A thin async client of the Kubernetes API: get, list, watch, apply, create, delete.
 
 It stands under everything that reads or writes the cluster. It knows HTTP and the API's
 conventions, and nothing of models: no retry, no cache, no decision. Every failure is one of
@@ -235,6 +235,27 @@ class KubeClient:
         metadata = body["metadata"]
         path = kind.path(metadata["namespace"], metadata["name"])
         return await self._call("update", kind, path, method="PUT", headers=headers, body=body)
+
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, *, uid: str, resource_version: str
+    ) -> None:
+        """Delete an object as it was seen, and what it owns after it.
+
+        Raises:
+            Conflict: It is another object, or was changed since.
+            NotFound: It is gone.
+            NotLeading: This process must not write now.
+        """
+        self._check_gate()
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid, "resourceVersion": resource_version},
+            "propagationPolicy": "Background",
+        }
+        headers = {"Content-Type": "application/json"}
+        path = kind.path(namespace, name)
+        await self._call("delete", kind, path, method="DELETE", headers=headers, body=options)
 
     def _check_gate(self) -> None:
         if not self.gate():

@@ -45,8 +45,9 @@ class Kind:
         return f"{self.plural}/{self.subresource}" if self.subresource else self.plural
 
 
-# Never deleted by the operator: owner references and the garbage collector do that.
-OWNED = frozenset({"get", "list", "watch", "create", "patch"})
+# Deleted by the operator when the plan has no use for one any more; when its model goes, owner
+# references and the garbage collector do it.
+OWNED = frozenset({"get", "list", "watch", "create", "patch", "delete"})
 
 INFERENCE_MODELS = Kind(
     "moorage.dev", "v1alpha1", "inferencemodels", frozenset({"get", "list", "watch"})
@@ -56,6 +57,14 @@ INFERENCE_MODEL_STATUS = Kind(
 )
 DEPLOYMENTS = Kind("apps", "v1", "deployments", OWNED)
 SERVICES = Kind("", "v1", "services", OWNED)
+HORIZONTAL_POD_AUTOSCALERS = Kind("autoscaling", "v2", "horizontalpodautoscalers", OWNED)
+POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", OWNED)
+NETWORK_POLICIES = Kind("networking.k8s.io", "v1", "networkpolicies", OWNED)
+# Of projects beside Kubernetes: there in some clusters, and not in others.
+SCALED_OBJECTS = Kind("keda.sh", "v1alpha1", "scaledobjects", OWNED)
+HTTP_ROUTES = Kind("gateway.networking.k8s.io", "v1", "httproutes", OWNED)
+# The Deployment controller's own; read when a rollout has to know them.
+REPLICA_SETS = Kind("apps", "v1", "replicasets", frozenset({"list"}))
 PODS = Kind("", "v1", "pods", frozenset({"list", "watch"}))
 # The readiness gate of pods whose kubelet cannot see the model.
 POD_STATUS = Kind("", "v1", "pods", frozenset({"patch"}), subresource="status")
@@ -68,11 +77,25 @@ PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", frozenset({"
 # One object in the operator's own namespace, which a Role there grants.
 LEASES = Kind("coordination.k8s.io", "v1", "leases", frozenset({"get", "create", "update"}))
 
+# What a model's children are, by the `kind` of their manifests: only these are applied, watched,
+# mended and deleted.
+CHILDREN = {
+    "Deployment": DEPLOYMENTS,
+    "Service": SERVICES,
+    "HorizontalPodAutoscaler": HORIZONTAL_POD_AUTOSCALERS,
+    "PodDisruptionBudget": POD_DISRUPTION_BUDGETS,
+    "NetworkPolicy": NETWORK_POLICIES,
+    "ScaledObject": SCALED_OBJECTS,
+    "HTTPRoute": HTTP_ROUTES,
+}
+# Children of kinds that a cluster may lack: watched only while it has them.
+OPTIONAL = frozenset({"ScaledObject", "HTTPRoute"})
+
 ALL = (
     INFERENCE_MODELS,
     INFERENCE_MODEL_STATUS,
-    DEPLOYMENTS,
-    SERVICES,
+    *CHILDREN.values(),
+    REPLICA_SETS,
     PODS,
     POD_STATUS,
     EVENTS,
@@ -80,6 +103,3 @@ ALL = (
     SECRETS,
     PERSISTENT_VOLUME_CLAIMS,
 )
-
-# What a model's children are, by the `kind` of their manifests: only these are applied.
-CHILDREN = {"Deployment": DEPLOYMENTS, "Service": SERVICES}

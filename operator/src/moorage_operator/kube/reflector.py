@@ -84,6 +84,11 @@ class Reflector:
                 self._restarted("failed")
                 await self._wait_after(error)
 
+    def forget(self) -> None:
+        """The kind is not watched any more: tell the sink that everything is gone."""
+        for uid in list(self._known):
+            self._drop(uid)
+
     async def _list(self) -> None:
         seen: set[str] = set()
         page = await self._page("")

@@ -1,0 +1,63 @@
+"""The set of a model's children on a real API server: what is not planned goes away."""
+
+from typing import Any
+
+import pytest
+
+from support.operator_cluster import Api, OperatorProcess, eventually, model
+
+pytestmark = pytest.mark.integration
+
+
+def child(api: Api, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """An object that looks as if an earlier operator had planned it for the model iris."""
+    owner = api.get("InferenceModel", "iris")["metadata"]
+    reference = {
+        "apiVersion": "moorage.dev/v1alpha1",
+        "kind": "InferenceModel",
+        "name": "iris",
+        "uid": owner["uid"],
+        "controller": True,
+    }
+    return {
+        "apiVersion": {"Service": "v1", "NetworkPolicy": "networking.k8s.io/v1"}[kind],
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "labels": {
+                "app.kubernetes.io/managed-by": "moorage",
+                "moorage.dev/model": "iris",
+            },
+            "ownerReferences": [reference],
+        },
+        "spec": spec,
+    }
+
+
+def test_a_child_that_is_not_planned_is_deleted_and_the_others_stay(
+    operator: OperatorProcess, api: Api
+) -> None:
+    api.apply(model("iris"))
+    eventually("a Service", lambda: api.get("Service", "iris"))
+    uid = api.get("Service", "iris")["metadata"]["uid"]
+
+    api.apply(child(api, "Service", "old", {"ports": [{"port": 80}]}), manager="moorage")
+    api.apply(child(api, "NetworkPolicy", "old", {"podSelector": {}}), manager="moorage")
+
+    for kind in ("Service", "NetworkPolicy"):
+        eventually(f"no {kind}", lambda kind=kind: not api.get(kind, "old"))
+    assert api.get("Service", "iris")["metadata"]["uid"] == uid
+
+
+def test_what_somebody_else_made_stays_whatever_its_labels(
+    operator: OperatorProcess, api: Api
+) -> None:
+    api.apply(model("iris"))
+    eventually("a Service", lambda: api.get("Service", "iris"))
+    theirs = child(api, "Service", "theirs", {"ports": [{"port": 80}]})
+    del theirs["metadata"]["ownerReferences"]
+    api.apply(theirs)
+    api.apply(child(api, "Service", "old", {"ports": [{"port": 80}]}), manager="moorage")
+
+    eventually("the other is gone", lambda: not api.get("Service", "old"))
+    assert api.get("Service", "theirs")

@@ -1,0 +1,187 @@
+"""Kinds that come and go, against an API server that is told which it has."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from moorage_operator import optional_kinds
+from moorage_operator.kube import kinds
+from moorage_operator.kube.auth import Access
+from moorage_operator.kube.client import KubeClient
+from moorage_operator.kube.reflector import Reflector
+from moorage_operator.optional_kinds import OptionalKinds
+from support.api_server import item, serving
+
+KIND = "ScaledObject"
+GROUP = "/apis/keda.sh/v1alpha1"
+
+
+class Cluster:
+    """One optional kind, served or not; its watch stays open until the kind goes."""
+
+    def __init__(self) -> None:
+        self.served = False
+        self.listable = True
+        self.broken = False
+        self.gone = asyncio.Event()
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        if self.broken:
+            return web.json_response({"message": "trouble"}, status=500)
+        if not self.served or not request.path.startswith(GROUP):
+            return web.json_response({"message": "not found"}, status=404)
+        if request.path == GROUP:
+            return web.json_response({"resources": [{"name": "scaledobjects"}]})
+        if not self.listable:
+            return web.json_response({"message": "forbidden"}, status=403)
+        if "watch" in request.query:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await self.gone.wait()
+            return response
+        metadata = {"resourceVersion": "1"}
+        return web.json_response({"metadata": metadata, "items": [item("iris")]})
+
+    def remove(self) -> None:
+        self.served = False
+        self.gone.set()
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.uids: set[str] = set()
+
+    def put(self, body: dict[str, Any]) -> None:
+        self.uids.add(body["metadata"]["uid"])
+
+    def drop(self, uid: str) -> None:
+        self.uids.remove(uid)
+
+
+class Running:
+    """The watches under test, and what they told."""
+
+    def __init__(self, cluster: Cluster, client: KubeClient) -> None:
+        self.cluster = cluster
+        self.sink = Sink()
+        self.told: list[frozenset[str]] = []
+        self.kinds = OptionalKinds(client, self._make, self._tell)
+        self._more = asyncio.Event()
+
+    def _make(self, kind: str) -> list[Reflector]:
+        clock = asyncio.get_running_loop().time
+
+        def restarted(reason: str) -> None:
+            if reason == "failed":
+                self.kinds.look_again()
+
+        client = self.kinds._client
+        return [
+            Reflector(client, kinds.CHILDREN[kind], self.sink, clock=clock, restarted=restarted)
+        ]
+
+    def _tell(self, available: frozenset[str]) -> None:
+        self.told.append(available)
+        self._more.set()
+
+    async def until(self, told: list[frozenset[str]]) -> None:
+        async with asyncio.timeout(10):
+            while self.told != told:
+                self._more.clear()
+                await self._more.wait()
+
+
+@asynccontextmanager
+async def running(cluster: Cluster) -> AsyncIterator[Running]:
+    async with serving(cluster) as server, KubeClient(Access(server)) as client:
+        made = Running(cluster, client)
+        task = asyncio.create_task(made.kinds.run())
+        try:
+            async with asyncio.timeout(10):
+                await made.kinds.settled.wait()
+            yield made
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optional_kinds, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(optional_kinds, "LOOK_AGAIN_SECONDS", 0.01)
+
+
+async def test_a_kind_that_is_there_is_listed_before_anything_is_settled() -> None:
+    cluster = Cluster()
+    cluster.served = True
+
+    async with running(cluster) as run:
+        assert run.told == [frozenset({KIND})]
+        assert run.sink.uids == {"uid-iris"}
+        assert [each.kind for each in run.kinds.reflectors] == [kinds.SCALED_OBJECTS]
+
+
+async def test_a_kind_that_appears_and_vanishes_is_followed() -> None:
+    cluster = Cluster()
+
+    async with running(cluster) as run:
+        assert run.told == []
+        cluster.served = True
+        await run.until([frozenset({KIND})])
+
+        cluster.remove()
+        await run.until([frozenset({KIND}), frozenset()])
+
+        assert run.sink.uids == set()
+        assert run.kinds.reflectors == []
+
+
+async def test_a_404_is_not_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optional_kinds, "LOOK_SECONDS", 1000.0)
+    cluster = Cluster()
+    cluster.served = True
+
+    async with running(cluster) as run:
+        cluster.remove()
+
+        await run.until([frozenset({KIND}), frozenset()])
+
+
+async def test_what_was_found_stands_while_the_api_server_is_in_trouble() -> None:
+    cluster = Cluster()
+    cluster.served = True
+
+    async with running(cluster) as run:
+        cluster.broken = True
+        await run.kinds._look()
+
+        assert run.told == [frozenset({KIND})]
+        assert run.kinds.reflectors
+
+
+async def test_a_kind_that_may_not_be_listed_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(optional_kinds, "SETTLE_SECONDS", 0.05)
+    cluster = Cluster()
+    cluster.served, cluster.listable = True, False
+
+    async with running(cluster) as run:
+        assert run.told == []
+
+
+async def test_a_watch_that_breaks_by_a_defect_of_ours_is_not_hidden() -> None:
+    cluster = Cluster()
+    cluster.served = True
+    async with serving(cluster) as server, KubeClient(Access(server)) as client:
+        made = Running(cluster, client)
+        made.sink.put = lambda body: body["absent"]  # type: ignore[method-assign]
+
+        with pytest.raises(ExceptionGroup, match="unhandled errors"):
+            async with asyncio.timeout(10):
+                await made.kinds.run()
