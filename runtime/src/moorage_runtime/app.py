@@ -62,7 +62,7 @@ async def run(settings: Settings) -> None:
     metrics = InferenceMetrics(prometheus)
     registry = Registry()
     registry.watch(lambda: metrics.set_ready(_ready_versions(registry)))
-    loader = Loader(_loader_options(settings), registry, _backends(), metrics.loaded)
+    loader = Loader(_loader_options(settings), registry, _backends(), metrics.loaded, metrics.ran)
     dataplane = Dataplane(
         registry,
         loader,

@@ -1,6 +1,7 @@
 """Runs a loaded model for many requests at once without holding up the event loop.
 
-    dataplane -> Runner.begin -> worker thread, or the event loop itself -> LoadedModel.infer
+    dataplane -> Runner.begin -> batcher, worker thread -> LoadedModel.infer
+                              -> the event loop itself  -> LoadedModel.infer
 
 A hand-over to a thread costs some 50 us. A model that is known to take less, and whose time
 depends on nothing but the shapes, is therefore run in the event loop; how long it takes is
@@ -16,6 +17,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from moorage_runtime.backends.base import HttpModel, LoadedModel
+from moorage_runtime.batching.batcher import Batcher, RunObserver
+from moorage_runtime.batching.policy import BatchingPolicy
 from moorage_runtime.errors import InvalidRequest, ModelFailed, QueueFull, RuntimeFault
 from moorage_runtime.inference import HttpCall, HttpReply, InferRequest
 from moorage_runtime.tensors import Datatype, Tensor
@@ -63,12 +66,32 @@ class Runner:
         name: For the names of the worker threads.
         threads: Runs at the same time.
         waiting: Requests that may wait for a thread before further ones are refused.
+        batching: How requests that wait are merged; None merges none.
+        observe: Gets the figures of each run in a thread.
     """
 
-    def __init__(self, model: LoadedModel, name: str, *, threads: int, waiting: int) -> None:
+    def __init__(
+        self,
+        model: LoadedModel,
+        name: str,
+        *,
+        threads: int,
+        waiting: int,
+        batching: BatchingPolicy | None = None,
+        observe: RunObserver | None = None,
+    ) -> None:
         self.model = model
         self._cost = CostEstimate() if model.steady else None
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"model-{name}")
+        self._batcher = Batcher(
+            self._measured,
+            name,
+            executor=self._pool,
+            slots=threads,
+            policy=batching,
+            observe=observe,
+            on_leave=self._leave,
+        )
         self._limit = threads + waiting
         self._active = 0
         self._is_closed = False
@@ -96,12 +119,10 @@ class Runner:
         Raises:
             QueueFull, RuntimeFault: As ``infer``; the awaitable may raise the latter too.
         """
-        if self._cost is None:
-            return self._in_thread(request, None)
-        size_class = _size_class(request)
-        if not self._cost.is_cheap(size_class):
-            return self._in_thread(request, size_class)
-        return self._measured(request, size_class)
+        if self._cost is not None and self._cost.is_cheap(_size_class(request)):
+            return self._measured(request)
+        self._enter()
+        return self._batcher.submit(request)
 
     async def stream(self, request: InferRequest) -> AsyncIterator[tuple[Tensor, ...]]:
         """Run, yielding the parts as they come; raises as ``infer``.
@@ -156,22 +177,12 @@ class Runner:
         if not self._active:
             self._free()
 
-    def _measured(self, request: InferRequest, size_class: int | None) -> tuple[Tensor, ...]:
+    def _measured(self, request: InferRequest) -> tuple[Tensor, ...]:
         started = time.perf_counter()
         outputs = self.model.infer(request)
-        if size_class is not None and self._cost is not None:
-            self._cost.record(size_class, time.perf_counter() - started)
+        if self._cost is not None:
+            self._cost.record(_size_class(request), time.perf_counter() - started)
         return outputs
-
-    def _in_thread(
-        self, request: InferRequest, size_class: int | None
-    ) -> Awaitable[tuple[Tensor, ...]]:
-        self._enter()
-        future = self._pool.submit(self._measured, request, size_class)
-        # a cancelled request still occupies its thread until the model is done with it
-        loop = asyncio.get_running_loop()
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._leave))
-        return asyncio.wrap_future(future)
 
     def _enter(self) -> None:
         if self._active >= self._limit:

@@ -4,6 +4,7 @@ Only models that the server knows become labels, so that a client cannot add ser
 names that do not exist.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -30,6 +31,7 @@ _LATENCY_BUCKETS: Final = (
     5.0,
     10.0,
 )
+_BATCH_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 _LOAD_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 # Outcomes in which the client, not the server, chose the name.
 _UNKNOWN: Final = frozenset({"ModelNotFound", "VersionNotFound"})
@@ -56,6 +58,20 @@ class InferenceMetrics:
             buckets=_LATENCY_BUCKETS,
             registry=registry,
         )
+        self._batch_requests = Histogram(
+            "moorage_batch_requests",
+            "Requests that ran together, for each run in a worker thread.",
+            ("model", "version"),
+            buckets=_BATCH_BUCKETS,
+            registry=registry,
+        )
+        self._queue_seconds = Histogram(
+            "moorage_queue_seconds",
+            "Time that a request waited for a worker thread.",
+            ("model", "version"),
+            buckets=_LATENCY_BUCKETS,
+            registry=registry,
+        )
         self._load_seconds = Histogram(
             "moorage_model_load_seconds",
             "Time to load a version of a model.",
@@ -78,6 +94,7 @@ class InferenceMetrics:
         # labels() takes a lock and hashes its arguments; the hot path keeps the children
         self._counts: dict[tuple[str, str, str], Counter] = {}
         self._times: dict[tuple[str, str], Histogram] = {}
+        self._runs: dict[tuple[str, str], tuple[Histogram, Histogram]] = {}
 
     def record(self, model: str, version: str, outcome: str, seconds: float) -> None:
         """One inference has ended."""
@@ -94,6 +111,19 @@ class InferenceMetrics:
                 time_ = self._seconds.labels(model, version)
                 self._times[model, version] = time_
             time_.observe(seconds)
+
+    def ran(self, model: str, version: str, requests: int, waited: Sequence[float]) -> None:
+        """One run in a worker thread begins, of so many requests that waited so many seconds."""
+        histograms = self._runs.get((model, version))
+        if histograms is None:
+            histograms = (
+                self._batch_requests.labels(model, version),
+                self._queue_seconds.labels(model, version),
+            )
+            self._runs[model, version] = histograms
+        histograms[0].observe(requests)
+        for seconds in waited:
+            histograms[1].observe(seconds)
 
     def loaded(self, model: str, version: str, outcome: str, seconds: float) -> None:
         """One load has ended."""

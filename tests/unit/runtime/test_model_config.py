@@ -5,6 +5,7 @@ import jsonschema
 import pytest
 import yaml
 
+from moorage_runtime.batching.policy import BatchingPolicy
 from moorage_runtime.errors import InvalidConfig
 from moorage_runtime.repository import config
 from moorage_runtime.tensors import Datatype, TensorSpec
@@ -91,3 +92,61 @@ def test_the_schema_accepts_what_the_code_accepts():
     jsonschema.validate(yaml.safe_load(FULL), config.schema())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"colour": "red"}, config.schema())
+
+
+VARIABLE = (TensorSpec("x", Datatype.FP32, (-1, 4)),)
+FIXED = (TensorSpec("x", Datatype.FP32, (1, 4)),)
+TEXT = (TensorSpec("x", Datatype.BYTES, (-1, 4)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "tensors", "row_wise", "expected"),
+    [
+        ("", VARIABLE, True, BatchingPolicy()),
+        ("", VARIABLE, False, None),
+        ("", FIXED, True, None),
+        ("", TEXT, True, None),
+        ("", (), True, None),
+        ("batching: true", VARIABLE, False, BatchingPolicy(is_tried=False)),
+        ("batching: true", FIXED, True, None),
+        ("batching: false", VARIABLE, True, None),
+        ("batching: {enabled: true}", TEXT, False, BatchingPolicy(is_tried=False)),
+        ("batching: {enabled: true}", (), False, BatchingPolicy(is_tried=False)),
+        ("batching: {enabled: false}", VARIABLE, True, None),
+        ("batching: {max_batch_size: 8}", VARIABLE, True, BatchingPolicy(8)),
+        ("batching: {max_batch_size: 8}", VARIABLE, False, None),
+        (
+            "batching: {max_queue_delay_microseconds: 500}",
+            VARIABLE,
+            True,
+            BatchingPolicy(max_delay_seconds=5e-4),
+        ),
+    ],
+)
+def test_who_is_batched(text, tensors, row_wise, expected):
+    found = config.parse(text.encode())
+
+    assert config.batching_policy(found, tensors, tensors, row_wise=row_wise) == expected
+
+
+def test_batching_that_the_shapes_do_not_allow_is_refused():
+    found = config.parse(b"batching: {enabled: true}")
+
+    with pytest.raises(InvalidConfig, match=r"batching.enabled: input 'x' has shape \[1, 4\]"):
+        config.batching_policy(found, FIXED, FIXED, row_wise=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "tensors", "expected"),
+    [
+        ("", VARIABLE, True),
+        ("", FIXED, False),
+        ("batching: true", FIXED, True),
+        ("batching: false", VARIABLE, False),
+        ("batching: {enabled: false}", VARIABLE, True),
+        ("batching: {enabled: true}", (), True),
+        ("batching: {max_batch_size: 8}", VARIABLE, True),
+    ],
+)
+def test_whether_the_first_dimension_is_a_batch(text, tensors, expected):
+    assert config.has_batch(config.parse(text.encode()), tensors, tensors) is expected

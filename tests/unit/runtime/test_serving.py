@@ -37,7 +37,7 @@ class Server:
         self.registry = Registry()
         backends = {"onnx": OnnxBackend(), "python": PythonBackend()}
         options = LoaderOptions(root, name, latest_versions=latest)
-        self.loader = Loader(options, self.registry, backends, metrics.loaded)
+        self.loader = Loader(options, self.registry, backends, metrics.loaded, metrics.ran)
         self.dataplane = Dataplane(
             self.registry, self.loader, server=ServerMetadata("s", "1", ()), metrics=metrics
         )

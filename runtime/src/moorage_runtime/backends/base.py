@@ -53,6 +53,8 @@ class LoadedModel(Protocol):
         steady: Equal shapes cost equal time and never block, so that a cheap inference may run
             in the event loop.
         streams: ``stream`` can yield more than once.
+        row_wise: The library computes every row of a batch by itself unless the model says
+            otherwise, so that merging requests is worth a trial unasked.
     """
 
     platform: str
@@ -62,6 +64,7 @@ class LoadedModel(Protocol):
     dynamic: bool
     steady: bool
     streams: bool
+    row_wise: bool
 
     def infer(self, request: InferRequest) -> tuple[Tensor, ...]:
         """Run once; at least the requested outputs, in any order.

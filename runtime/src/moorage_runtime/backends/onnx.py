@@ -67,6 +67,7 @@ class OnnxModel:
     dynamic = False
     steady = True
     streams = False
+    row_wise = True
 
     def __init__(
         self,

@@ -79,6 +79,7 @@ class OpenvinoModel:
 
     dynamic = False
     streams = False
+    row_wise = False
 
     def __init__(
         self,

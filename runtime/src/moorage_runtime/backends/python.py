@@ -146,6 +146,7 @@ class PythonServable:
     platform = "python_callable"
     signatures = NO_SIGNATURES
     steady = False
+    row_wise = False
 
     def __init__(
         self,

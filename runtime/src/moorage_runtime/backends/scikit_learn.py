@@ -65,6 +65,7 @@ class ScikitLearnModel:
     dynamic = False
     steady = False
     streams = False
+    row_wise = True
 
     def __init__(
         self, platform: str, estimator: Any, spec: TensorSpec, outputs: tuple[TensorSpec, ...]

@@ -71,6 +71,7 @@ class TorchScriptModel:
     dynamic = False
     steady = True
     streams = False
+    row_wise = False
 
     def __init__(
         self,

@@ -5,11 +5,15 @@ the parts. Every field is optional. The schema that editors use is made from the
 (``model.schema.json``), so that it cannot differ.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import yaml
 
+from moorage_runtime import validation
+from moorage_runtime.batching import policy
+from moorage_runtime.batching.policy import BatchingPolicy
 from moorage_runtime.errors import InvalidConfig
 from moorage_runtime.inference import Signature
 from moorage_runtime.tensors import Datatype, TensorSpec
@@ -60,6 +64,22 @@ class TorchscriptConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     threads: int = 0
 
 
+class BatchingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Merging of the requests that wait for the model.
+
+    Attributes:
+        enabled: true merges without a trial: the rows of a batch are known not to influence one
+            another. false never merges. When absent the backend and a trial decide.
+        max_batch_size: Rows of one run at most; a larger request runs alone.
+        max_queue_delay_microseconds: How long a request may wait for others while the model is
+            idle. 0: it runs at once.
+    """
+
+    enabled: bool | None = None
+    max_batch_size: Annotated[int, msgspec.Meta(ge=1)] = 64
+    max_queue_delay_microseconds: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+
+
 class LatestVersions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The highest versions, so many of them."""
 
@@ -77,8 +97,8 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         inputs: Declared inputs of a Python model; the input of a scikit-learn model in place of
             the default one; for other files the tensors that they must have.
         outputs: Declared outputs.
-        batching: The first dimension of every input and output is a batch; by the shapes when
-            absent.
+        batching: Whether the first dimension of every input and output is a batch, by the shapes
+            when absent; or how requests are merged along it.
         default_version: Version for requests that name none; the highest when absent.
         default: Answers requests that name no model, where a protocol allows that.
         versions: Versions to load by name, or ``{latest: n}``; as the server's settings say
@@ -98,7 +118,7 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     platform: str | None = None
     inputs: tuple[TensorConfig, ...] | None = None
     outputs: tuple[TensorConfig, ...] | None = None
-    batching: bool | None = None
+    batching: bool | BatchingConfig = BatchingConfig()
     default_version: str | None = None
     default: bool = False
     versions: tuple[str, ...] | LatestVersions | None = None
@@ -140,6 +160,46 @@ def parse(text: bytes) -> ModelConfig:
 def specs(tensors: tuple[TensorConfig, ...]) -> tuple[TensorSpec, ...]:
     """Declared tensors in the form of the metadata."""
     return tuple(TensorSpec(t.name, t.datatype, t.shape, t.optional) for t in tensors)
+
+
+def has_batch(
+    config: ModelConfig, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> bool:
+    """Whether the first dimension of every tensor is a batch."""
+    if isinstance(config.batching, bool):
+        return config.batching
+    return config.batching.enabled is True or validation.has_batch(inputs, outputs)
+
+
+def batching_policy(
+    config: ModelConfig,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    *,
+    row_wise: bool,
+) -> BatchingPolicy | None:
+    """How requests are merged; None merges none.
+
+    Args:
+        config: Of the model.
+        inputs: Of the loaded model; none of a Python class that takes whatever comes.
+        outputs: The same.
+        row_wise: As in ``LoadedModel``.
+
+    Raises:
+        InvalidConfig: Merging is asked for and the shapes do not allow it.
+    """
+    asked = config.batching
+    obstacle = policy.obstacle(inputs, outputs)
+    if isinstance(asked, bool):
+        return BatchingPolicy(is_tried=False) if asked and not obstacle else None
+    if asked.enabled and obstacle:
+        raise InvalidConfig(f"model.yaml: batching.enabled: {obstacle}")
+    is_tried = asked.enabled is None
+    if asked.enabled is False or (is_tried and not (row_wise and policy.suits(inputs, outputs))):
+        return None
+    delay = asked.max_queue_delay_microseconds / 1e6
+    return BatchingPolicy(asked.max_batch_size, delay, is_tried=is_tried)
 
 
 def signatures(config: ModelConfig) -> dict[str, Signature]:

@@ -13,11 +13,11 @@ import pathlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from moorage_runtime import validation
 from moorage_runtime.backends.base import Backend, HttpModel, LoadedModel, ModelSource
 from moorage_runtime.errors import InvalidConfig, ModelFailed, ModelNotFound, RuntimeFault
 from moorage_runtime.execution import Runner
@@ -62,6 +62,8 @@ class Loader:
         registry: Gets every change.
         backends: Format name to backend.
         on_loaded: Told of each load: model, version, outcome ("ok" or a reason), seconds.
+        on_run: Told of each run in a thread: model, version, requests that ran together, seconds
+            that each of them waited.
     """
 
     def __init__(
@@ -70,11 +72,13 @@ class Loader:
         registry: Registry,
         backends: Mapping[str, Backend],
         on_loaded: Callable[[str, str, str, float], None],
+        on_run: Callable[[str, str, int, Sequence[float]], None],
     ) -> None:
         self._options = options
         self._registry = registry
         self._backends = backends
         self._on_loaded = on_loaded
+        self._on_run = on_run
         self._slots = asyncio.Semaphore(_CONCURRENT_LOADS)
         self._unloaded_by_request: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -257,11 +261,16 @@ class Loader:
             )
         source = _source(version, path, config, self._options.threads)
         loaded = await _in_daemon_thread(lambda: backend.load(source), f"load-{version.name}")
+        batching = model_config.batching_policy(
+            config, loaded.inputs, loaded.outputs, row_wise=loaded.row_wise
+        )
         runner = Runner(
             loaded,
             version.name,
             threads=self._options.threads,
             waiting=self._options.waiting,
+            batching=batching,
+            observe=partial(self._on_run, version.name, version.version),
         )
         return Loaded(_metadata(version, loaded, config), runner)
 
@@ -357,9 +366,6 @@ def _source(
 
 
 def _metadata(version: Version, loaded: LoadedModel, config: ModelConfig) -> ModelMetadata:
-    batching = config.batching
-    if batching is None:
-        batching = validation.has_batch(loaded.inputs, loaded.outputs)
     return ModelMetadata(
         version.name,
         version.version,
@@ -367,7 +373,7 @@ def _metadata(version: Version, loaded: LoadedModel, config: ModelConfig) -> Mod
         config.platform or loaded.platform,
         loaded.inputs,
         loaded.outputs,
-        batching=batching,
+        batching=model_config.has_batch(config, loaded.inputs, loaded.outputs),
         dynamic=loaded.dynamic,
         signatures=model_config.signatures(config) or loaded.signatures,
         labels=config.labels,
