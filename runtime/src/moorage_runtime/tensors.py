@@ -39,6 +39,9 @@ class Datatype(enum.StrEnum):
     FP64 = "FP64"
     BYTES = "BYTES"
 
+    # enum's own hash is a Python function, and every table here is looked up by datatype
+    __hash__ = str.__hash__
+
 
 NUMPY_DTYPE: Final[Mapping[Datatype, np.dtype[Any]]] = MappingProxyType(
     {

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage_runtime.frontends.http.limits import Limits
-from moorage_runtime.frontends.http.reader import Phase, Received, Refusal, RequestReader
+from moorage_runtime.frontends.http.reader import Phase, RequestReader
+from moorage_runtime.frontends.http.received import Received, Refusal
 from unit.runtime.http_fixtures import chunked, get, post
 
 SMALL = Limits(body_bytes=64, head_bytes=512, target_bytes=64, header_count=8)
@@ -34,7 +35,7 @@ def read(data, limits=SMALL, sizes=None, admission=None):
 
 def seen(reader):
     return [
-        (r.request.method, r.request.path, bytes(r.request.body), r.keep_alive)
+        (r.request.method, r.request.path, bytes(r.request.body), r.head.keep_alive)
         if isinstance(r, Received)
         else r.status
         for r in reader.received

@@ -45,7 +45,7 @@ def parse(body: Buffer) -> Any:
     text = bytes(body) if isinstance(body, memoryview) else body
     if not text:
         raise InvalidRequest("the request body is empty; expected a JSON object")
-    if text.count(b"[") + text.count(b"{") > DEPTH_LIMIT and depth(text) > DEPTH_LIMIT:
+    if may_be_deep(text) and depth(text) > DEPTH_LIMIT:
         raise InvalidRequest(f"the JSON is nested deeper than {DEPTH_LIMIT} levels")
     try:
         return orjson.loads(text)
@@ -63,6 +63,11 @@ def parse_object(body: Buffer) -> dict[str, Any]:
     if type(value) is not dict:
         raise InvalidRequest(f"the request body is {show(value)}; expected a JSON object")
     return value
+
+
+def may_be_deep(text: bytes | bytearray) -> bool:
+    """Whether there are brackets enough to nest deeper than 100 levels, in strings or not."""
+    return text.count(b"[") + text.count(b"{") > DEPTH_LIMIT
 
 
 def depth(text: bytes | bytearray) -> int:

@@ -8,6 +8,7 @@ is not finite travels as the bare tokens NaN, Infinity and -Infinity.
 Large arrays may one day be read from the text itself; :func:`decode_array` is the place for it.
 """
 
+import array
 import math
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -35,6 +36,8 @@ _INTEGERS: Final = frozenset(
     }
 )
 _NUMBERS: Final = frozenset({int, float})
+# Printing holds the interpreter; so many take a millisecond or two, and then others get a turn.
+_PIECE_ELEMENTS: Final = 64 * 1024
 # The strict parser rounds integers below -2**63 to this float, so it proves no integer.
 _INT64_FLOOR: Final = -(2.0**63)
 
@@ -56,23 +59,54 @@ def decode_array(data: Any, datatype: Datatype, shape: tuple[int, ...], path: st
         raise InvalidRequest(f"{path}: BF16 has no JSON form; use binary data")
     if type(data) is not list:
         raise InvalidRequest(f"{path}: {json_text.show(data)} is no array")
-    flat, types = _flatten(data)
+    converted = convert(data, datatype, shape)
+    if converted is not None:
+        return converted
+    flat, _ = _flatten(data)
     if len(flat) != math.prod(shape):
         raise InvalidRequest(
             f"{path}: {len(flat)} elements, but shape {list(shape)} has {math.prod(shape)}"
         )
-    array = _convert(flat, types, datatype)
-    if array is None:
-        where, value = _first_unfit(data, datatype, path)
-        raise InvalidRequest(f"{where}: {json_text.show(value)} is no {_EXPECTED[datatype]}")
-    return array.reshape(shape)
+    where, value = _first_unfit(data, datatype, path)
+    raise InvalidRequest(f"{where}: {json_text.show(value)} is no {_EXPECTED[datatype]}")
 
 
-def encode_data(tensor: Tensor) -> NDArray[Any] | list[str]:
+def convert(data: Any, datatype: Datatype, shape: tuple[int, ...]) -> NDArray[Any] | None:
+    """As :func:`decode_array`, but None where that raises an error."""
+    if type(data) is not list or datatype is Datatype.BF16:
+        return None
+    flat, types = _flatten(data)
+    if len(flat) != math.prod(shape):
+        return None
+    converted = _convert(flat, types, datatype)
+    return None if converted is None else converted.reshape(shape)
+
+
+def encode_data(tensor: Tensor) -> NDArray[Any] | list[str] | orjson.Fragment:
     """The elements in row-major order, in a form that orjson writes as a JSON list.
 
     FP16 becomes float64, which prints its exact value; the others print the shortest decimal
-    that reads back as the same value. What is not finite is left for :func:`spell_nonfinite`.
+    that reads back as the same value. What is not finite is left for :func:`spell_nonfinite`,
+    unless the list is long: that is text already, printed so that others get a turn meanwhile.
+
+    Raises:
+        InvalidRequest: As :func:`elements_of`.
+    """
+    elements = elements_of(tensor)
+    if isinstance(elements, list) or elements.size <= _PIECE_ELEMENTS:
+        return elements
+    pieces: list[bytes | memoryview] = []
+    separator = b"["
+    for start in range(0, elements.size, _PIECE_ELEMENTS):
+        text = _number_text(elements[start : start + _PIECE_ELEMENTS])
+        pieces += (separator, memoryview(text)[1:-1])
+        separator = b","
+    pieces.append(b"]")
+    return orjson.Fragment(b"".join(pieces))
+
+
+def elements_of(tensor: Tensor) -> NDArray[Any] | list[str]:
+    """The elements as :func:`encode_data` gives them, however many.
 
     Raises:
         InvalidRequest: The elements have no JSON form: BF16, or bytes that are not UTF-8.
@@ -94,19 +128,26 @@ def encode_data(tensor: Tensor) -> NDArray[Any] | list[str]:
     return flat.astype(np.float64) if tensor.datatype is Datatype.FP16 else flat
 
 
-def spell_nonfinite(data: NDArray[Any] | list[str]) -> NDArray[Any] | list[str] | orjson.Fragment:
+def spell_nonfinite(
+    data: NDArray[Any] | list[str] | orjson.Fragment,
+) -> NDArray[Any] | list[str] | orjson.Fragment:
     """The same data, but with the bare tokens for elements that are not finite.
 
     orjson writes those as ``null``, which is no number.
     """
-    if isinstance(data, list) or data.dtype.kind != "f":
+    if not isinstance(data, np.ndarray) or data.dtype.kind != "f" or np.isfinite(data).all():
         return data
-    finite = np.isfinite(data)
-    if finite.all():
-        return data
-    tokens = map(_token, data[~finite].tolist())
-    first, *rest = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY).split(b"null")
-    return orjson.Fragment(first + b"".join(chain.from_iterable(zip(tokens, rest, strict=True))))
+    return orjson.Fragment(_number_text(data))
+
+
+def _number_text(flat: NDArray[Any]) -> bytes:
+    """The numbers as a JSON list, with the bare tokens for what is not finite."""
+    text = orjson.dumps(flat, option=orjson.OPT_SERIALIZE_NUMPY)
+    if b"null" not in text:
+        return text
+    tokens = map(_token, flat[~np.isfinite(flat)].tolist())
+    first, *rest = text.split(b"null")
+    return first + b"".join(chain.from_iterable(zip(tokens, rest, strict=True)))
 
 
 def _token(number: float) -> bytes:
@@ -137,6 +178,8 @@ def _convert(flat: list[Any], types: set[type], datatype: Datatype) -> NDArray[A
         return _convert_strings(flat)
     dtype = NUMPY_DTYPE[datatype]
     try:
+        if datatype is Datatype.FP32:  # it overflows to infinity without a word, unlike numpy
+            return np.frombuffer(array.array("f", flat), dtype)
         with np.errstate(over="ignore"):  # overflow to infinity is what the protocol wants
             return np.array(flat, dtype)
     except OverflowError:
@@ -153,9 +196,9 @@ def _float_or_infinity(number: float) -> float:
 
 
 def _convert_strings(flat: list[str]) -> NDArray[Any]:
-    array = np.empty(len(flat), np.object_)
-    array[:] = [element.encode() for element in flat]
-    return array
+    strings = np.empty(len(flat), np.object_)
+    strings[:] = [element.encode() for element in flat]
+    return strings
 
 
 def _fits_integer(dtype: np.dtype[Any]) -> Callable[[Any], bool]:

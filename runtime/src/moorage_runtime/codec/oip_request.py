@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from moorage_runtime.codec import json_text, oip_binary, oip_json, oip_shape
+from moorage_runtime.codec import json_text, oip_binary, oip_json, oip_shape, oip_typed
 from moorage_runtime.codec.json_text import Buffer
 from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.inference import InferRequest, ModelMetadata, RequestedOutput
@@ -91,11 +91,26 @@ def decode(body: Buffer, json_bytes: int | None, name: str, version: str) -> Dec
     Raises:
         InvalidRequest: The body breaks the wire form.
     """
-    if json_bytes is None:
-        document, parts = json_text.parse_object(body), None
-    else:
-        document = json_text.parse_object(body[:json_bytes])
-        parts = _Parts(memoryview(body)[json_bytes:])
+    rest = None if json_bytes is None else memoryview(body)[json_bytes:]
+    text = body if json_bytes is None else body[:json_bytes]
+    if isinstance(text, memoryview):
+        text = bytes(text)
+    wire = oip_typed.parse(text)
+    inputs = None if wire is None else oip_typed.inputs_of(wire, rest)
+    if wire is not None and inputs is not None:
+        outputs = oip_typed.outputs_of(wire)
+        parameters = wire.parameters or NO_PARAMETERS
+        form = _output_form(parameters, outputs)
+        return Decoded(InferRequest(name, version, inputs, outputs, wire.id, parameters), form)
+    return _decode_carefully(text, rest, name, version)
+
+
+def _decode_carefully(
+    text: bytes | bytearray, rest: memoryview | None, name: str, version: str
+) -> Decoded:
+    """Member by member, so that an error can say which one is wrong."""
+    document = json_text.parse_object(text)
+    parts = None if rest is None else _Parts(rest)
     request_id = document.get("id")
     if request_id is not None and type(request_id) is not str:
         raise InvalidRequest(f"id: {json_text.show(request_id)} is no string")
@@ -186,18 +201,19 @@ def _decode_input(item: Any, path: str, parts: _Parts | None) -> Tensor:
 def _decode_output(item: Any, path: str) -> RequestedOutput:
     _check_object(item, path)
     parameters = _decode_parameters(item, f"{path}.")
-    _check_flag(parameters, "binary_data", f"{path}.")
     return RequestedOutput(_string(item, "name", path), parameters)
 
 
 def _output_form(parameters: Parameters, outputs: tuple[RequestedOutput, ...]) -> OutputForm:
+    if not outputs and not parameters:
+        return ALL_JSON
     _check_flag(parameters, "binary_data_output", "")
     binary = parameters.get("binary_data_output") is True
-    overrides = {
-        output.name: output.parameters["binary_data"] is True
-        for output in outputs
-        if "binary_data" in output.parameters
-    }
+    overrides: dict[str, bool] = {}
+    for index, output in enumerate(outputs):
+        if "binary_data" in output.parameters:
+            _check_flag(output.parameters, "binary_data", f"outputs[{index}].")
+            overrides[output.name] = output.parameters["binary_data"] is True
     if overrides:
         return OutputForm(binary, overrides)
     return ALL_BINARY if binary else ALL_JSON

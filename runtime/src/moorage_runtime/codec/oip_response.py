@@ -22,7 +22,7 @@ from moorage_runtime.inference import (
     ModelStatus,
     ServerMetadata,
 )
-from moorage_runtime.tensors import Tensor, TensorSpec
+from moorage_runtime.tensors import TensorSpec
 
 _NUMPY: Final = orjson.OPT_SERIALIZE_NUMPY
 
@@ -52,15 +52,21 @@ def encode(response: InferResponse, form: OutputForm, response_id: str) -> Encod
     parts: list[bytes | memoryview] = []
     is_binary = False
     for tensor in response.outputs:
+        output: dict[str, Any] = {
+            "name": tensor.name,
+            "datatype": tensor.datatype,
+            "shape": tensor.array.shape,
+        }
+        if tensor.parameters:
+            output["parameters"] = dict(tensor.parameters)
         if form.overrides.get(tensor.name, form.binary):
             is_binary = True
             part = oip_binary.encode_array(tensor)
             parts.append(part)
-            outputs.append(_describe(tensor, {"binary_data_size": len(part)}))
+            output["parameters"] = {**tensor.parameters, "binary_data_size": len(part)}
         else:
-            output = _describe(tensor, {})
             output["data"] = oip_json.encode_data(tensor)
-            outputs.append(output)
+        outputs.append(output)
     document: dict[str, Any] = {"model_name": response.model_name}
     if response.model_version:
         document["model_version"] = response.model_version
@@ -121,17 +127,6 @@ def encode_model_ready(name: str, status: ModelStatus) -> bytes:
 
 def _printable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
-
-
-def _describe(tensor: Tensor, sizes: dict[str, Any]) -> dict[str, Any]:
-    output: dict[str, Any] = {
-        "name": tensor.name,
-        "datatype": tensor.datatype,
-        "shape": tensor.array.shape,
-    }
-    if sizes or tensor.parameters:
-        output["parameters"] = {**tensor.parameters, **sizes}
-    return output
 
 
 def _describe_spec(spec: TensorSpec) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Final
 from moorage_runtime.errors import InvalidRequest
 
 # numpy's own limit on the number of dimensions.
-_RANK_LIMIT: Final = 64
+RANK_LIMIT: Final = 64
 # A tensor whose bytes cannot be addressed; also what numpy takes for a dimension.
 _SIZE_LIMIT: Final = 2**63 - 1
 # No element is wider; BYTES elements are pointers in memory.
@@ -34,7 +34,7 @@ def check(dims: Sequence[int], path: str) -> tuple[int, ...]:
         if dim < 0:
             raise InvalidRequest(f"{path}[{index}]: {dim} is no integer of 0 or more")
         size *= dim or 1
-    if size > _SIZE_LIMIT or len(dims) > _RANK_LIMIT:
+    if size > _SIZE_LIMIT or len(dims) > RANK_LIMIT:
         raise InvalidRequest(
             f"{path}: {len(dims)} dimensions of {math.prod(dims)} elements are more than a "
             "tensor can have"

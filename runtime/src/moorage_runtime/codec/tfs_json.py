@@ -109,8 +109,7 @@ def _token(number: float) -> bytes:
 
 def _parse_exactly(text: bytes | bytearray) -> Any:
     """The value, with integers of any size whole: as a float, one beyond uint64 would pass."""
-    brackets = text.count(b"[") + text.count(b"{")
-    if brackets > json_text.DEPTH_LIMIT and json_text.depth(text) > json_text.DEPTH_LIMIT:
+    if json_text.may_be_deep(text) and json_text.depth(text) > json_text.DEPTH_LIMIT:
         return json_text.parse(text)
     try:
         return msgspec.json.decode(text)

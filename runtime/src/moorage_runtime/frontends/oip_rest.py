@@ -49,6 +49,7 @@ HTTP_STATUS: Final[Mapping[type[errors.RuntimeFault], int]] = MappingProxyType(
     }
 )
 
+_INFER: Final = Endpoint.INFER
 _RETRY_SOON: Final = ((b"Retry-After", b"1"),)
 _LIVE: Final = b'{"live":true}'
 _NOT_LIVE: Final = b'{"live":false}'
@@ -90,10 +91,10 @@ class OipRestFrontend:
         """The answer to one request."""
         try:
             target = oip_path.parse(request.path)
+            if target.endpoint is _INFER and request.method == "POST":
+                return self._infer(target, request)
             if request.method != oip_path.METHOD[target.endpoint]:
                 return _wrong_method(request, target)
-            if target.endpoint is Endpoint.INFER:
-                return self._infer(target, request)
             return self._describe(target)
         except errors.RuntimeFault as fault:
             return error_response(fault)
@@ -157,16 +158,17 @@ class OipRestFrontend:
     def _decode(self, target: Target, request: HttpRequest) -> Decoded | Awaitable[Decoded]:
         body = request.body
         header = request.headers.get(_JSON_HEADER)
-        json_bytes = None
+        json_bytes, size = None, len(body)
         if header is not None:
-            json_bytes = oip_request.parse_header_length(header, len(body))
+            json_bytes = size = oip_request.parse_header_length(header, size)
             if json_bytes == 0:
                 metadata = self._dataplane.model_metadata(target.model, target.version)
                 return oip_request.decode_raw(body, target.version, metadata)
-        arguments = (body, json_bytes, target.model, target.version)
-        if (len(body) if json_bytes is None else json_bytes) > _INLINE_BYTES:
-            return asyncio.to_thread(oip_request.decode, *arguments)
-        return oip_request.decode(*arguments)
+        if size > _INLINE_BYTES:
+            return asyncio.to_thread(
+                oip_request.decode, body, json_bytes, target.model, target.version
+            )
+        return oip_request.decode(body, json_bytes, target.model, target.version)
 
 
 def error_response(fault: errors.RuntimeFault) -> HttpResponse:

@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from moorage_runtime.frontends.http.reader import Refusal
+from moorage_runtime.frontends.http.received import Refusal
 
 _CHALLENGE: Final = ((b"WWW-Authenticate", b"Bearer"),)
 

@@ -28,16 +28,13 @@ from moorage_runtime.frontends.http.message import (
     HttpResponse,
     StreamingResponse,
 )
-from moorage_runtime.frontends.http.reader import (
-    Admission,
-    Phase,
-    Received,
-    Refusal,
-    RequestReader,
-)
+from moorage_runtime.frontends.http.reader import Phase, RequestReader
+from moorage_runtime.frontends.http.received import Admission, Received, Refusal
 
 log = logging.getLogger(__name__)
 
+_HEAD, _BODY = Phase.HEAD, Phase.BODY
+_READING: Final = (_HEAD, _BODY)
 _CLOSE: Final = b"Connection: close\r\n"
 _KEEP_ALIVE: Final = b"Connection: keep-alive\r\n"
 _CHUNKED: Final = b"Transfer-Encoding: chunked\r\n"
@@ -101,11 +98,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_busy(self) -> bool:
         """Whether a request is being read or answered."""
-        return (
-            self._task is not None
-            or bool(self._waiting)
-            or self._reader.phase in (Phase.HEAD, Phase.BODY)
-        )
+        return self._task is not None or bool(self._waiting) or self._reader.phase in _READING
 
     # Transport callbacks.
 
@@ -173,9 +166,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
         elif self._is_read_paused or self._is_ending:
             return
-        elif reader.phase is Phase.HEAD and waited > limits.head_seconds:
+        elif reader.phase is _HEAD and waited > limits.head_seconds:
             self._time_out("the headers")
-        elif reader.phase is Phase.BODY:
+        elif reader.phase is _BODY:
             allowance = reader.body_received / limits.body_bytes_per_second
             if waited > limits.body_grace_seconds + allowance:
                 self._time_out("the body")
@@ -242,7 +235,7 @@ class Connection(asyncio.BufferedProtocol):
             log.exception("a handler raised", extra={"path": received.request.path})
             answer = self._internal_error(received)
         if isinstance(answer, HttpResponse):
-            if not self._coding_for(answer, received):
+            if self._owner.compress_from_bytes is None or not self._coding_for(answer, received):
                 self._write_response(answer, received)
                 return
             answer = _already(answer)
@@ -302,6 +295,17 @@ class Connection(asyncio.BufferedProtocol):
     # Answers.
 
     def _write_response(self, answer: HttpResponse, received: Received) -> None:
+        head, body = received.head, answer.body
+        is_plain = head.keep_alive and not head.is_http10 and head.method != "HEAD"
+        if is_plain and isinstance(body, bytes) and len(body) <= _JOIN_BYTES:
+            owner = self._owner
+            if not owner.is_stopping:
+                self._phase_since = owner.now
+                self._transport.write(serialization.encode_small(answer, body, owner.date_line))
+                return
+        self._write_parts(answer, received)
+
+    def _write_parts(self, answer: HttpResponse, received: Received) -> None:
         parts = serialization.body_parts(answer.body)
         size = sum(map(len, parts))
         keep_alive = self._may_keep_alive(received)
@@ -311,7 +315,7 @@ class Connection(asyncio.BufferedProtocol):
             connection=_connection_line(received, keep_alive=keep_alive),
             date=self._owner.date_line,
         )
-        if received.is_head:
+        if received.head.method == "HEAD":
             self._transport.write(head)
         elif size <= _JOIN_BYTES:
             self._transport.write(b"".join((head, *parts)))
@@ -322,21 +326,21 @@ class Connection(asyncio.BufferedProtocol):
         self._wrap_up(keep_alive=keep_alive)
 
     async def _stream(self, answer: StreamingResponse, received: Received) -> None:
-        keep_alive = self._may_keep_alive(received) and not received.is_http10
+        keep_alive = self._may_keep_alive(received) and not received.head.is_http10
         head = serialization.encode_head(
             answer,
-            framing=b"" if received.is_http10 else _CHUNKED,
+            framing=b"" if received.head.is_http10 else _CHUNKED,
             connection=_connection_line(received, keep_alive=keep_alive),
             date=self._owner.date_line,
         )
         encode: Callable[[bytes], bytes] = serialization.encode_chunk
-        if received.is_http10:
+        if received.head.is_http10:
             encode = bytes
         async with _closing(answer.chunks) as chunks:
             self._transport.write(head)
-            if not received.is_head:
+            if received.head.method != "HEAD":
                 await self._write_chunks(chunks, encode)
-        if not received.is_http10 and not received.is_head:
+        if not received.head.is_http10 and received.head.method != "HEAD":
             self._transport.write(serialization.LAST_CHUNK)
         self._wrap_up(keep_alive=keep_alive)
 
@@ -363,12 +367,12 @@ class Connection(asyncio.BufferedProtocol):
         self._linger()
 
     def _may_keep_alive(self, received: Received) -> bool:
-        return received.keep_alive and not self._owner.is_stopping
+        return received.head.keep_alive and not self._owner.is_stopping
 
     def _wrap_up(self, *, keep_alive: bool) -> None:
         self._phase_since = self._owner.now
         if not keep_alive:
-            if self._reader.phase in (Phase.HEAD, Phase.BODY) or self._waiting:
+            if self._reader.phase in _READING or self._waiting:
                 self._linger()  # input that nobody wants is on its way
             else:
                 self._end()
@@ -414,7 +418,7 @@ class Connection(asyncio.BufferedProtocol):
 def _connection_line(received: Received, *, keep_alive: bool) -> bytes:
     if not keep_alive:
         return _CLOSE
-    return _KEEP_ALIVE if received.is_http10 else b""
+    return _KEEP_ALIVE if received.head.is_http10 else b""
 
 
 async def _already(answer: Answer) -> Answer:

@@ -4,7 +4,8 @@
 
     socket -> RequestReader.feed -> received: HttpRequest | Refusal -> connection
 
-httptools (llhttp in strict mode) parses heads and chunked bodies. A body whose length is known
+httptools (llhttp in strict mode) parses heads and chunked bodies; a head that repeats the one
+before it on the connection is known already (``heads``). A body whose length is known
 and that does not come together with its head is read past the parser, straight into memory of
 the right size: ``direct`` is the room that is left. What the parser lets through and a server
 must not (both framings at once, several Host lines, transfer codings other than chunked, bodies
@@ -14,15 +15,14 @@ Source: RFC 9112, sections 3, 6, 7 and 11.2.
 """
 
 import enum
-from collections.abc import Callable
 from typing import Final
 
 import httptools
-import msgspec
 import numpy as np
 
+from moorage_runtime.frontends.http.heads import Head, RecentHead
 from moorage_runtime.frontends.http.limits import Limits
-from moorage_runtime.frontends.http.message import HttpRequest
+from moorage_runtime.frontends.http.received import Admission, Received, Refusal
 
 # A repeated one of these could mean two things to two servers on the way.
 _SINGLE: Final = frozenset(
@@ -37,42 +37,6 @@ _OVERHEAD_FACTOR: Final = 8
 _ALIGNMENT: Final = 64
 
 
-class Received(msgspec.Struct, frozen=True):
-    """A complete request.
-
-    Attributes:
-        request: As the frontends see it; HEAD has become GET.
-        keep_alive: Whether the client wants to use the connection again.
-        is_head: The answer's body shall not be sent.
-        is_http10: The client does not know chunked bodies.
-    """
-
-    request: HttpRequest
-    keep_alive: bool
-    is_head: bool
-    is_http10: bool
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """A request that is answered with an error; nothing after it is read.
-
-    Attributes:
-        status: HTTP status code.
-        message: Text for the client.
-        path: Path of the request as far as it is known, "" otherwise.
-        headers: Further headers of the answer.
-    """
-
-    status: int
-    message: str
-    path: str = ""
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-
-
-# Looks at method, path and headers before the body is read; a Refusal ends the request.
-Admission = Callable[[str, str, dict[str, str]], Refusal | None]
-
-
 class Phase(enum.Enum):
     """Where in a request the reader is; each ends by another deadline."""
 
@@ -80,6 +44,10 @@ class Phase(enum.Enum):
     HEAD = enum.auto()
     BODY = enum.auto()
     DONE = enum.auto()
+
+
+# Looking a member up on its enum costs as much as a small function, and these are needed often.
+_IDLE, _HEAD, _BODY, _DONE = Phase
 
 
 class _RefusedError(Exception):
@@ -105,23 +73,31 @@ class RequestReader:
 
     def __init__(self, limits: Limits, admission: Admission | None = None) -> None:
         self.received: list[Received | Refusal] = []
-        self.phase = Phase.IDLE
+        self.phase = _IDLE
         self.direct: memoryview | None = None
         self.awaits_continue = False
         self.body_received = 0
         self._limits = limits
         self._admission = admission
         self._parser = httptools.HttpRequestParser(self)
+        self._recent = RecentHead()
+        # What the parser is being given, while it may begin with a head.
+        self._from_start: memoryview | None = None
         self._begin()
 
     def feed(self, data: memoryview) -> None:
         """Take bytes as they came; what completes is in ``received``."""
-        if self.phase is Phase.DONE:
+        if self.phase is _IDLE:
+            data = self._read_known(data)
+            if not data:
+                return
+            self._from_start = data
+        if self.phase is _DONE:
             return
         try:
             self._parser.feed_data(data)
             self._bound_framing(len(data))
-            if self._length > self.body_received and self.phase is Phase.BODY:
+            if self._length > self.body_received and self.phase is _BODY:
                 self._go_direct()
         except httptools.HttpParserUpgrade as upgrade:
             self._ignore_upgrade(data[upgrade.args[0] :])
@@ -131,6 +107,7 @@ class RequestReader:
                 self._refuse(_refusal_of(error, self._known_path()))
         except _RefusedError as refused:
             self._refuse(refused.refusal)
+        self._from_start = None
 
     def filled(self, count: int) -> None:
         """Say that ``count`` bytes were written to the front of ``direct``."""
@@ -148,7 +125,7 @@ class RequestReader:
 
     def stop(self) -> None:
         """Read nothing more; bytes that still come are dropped."""
-        self.phase = Phase.DONE
+        self.phase = _DONE
         self.direct = None
         self.awaits_continue = False
         self._body = b""
@@ -158,7 +135,7 @@ class RequestReader:
     def on_message_begin(self) -> None:
         """A request line begins."""
         self._begin()
-        self.phase = Phase.HEAD
+        self.phase = _HEAD
 
     def on_url(self, part: bytes) -> None:
         """The request target, or a part of it."""
@@ -169,7 +146,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header line, or a trailer, which is dropped."""
-        if self.phase is Phase.BODY:
+        if self.phase is _BODY:
             return
         self._header_count += 1
         self._head_bytes += len(name) + len(value)
@@ -203,7 +180,10 @@ class RequestReader:
             if refusal is not None:
                 raise _RefusedError(refusal)
         self._plan_body()
-        self.phase = Phase.BODY
+        self.phase = _BODY
+        if self._from_start is not None:
+            self._keep_head(self._from_start)
+            self._from_start = None
 
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
@@ -293,7 +273,7 @@ class RequestReader:
         """
         self._parser = httptools.HttpRequestParser(self)
         missing = self._length - self.body_received
-        if self.phase is Phase.BODY and missing:
+        if self.phase is _BODY and missing:
             self._go_direct()
             here = min(missing, len(rest))
             if here and self.direct is not None:
@@ -303,19 +283,54 @@ class RequestReader:
         if rest:
             self.feed(rest)
 
-    def _complete(self) -> None:
-        is_head = self._method == "HEAD"
-        request = HttpRequest(
-            "GET" if is_head else self._method,
+    def _keep_head(self, data: memoryview) -> None:
+        plain = not (self._is_chunked or self._is_http10 or "expect" in self._headers)
+        if plain and self._keep_alive and not self._parser.should_upgrade():
+            self._recent.keep(data, self._head(), self._header_count)
+
+    def _read_known(self, data: memoryview) -> memoryview:
+        """Take the requests whose head is the one before; the data behind them."""
+        recent = self._recent
+        while (head := recent.find(data)) is not None:
+            if self._admission is not None:
+                refusal = self._admission(head.method, head.path, head.headers)
+                if refusal is not None:
+                    self._refuse(refusal)
+                    break
+            stop = recent.size + head.length
+            if stop > len(data):
+                self._begin_known(head, data[recent.size :])
+                return data[:0]
+            self.received.append(Received(head, head.request(bytes(data[recent.size : stop]))))
+            data = data[stop:]
+        return data
+
+    def _begin_known(self, head: Head, body: memoryview) -> None:
+        """A request whose head is known, and with the body still on its way."""
+        self._begin()
+        self._method, self._path, self._query = head.method, head.path, head.query
+        self._headers, self._length, self._keep_alive = head.headers, head.length, True
+        self._body, self.body_received = body, len(body)
+        self.phase = _BODY
+        self._go_direct()
+
+    def _head(self) -> Head:
+        return Head(
+            self._method,
             self._path,
             self._query,
             self._headers,
-            self._body,
+            self._length,
+            self._keep_alive,
+            self._is_http10,
         )
-        self.received.append(Received(request, self._keep_alive, is_head, self._is_http10))
+
+    def _complete(self) -> None:
+        head = self._head()
+        self.received.append(Received(head, head.request(self._body)))
         self._body = b""
         self.awaits_continue = False
-        self.phase = Phase.IDLE if self._keep_alive else Phase.DONE
+        self.phase = _IDLE if self._keep_alive else _DONE
 
     def _bound_framing(self, count: int) -> None:
         """Limit what the parser consumes without a callback: half a header, chunk extensions."""
@@ -323,10 +338,10 @@ class RequestReader:
             self._is_fresh = False
             return
         self._wire_bytes += count
-        if self.phase is Phase.HEAD:
+        if self.phase is _HEAD:
             if self._wire_bytes > self._limits.head_bytes:
                 self._raise_head_too_large()
-        elif self.phase is Phase.BODY and self._is_chunked:
+        elif self.phase is _BODY and self._is_chunked:
             allowed = self.body_received * _OVERHEAD_FACTOR + 2 * self._limits.head_bytes
             if self._wire_bytes > allowed:
                 self._raise(400, "the chunked body has more framing than content")
@@ -341,7 +356,7 @@ class RequestReader:
         self._raise(413, f"the body is larger than {self._limits.body_bytes} bytes")
 
     def _is_done(self) -> bool:
-        return self.phase is Phase.DONE
+        return self.phase is _DONE
 
     def _known_path(self) -> str:
         return self._path or self._target.decode("latin-1").partition("?")[0]

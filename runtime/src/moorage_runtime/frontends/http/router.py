@@ -4,6 +4,7 @@ The prefixes of the protocols do not collide, so one dictionary look-up decides;
 a prefix, wrong methods included, is the frontend's own matter.
 """
 
+import functools
 from collections.abc import Awaitable
 
 import msgspec
@@ -45,6 +46,8 @@ class Router:
             if segment in self._by_segment:
                 raise ValueError(f"two frontends below /{segment}")
             self._by_segment[segment] = mount
+        # clients ask the same few paths, at most 2 MiB of them are kept
+        self._find = functools.lru_cache(maxsize=256)(self._search)
 
     def handle(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
         """The frontend's answer."""
@@ -60,7 +63,7 @@ class Router:
         mount = self._find(path)
         return (mount.fault if mount else render_json)(path, status, message)
 
-    def _find(self, path: str) -> Mount | None:
+    def _search(self, path: str) -> Mount | None:
         mount = self._by_segment.get(_first_segment(path))
         if mount is None or path == mount.prefix:
             return mount

@@ -26,7 +26,9 @@ def encode_head(
         connection: The Connection header line with CR LF, empty for the version's default.
         date: The Date header line with CR LF.
     """
-    further = b"".join(b"%b: %b\r\n" % header for header in answer.headers)
+    further = b""
+    if answer.headers:
+        further = b"".join([b"%b: %b\r\n" % header for header in answer.headers])
     return b"%bContent-Type: %b\r\n%b%b%b%b\r\n" % (
         _STATUS_LINES.get(answer.status) or b"HTTP/1.1 %d \r\n" % answer.status,
         answer.content_type,
@@ -34,6 +36,26 @@ def encode_head(
         further,
         connection,
         date,
+    )
+
+
+def encode_small(answer: HttpResponse, body: bytes, date: bytes) -> bytes:
+    """A whole response for a connection that goes on, joined, as nearly every one is.
+
+    Args:
+        answer: Status, content type and further headers.
+        body: All of the body.
+        date: The Date header line with CR LF.
+    """
+    if answer.headers:
+        head = encode_head(answer, framing=content_length(len(body)), connection=b"", date=date)
+        return head + body
+    return b"%bContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n%b" % (
+        _STATUS_LINES.get(answer.status) or b"HTTP/1.1 %d \r\n" % answer.status,
+        answer.content_type,
+        len(body),
+        date,
+        body,
     )
 
 

@@ -13,7 +13,7 @@ from moorage_runtime.frontends.http.connection import Connection
 from moorage_runtime.frontends.http.faults import FaultRenderer, render_json
 from moorage_runtime.frontends.http.limits import Limits
 from moorage_runtime.frontends.http.message import Handler
-from moorage_runtime.frontends.http.reader import Admission
+from moorage_runtime.frontends.http.received import Admission
 
 log = logging.getLogger(__name__)
 
