@@ -8,6 +8,7 @@ import pytest
 
 from moorage_operator import plan as planning
 from moorage_operator.probe.drivers import Drivers
+from moorage_operator.smoke import mismatch
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 from support.operator_values import CONFIG, NOW, model, observed, pod, running
 from support.runtime import Runtime
@@ -113,3 +114,98 @@ async def test_what_is_not_there_refuses(drivers: Drivers, way: Way) -> None:
 
     assert isinstance(answer, Answer)
     assert answer.reason is AnswerReason.REFUSED
+
+
+def smoke_test(name: str, datatype: str, data: list[Any]) -> Any:
+    """A test of an identity model: what goes in comes out."""
+    return parse_one(
+        {
+            "name": name,
+            "inputs": [{"name": "x", "datatype": datatype, "shape": [len(data)], "data": data}],
+            "outputs": [{"name": "y", "data": data}],
+        }
+    )
+
+
+def parse_one(test: dict[str, Any]) -> Any:
+    of = model(smokeTests=[test])
+    assert of.problems == ()
+    return of.smoke_tests[0]
+
+
+IRIS = parse_one(
+    {
+        "name": "cats",
+        "inputs": [
+            {"name": "image", "datatype": "BYTES", "shape": [2], "data": ["a", "b"]},
+            {"name": "caption", "datatype": "BYTES", "shape": [2], "data": ["ä", ""]},
+        ],
+        "outputs": [
+            {"name": "classes", "data": [["cat", ""], ["cat", ""]]},
+            {"name": "scores", "data": [0.25, 0.75, 0.25, 0.75]},
+        ],
+    }
+)
+
+
+SMOKE_TESTS = {
+    "iris": IRIS,
+    "identity_fp32": smoke_test("floats", "FP32", [0.1, -2.5, 3e38]),
+    "identity_fp16": smoke_test("halves", "FP16", [0.5, 65504.0]),
+    "identity_uint8": smoke_test("bytes", "UINT8", [0, 255]),
+    "identity_bytes": smoke_test("texts", "BYTES", ["", "b"]),
+}
+# TensorFlow Serving's REST API has no JSON form for halves; iris has no Predict signature.
+NOT_BY_TENSORFLOW = {"identity_fp16", "iris"}
+
+
+@pytest.mark.parametrize(
+    ("way", "name"),
+    [
+        (way, name)
+        for way in WAYS
+        for name in SMOKE_TESTS
+        if way[0] != "TensorFlowServing" or name not in NOT_BY_TENSORFLOW
+    ],
+)
+async def test_every_protocol_answers_a_smoke_test(
+    server: Runtime, drivers: Drivers, way: Way, name: str
+) -> None:
+    target, test = planned_target(server, way, name, ""), SMOKE_TESTS[name]
+
+    answer = await drivers.by_way[way].infer(target, test.inputs)
+
+    assert not isinstance(answer, Answer), answer
+    assert mismatch(test, answer) == ""
+
+
+@BY_WAY
+async def test_every_protocol_tells_why_a_request_is_refused(
+    server: Runtime, drivers: Drivers, way: Way
+) -> None:
+    target = planned_target(server, way, "identity_fp32", "")
+    texts = smoke_test("texts", "BYTES", ["a"])
+
+    answer = await drivers.by_way[way].infer(target, texts.inputs)
+
+    assert isinstance(answer, Answer)
+    assert answer.verdict is False
+    assert len(answer.message) > 20
+
+
+async def test_tensorflow_serving_answers_a_batch_of_rows_by_name(
+    server: Runtime, drivers: Drivers
+) -> None:
+    way = ("TensorFlowServing", "HTTP")
+    tensors = [
+        {"name": "tag", "datatype": "BYTES", "shape": [2, 1], "data": [["a"], ["b"]]},
+        {"name": "signal", "datatype": "INT32", "shape": [2, 5], "data": list(range(10))},
+        {"name": "sensor", "datatype": "INT32", "shape": [2, 2, 2], "data": list(range(8))},
+    ]
+    outputs = [{"name": each["name"], "data": each["data"]} for each in tensors]
+    test = parse_one({"name": "rows", "inputs": tensors, "outputs": outputs})
+
+    answer = await drivers.by_way[way].infer(planned_target(server, way, "multi", ""), test.inputs)
+
+    assert not isinstance(answer, Answer), answer
+    assert mismatch(test, answer) == ""

@@ -14,10 +14,20 @@ import pytest
 import yaml
 
 from moorage_operator import names
-from moorage_operator.api import contract, v1alpha1
+from moorage_operator.api import contract, smoke_tests, v1alpha1
 from moorage_operator.api.v1alpha1 import parse
+from moorage_operator.smoke import SmokeOutcome, SmokeVerdict
 from moorage_operator.state import ContainerObserved
-from support.operator_values import NOW, body, model, observed, planned, serving, unready
+from support.operator_values import (
+    NOW,
+    body,
+    model,
+    observed,
+    planned,
+    pod,
+    said,
+    unready,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD = yaml.safe_load((ROOT / "crds" / "inferencemodels.yaml").read_text())
@@ -37,7 +47,16 @@ PARSED = {
     "contract": v1alpha1.Contract,
 }
 # Fields of InferenceModel that are not spec.<field>.
-NOT_SPEC = {"namespace", "name", "uid", "generation", "deleting", "problems", "scheduling"}
+NOT_SPEC = {
+    "namespace",
+    "name",
+    "uid",
+    "generation",
+    "deleting",
+    "problems",
+    "scheduling",
+    "smokeDigest",
+}
 
 
 def camel(name: str) -> str:
@@ -241,6 +260,22 @@ def test_the_crd_is_small_and_names_what_the_operator_names():
     assert f"{CRD['spec']['group']}/{VERSION['name']}" == names.API_VERSION
 
 
+def test_a_smoke_test_has_the_same_fields_and_bounds():
+    test = SPEC["properties"]["smokeTests"]
+    sides = test["items"]["properties"]
+    inputs, outputs = (sides[side]["items"]["properties"] for side in ("inputs", "outputs"))
+
+    assert set(sides) == fields(smoke_tests.SmokeTest)
+    assert set(inputs) == fields(smoke_tests.InputTensor)
+    assert set(outputs) == fields(smoke_tests.ExpectedTensor)
+    assert set(inputs["datatype"]["enum"]) == contract.DATATYPES
+    assert test["maxItems"] == smoke_tests.TEST_LIMIT
+    assert inputs["data"]["maxItems"] == smoke_tests.ELEMENT_LIMIT
+    assert sides["maxLatencyMilliseconds"]["maximum"] == smoke_tests.LATENCY_LIMIT_MILLISECONDS
+    for name in ("absoluteTolerance", "relativeTolerance"):
+        assert outputs[name]["default"] == smoke_tests.DEFAULT_TOLERANCE
+
+
 # ------------------------------------------------------------------ status and columns
 
 
@@ -257,6 +292,16 @@ def closed(schema: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+SMOKE: dict[str, Any] = {
+    "smokeTests": [
+        {
+            "name": "blank",
+            "inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}],
+        }
+    ]
+}
+
+
 def crash_status() -> dict[str, Any]:
     container = ContainerObserved(
         "runtime",
@@ -269,11 +314,25 @@ def crash_status() -> dict[str, Any]:
 
 
 def mended_status() -> dict[str, Any]:
-    of = model(contract={"inputs": [{"name": "image", "shape": [-1, 8, 8]}]})
-    return planned(of, serving(of, status=crash_status())).status
+    of = model(contract={"inputs": [{"name": "image", "shape": [-1, 8, 8]}]}, **SMOKE)
+    one = pod("p0", of)
+    passed = SmokeOutcome(of.smoke_digest, SmokeVerdict.PASSED)
+    facts = {"probes": said(one, smoke=passed), "status": crash_status()}
+    return planned(of, observed(one, **facts)).status
 
 
-@pytest.mark.parametrize("status", [crash_status(), mended_status()], ids=["crashed", "mended"])
+def failed_status() -> dict[str, Any]:
+    of = model(**SMOKE)
+    one = pod("p0", of)
+    failed = SmokeOutcome(of.smoke_digest, SmokeVerdict.OUTPUT_MISMATCH, "element 3")
+    return planned(of, observed(one, probes=said(one, smoke=failed))).status
+
+
+@pytest.mark.parametrize(
+    "status",
+    [crash_status(), mended_status(), failed_status()],
+    ids=["crashed", "mended", "failed"],
+)
 def test_what_the_plan_writes_is_in_the_schema(status):
     jsonschema.validate(status, closed(STATUS))
 
@@ -308,6 +367,7 @@ def test_columns_find_their_values():
         "Age": "2026-03-04T05:06:07Z",
         "UpToDate": "True",
         "Contract": "Matched",
+        "Smoke": "Passed",
         "URL": "http://digits.ns.svc.cluster.local:8000/v2/models/digits/infer",
     }
 

@@ -11,6 +11,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -315,6 +317,9 @@ class ModelServer:
         self.ready = True
         self.error = ""
         self.requests: list[str] = []
+        self.delay_seconds = 0.0
+        self._inferring = asyncio.Event()
+        self._inferring.set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -333,6 +338,15 @@ class ModelServer:
         self._thread.join(10)
         self._loop.close()
 
+    @contextmanager
+    def inferences_held(self) -> Iterator[None]:
+        """Answers to inference requests wait until the block ends."""
+        self._loop.call_soon_threadsafe(self._inferring.clear)
+        try:
+            yield
+        finally:
+            self._loop.call_soon_threadsafe(self._inferring.set)
+
     async def _close(self) -> None:
         self._server.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -347,6 +361,9 @@ class ModelServer:
             if length := re.search(rb"content-length: (\d+)", head, re.IGNORECASE):
                 await reader.readexactly(int(length[1]))
             self.requests.append(path)
+            if path.endswith("/infer"):
+                await asyncio.sleep(self.delay_seconds)
+                await self._inferring.wait()
             code, body = self._answer(path)
             length = f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
             writer.write(f"HTTP/1.1 {code} -\r\n{length}".encode() + body.encode())

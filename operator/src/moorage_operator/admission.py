@@ -15,7 +15,7 @@ from .state import PodObserved
 __all__ = ["is_admitted"]
 
 # Neither held nor broken by this replica.
-UNDECIDED = {Reason.AWAITING_METADATA, Reason.REPLICAS_DISAGREE}
+UNDECIDED = {Reason.AWAITING_METADATA, Reason.REPLICAS_DISAGREE, Reason.RUNNING}
 
 
 def is_admitted(pod: PodObserved, enforced: Iterable[Finding]) -> bool:
@@ -23,7 +23,7 @@ def is_admitted(pod: PodObserved, enforced: Iterable[Finding]) -> bool:
 
     Args:
         pod: The replica's pod.
-        enforced: What an enforced contract has against it.
+        enforced: What an enforced contract and enforced smoke tests have against it.
     """
     reasons = {finding.reason for finding in enforced}
     if reasons - UNDECIDED:

@@ -33,6 +33,7 @@ class ConditionType(StrEnum):
     PROTOCOL_MATCHED = "ProtocolMatched"
     MODEL_READY = "ModelReady"
     METADATA_MATCHED = "MetadataMatched"
+    SMOKE_TEST_PASSED = "SmokeTestPassed"
     READY = "Ready"
     UP_TO_DATE = "UpToDate"
 
@@ -87,6 +88,12 @@ class Reason(StrEnum):
     REPLICAS_DISAGREE = "ReplicasDisagree"
     METADATA_UNSUPPORTED = "MetadataUnsupported"
     AWAITING_METADATA = "AwaitingMetadata"
+    # SmokeTestPassed
+    PASSED = "Passed"
+    OUTPUT_MISMATCH = "OutputMismatch"
+    LATENCY_EXCEEDED = "LatencyExceeded"
+    REQUEST_REJECTED = "RequestRejected"
+    RUNNING = "Running"
     # Ready
     SERVING = "Serving"
     SERVING_PREVIOUS_REVISION = "ServingPreviousRevision"

@@ -33,11 +33,14 @@ from .state import (
 )
 from .status import make_status
 from .targets import make_targets
+from .trials import SMOKE_REASONS
 
 __all__ = ["plan"]
 
 # Nobody tells when a refused object would be taken.
 REFUSAL_RETRY_SECONDS = 15.0
+
+BEYOND_READINESS = CONTRACT_REASONS | SMOKE_REASONS
 
 # Ways that a model passes on the way up: the status has them, an event would be noise.
 PASSING_REASONS = {
@@ -46,7 +49,10 @@ PASSING_REASONS = {
     Reason.MODEL_LOADING,
     Reason.SERVER_NOT_LIVE,
     Reason.AWAITING_METADATA,
+    Reason.RUNNING,
 }
+# Conditions that keep Ready true where the spec does not enforce them.
+WARNED_OF = {ConditionType.METADATA_MATCHED, ConditionType.SMOKE_TEST_PASSED}
 NORMAL_REASONS = {
     Reason.SERVING,
     Reason.SERVING_PREVIOUS_REVISION,
@@ -99,8 +105,8 @@ def plan(
 
 
 def _pace(judgement: Judgement) -> PollPace:
-    # Metadata that breaks the contract is that of a model which is ready.
-    if judgement.blamed is None or judgement.blamed.reason in CONTRACT_REASONS:
+    # Whom a contract or a smoke test finds fault with has a model that is ready.
+    if judgement.blamed is None or judgement.blamed.reason in BEYOND_READINESS:
         return PollPace.STABLE
     return PollPace.FAILING if judgement.blamed.reason in DEFINITE else PollPace.SETTLING
 
@@ -123,13 +129,15 @@ def _events(ready: Condition, observed: Observed) -> tuple[PlannedEvent, ...]:
 
 
 def _warnings(judgement: Judgement, observed: Observed) -> tuple[PlannedEvent, ...]:
-    """One event when the metadata comes to differ from a contract that is not enforced."""
-    for condition in judgement.conditions:
-        if condition.type is not ConditionType.METADATA_MATCHED or condition.status is not False:
-            continue
-        finding = condition.finding
-        before = find_condition(observed.status, condition.type)
-        if finding == judgement.blamed or before.get("reason") == finding.reason:
-            return ()
-        return (PlannedEvent("Warning", str(finding.reason), truncated(finding.message)),)
-    return ()
+    """One event when a contract is broken, or smoke tests fail, that are not enforced."""
+    return tuple(
+        PlannedEvent(
+            "Warning", str(condition.finding.reason), truncated(condition.finding.message)
+        )
+        for condition in judgement.conditions
+        if condition.type in WARNED_OF
+        and condition.status is False
+        and condition.finding != judgement.blamed
+        and find_condition(observed.status, condition.type).get("reason")
+        != condition.finding.reason
+    )

@@ -18,7 +18,9 @@ from .state import Observed, Refusal
 __all__ = ["Judgement", "decide"]
 
 # Nobody has answered yet: no cause beside one that is known.
-AWAITING = {Reason.AWAITING_ANSWER, Reason.AWAITING_METADATA}
+AWAITING = {Reason.AWAITING_ANSWER, Reason.AWAITING_METADATA, Reason.RUNNING}
+
+ORDER = tuple(ConditionType)
 
 # An apply that does not fit the schema is answered with 500 ("failed to create typed patch
 # object"), one that does not pass validation with 422, a body that is no object with 400.
@@ -58,13 +60,17 @@ def decide(
     if model.contract.is_compared:
         matched = _metadata_matched(model, observed, replicas)
         (gates if model.contract.is_enforced else told).append(matched)
+    if model.smoke_tests:
+        passed = _smoke_test_passed(model, replicas)
+        (gates if model.enforces_smoke_tests else told).append(passed)
     blamed = _blamed(gates)
     last_good = str((observed.status.get("revisions") or {}).get("lastGood", ""))
     ready = _ready(model, replicas, blamed, last_good)
     up_to_date = _up_to_date(model, observed, replicas, blamed)
     if ready.finding.reason is Reason.SERVING and blamed is None:
         last_good = revision
-    return Judgement((*gates, *told, ready, up_to_date), ready, blamed, revision, last_good)
+    found = sorted((*gates, *told), key=lambda condition: ORDER.index(condition.type))
+    return Judgement((*found, ready, up_to_date), ready, blamed, revision, last_good)
 
 
 def _blamed(gates: Sequence[Condition]) -> Finding | None:
@@ -218,6 +224,22 @@ def _metadata_matched(
         return Condition(type_, status=None, finding=against or waiting)
     matched = Finding(Reason.MATCHED, "the model's tensors are those of the contract")
     return Condition(type_, status=True, finding=matched)
+
+
+def _smoke_test_passed(model: InferenceModel, replicas: Sequence[Replica]) -> Condition:
+    """Whether every replica whose model is ready has passed the smoke tests."""
+    type_ = ConditionType.SMOKE_TEST_PASSED
+    ready = [replica for replica in _current(replicas) if replica.model_ready]
+    against = worst(replica.smoke for replica in ready if replica.smoke)
+    if against:
+        running = against.reason is Reason.RUNNING
+        return Condition(type_, status=None if running else False, finding=against)
+    if not ready:
+        waiting = Finding(Reason.RUNNING, "the smoke tests wait for a replica that is ready")
+        return Condition(type_, status=None, finding=waiting)
+    count = len(model.smoke_tests)
+    sentence = f"{len(ready)} of {model.desired_replicas} replicas passed {count} smoke tests"
+    return Condition(type_, status=True, finding=Finding(Reason.PASSED, sentence))
 
 
 # ------------------------------------------------------------------ Ready, UpToDate

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from . import contract, diagnosis
+from . import contract, diagnosis, trials
 from .admission import is_admitted
 from .api.v1alpha1 import InferenceModel, Protocol
 from .conditions import Finding, Reason, truncated
 from .contract import CONTRACT_REASONS
+from .smoke import SmokeOutcome
 from .state import Answer, AnswerReason, Observed, PodObserved, ProbeResult
 
 __all__ = ["Replica", "judge", "worst"]
@@ -77,6 +78,10 @@ SEVERITY = (
     Reason.REPLICAS_DISAGREE,
     Reason.METADATA_UNSUPPORTED,
     Reason.AWAITING_METADATA,
+    Reason.OUTPUT_MISMATCH,
+    Reason.REQUEST_REJECTED,
+    Reason.LATENCY_EXCEEDED,
+    Reason.RUNNING,
 )
 
 PENDING_SENTENCE = "the model has not been asked yet"
@@ -87,9 +92,10 @@ class Replica:
     """One pod with its verdicts.
 
     `workload` is what Kubernetes speaks against it, `model` what the server speaks against it,
-    `contract` what its metadata does, where a contract is compared and the model is ready;
-    `admitted` says whether the Service may have it, `result` are the server's answers where they
-    are of the container that runs now.
+    `contract` what its metadata does, where a contract is compared and the model is ready, `smoke`
+    what its smoke tests do. `admitted` says whether the Service may have it. `result` are the
+    server's answers, and `trial` is how the smoke tests ended, where they are of the container
+    that runs now.
     """
 
     pod: PodObserved
@@ -100,7 +106,9 @@ class Replica:
     workload: Finding | None = None
     model: Finding | None = None
     contract: Finding | None = None
+    smoke: Finding | None = None
     result: ProbeResult | None = None
+    trial: SmokeOutcome | None = None
 
 
 def judge(model: InferenceModel, observed: Observed, revision: str) -> tuple[Replica, ...]:
@@ -153,7 +161,11 @@ def _judge_current(
     broken = None
     if against is None and model.contract.is_compared:
         broken = _contract_finding(pod, model, result, before)
-    admitted = against is None and is_admitted(pod, _enforced(model, broken))
+    trial = trials.outcome(pod, model, result, before)
+    failed = None
+    if against is None and model.smoke_tests:
+        failed = trials.finding(pod, trial)
+    admitted = against is None and is_admitted(pod, _enforced(model, broken, failed))
     if against is None and workload is None:
         workload = _not_ready_finding(pod, admitted=admitted)
     return Replica(
@@ -165,13 +177,18 @@ def _judge_current(
         workload=workload,
         model=against,
         contract=broken,
+        smoke=failed,
         result=result,
+        trial=trial,
     )
 
 
-def _enforced(model: InferenceModel, broken: Finding | None) -> tuple[Finding, ...]:
-    """What of the findings keeps a replica out of the Service."""
-    return (broken,) if broken and model.contract.is_enforced else ()
+def _enforced(
+    model: InferenceModel, broken: Finding | None, failed: Finding | None
+) -> tuple[Finding, ...]:
+    """What of the contract's and the smoke tests' findings keeps a replica out of the Service."""
+    found = ((model.contract.is_enforced, broken), (model.enforces_smoke_tests, failed))
+    return tuple(finding for enforced, finding in found if enforced and finding)
 
 
 def _not_ready_finding(pod: PodObserved, *, admitted: bool) -> Finding | None:
@@ -201,7 +218,8 @@ def _judge_together(replicas: Sequence[Replica], model: InferenceModel) -> tuple
 
 
 def _with_contract(replica: Replica, model: InferenceModel, found: Finding) -> Replica:
-    admitted = replica.admitted and is_admitted(replica.pod, _enforced(model, found))
+    enforced = _enforced(model, found, replica.smoke)
+    admitted = replica.admitted and is_admitted(replica.pod, enforced)
     serving = replica.serving and admitted
     return replace(replica, contract=found, admitted=admitted, serving=serving)
 
@@ -318,7 +336,9 @@ def _omitted(pod: PodObserved, observed: Observed) -> Mapping[str, Any]:
     """
     if not pod.ready or not observed.status.get("omittedReplicas"):
         return {}
-    return {"modelReady": True, "ready": True, "restarts": pod.runtime.restart_count}
+    entry = {"modelReady": True, "ready": True, "restarts": pod.runtime.restart_count}
+    passed = trials.passed_by_all(observed.status)
+    return {**entry, "smokeTests": passed} if passed else entry
 
 
 def _previous_entries(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from .smoke import SmokeOutcome, SmokeTask
+
 __all__ = [
     "Answer",
     "AnswerReason",
@@ -238,8 +240,9 @@ class ProbeResult:
     `consecutive_unknown` counts the polls in a row, this one included, whose model-ready verdict
     was None. `spoken` is the protocol of the answers, or, where the target's own is not answered,
     what the server speaks instead. `brought_online` is set once a server that starts offline was
-    told to take traffic, `described` once metadata was asked for, whatever came of it. A result
-    belongs to a container: a restart makes it void.
+    told to take traffic, `described` once metadata was asked for, whatever came of it. `smoke` is
+    how the smoke tests ended that were run last. A result belongs to a container: a restart makes
+    it void.
     """
 
     pod_uid: str
@@ -254,6 +257,7 @@ class ProbeResult:
     described: bool = False
     server: ServerInfo | None = None
     model: ModelInfo | None = None
+    smoke: SmokeOutcome | None = None
 
 
 # ------------------------------------------------------------------ observed: the rest
@@ -335,7 +339,8 @@ class Way:
 
     `protocol` and `transport` are the spec's values (OpenInference; HTTP, GRPC). Paths are
     percent-encoded and hold for HTTP alone; an empty one is a question that the protocol has no
-    path for.
+    path for. `infer_model` names the model in requests whose path does not; empty: the server's
+    only one.
     """
 
     protocol: str
@@ -346,16 +351,18 @@ class Way:
     model_ready_path: str = ""
     metadata_path: str = ""
     server_path: str = ""
+    infer_path: str = ""
+    infer_model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeTarget:
     """One container to poll, and all that a driver needs for it.
 
-    From `port` to `server_path` it is a `Way`; of the protocol `Auto` there are no paths. `others`
+    From `port` to `infer_model` it is a `Way`; of the protocol `Auto` there are no paths. `others`
     are the ways that are tried to find out what a server speaks, the likeliest first.
     `timeout_seconds` bounds one question. `bring_online` is for servers that start offline and
-    wait to be told to take traffic.
+    wait to be told to take traffic. `smoke` are the tests that a ready model is put to.
     """
 
     pod_uid: str
@@ -372,12 +379,19 @@ class ProbeTarget:
     metadata_path: str
     server_path: str
     timeout_seconds: float
+    infer_path: str = ""
+    infer_model: str = ""
     bring_online: bool = False
     others: tuple[Way, ...] = ()
+    smoke: SmokeTask | None = None
 
     def by(self, way: Way) -> "ProbeTarget":
         """The same container, asked in another way."""
         return replace(self, **{each.name: getattr(way, each.name) for each in fields(way)})
+
+    def asks_as(self, other: "ProbeTarget") -> bool:
+        """Whether answers to the one are answers to the other; smoke tests are a thing apart."""
+        return self == replace(other, smoke=self.smoke)
 
 
 class PollPace(StrEnum):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from . import conditions, diagnosis, labels, protocols
+from . import conditions, diagnosis, labels, protocols, trials
 from .api.v1alpha1 import InferenceModel
 from .conditions import Finding, Reason, timestamp, truncated
 from .config import OperatorConfig
@@ -164,9 +164,10 @@ def _replica_status(replica: Replica, before: Mapping[str, Any], now: datetime) 
         "ready": replica.pod.ready,
         "modelReady": replica.model_ready,
         "restarts": replica.pod.runtime.restart_count,
+        **trials.written(replica.trial),
     }
-    # A contract that is not enforced keeps no replica from serving.
-    broken = None if replica.serving else replica.contract
+    # What is not enforced keeps no replica from serving.
+    broken = None if replica.serving else replica.contract or replica.smoke
     finding = replica.workload or replica.model or broken
     if finding:
         entry["reason"] = str(finding.reason)

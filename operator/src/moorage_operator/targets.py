@@ -12,6 +12,7 @@ from .api.v1alpha1 import InferenceModel, Protocol, Transport
 from .config import OperatorConfig
 from .replicas import Replica
 from .resources import endpoints
+from .smoke import SmokeTask, SmokeVerdict
 from .state import ProbeTarget, Way
 
 __all__ = ["make_targets"]
@@ -28,8 +29,8 @@ def make_targets(
     ]
     if not running:
         return ()
-    own = _way(model, model.protocol, model.transport)
-    others = _others(model)
+    own = _way(model, config, model.protocol, model.transport)
+    others = _others(model, config)
     # The bundled runtime is online by itself; other GRPS servers wait to be told.
     may_start_offline = not endpoints.is_bundled(model, config) and model.protocol in {
         Protocol.GRPS,
@@ -51,14 +52,24 @@ def make_targets(
             metadata_path=own.metadata_path,
             server_path=own.server_path,
             timeout_seconds=float(model.health.timeout_seconds),
+            infer_path=own.infer_path,
+            infer_model=own.infer_model,
             bring_online=may_start_offline,
             others=others,
+            smoke=_smoke_task(model, replica),
         )
         for replica in running
     )
 
 
-def _others(model: InferenceModel) -> tuple[Way, ...]:
+def _smoke_task(model: InferenceModel, replica: Replica) -> SmokeTask | None:
+    if not model.smoke_tests:
+        return None
+    done = replica.trial is not None and replica.trial.verdict is SmokeVerdict.PASSED
+    return SmokeTask(model.smoke_digest, model.smoke_tests, done=done)
+
+
+def _others(model: InferenceModel, config: OperatorConfig) -> tuple[Way, ...]:
     """Every way but the spec's own, those over the spec's transport first."""
     found = [
         (protocol, transport)
@@ -68,13 +79,16 @@ def _others(model: InferenceModel) -> tuple[Way, ...]:
         if (protocol, transport) != (model.protocol, model.transport)
     ]
     found.sort(key=lambda way: way[1] is not model.transport)
-    return tuple(_way(model, protocol, transport) for protocol, transport in found)
+    return tuple(_way(model, config, protocol, transport) for protocol, transport in found)
 
 
-def _way(model: InferenceModel, protocol: Protocol, transport: Transport) -> Way:
+def _way(
+    model: InferenceModel, config: OperatorConfig, protocol: Protocol, transport: Transport
+) -> Way:
     ports = model.runtime.ports
+    named = endpoints.infer_model(model, config, protocol)
     if transport is Transport.GRPC:
-        return Way(str(protocol), str(transport), ports.grpc)
+        return Way(str(protocol), str(transport), ports.grpc, infer_model=named)
     paths = endpoints.paths(model, protocol)
     return Way(
         str(protocol),
@@ -85,4 +99,6 @@ def _way(model: InferenceModel, protocol: Protocol, transport: Transport) -> Way
         model_ready_path=paths.model_ready,
         metadata_path=paths.metadata,
         server_path=paths.server,
+        infer_path=endpoints.infer_path(model, protocol),
+        infer_model=named,
     )

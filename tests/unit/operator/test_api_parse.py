@@ -91,7 +91,7 @@ def test_a_wrong_uri_says_what_to_write(uri, reason, sentence):
         ({"health": {"periodSeconds": 0}}, "spec.health.periodSeconds", "from 1 to 300"),
         ({"health": {"readinessTarget": "Pod"}}, "spec.health.readinessTarget", "Model, Server"),
         ({"podTemplate": {"spec": []}}, "spec.podTemplate.spec", "an object"),
-        ({"smokeTests": []}, "spec.smokeTests", "does not know this field"),
+        ({"cannotBe": []}, "spec.cannotBe", "does not know this field"),
         ({"health": {"retries": 1}}, "spec.health.retries", "does not know this field"),
         ({"contract": {"policy": "Maybe"}}, "spec.contract.policy", "one of Ignore, Warn"),
         ({"contract": {"inputs": {}}}, "spec.contract.inputs", "a list"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from moorage_operator.api.v1alpha1 import Protocol
 from moorage_operator.conditions import ConditionType, Reason, truncated
+from moorage_operator.smoke import SmokeOutcome, SmokeVerdict
 from moorage_operator.state import (
     Answer,
     AnswerReason,
@@ -325,6 +326,10 @@ spec_values = st.fixed_dictionaries({}, optional={
         "policy": st.sampled_from(["Warn", "Enforce"]),
         "inputs": st.sampled_from([[], [{"name": "image"}], [{"name": "other"}]]),
     }),
+    "smokeTests": st.sampled_from([[], [{"name": "one", "inputs": [
+        {"name": "x", "datatype": "FP32", "shape": [], "data": [1]}
+    ]}]]),
+    "smokeTestPolicy": st.sampled_from(["Warn", "Enforce"]),
     "health": st.fixed_dictionaries({"periodSeconds": st.integers(0, 9)}),
     "podTemplate": st.fixed_dictionaries({"spec": st.dictionaries(
         st.sampled_from(["containers", "volumes", "nodeName", "securityContext"]),
@@ -360,7 +365,11 @@ def situations(draw):
                 container_id="c1",
                 consecutive_unknown=draw(st.integers(0, 4)),
                 spoken=draw(st.none() | st.builds(Spoken, *[texts] * 2, st.just(1), texts)),
-            )
+                smoke=draw(st.none() | st.builds(
+                    SmokeOutcome, st.sampled_from(["old", of.smoke_digest]),
+                    st.sampled_from(SmokeVerdict), texts,
+                )),
+            )  # fmt: skip
     failure = DeploymentCondition("ReplicaFailure", draw(st.none() | st.booleans()), "", "quota")
     references = {
         reference: draw(st.sampled_from(ReferenceState))
@@ -391,6 +400,8 @@ def test_whatever_is_observed_the_plan_is_whole_and_settles(situation):
     expected = [str(type_) for type_ in ConditionType]
     if not of.contract.is_compared:
         expected.remove("MetadataMatched")
+    if not of.smoke_tests:
+        expected.remove("SmokeTestPassed")
     assert [item["type"] for item in plan.status["conditions"]] == expected
     for item in plan.status["conditions"]:
         assert item["reason"] in set(Reason)

@@ -108,7 +108,7 @@ async def over_grpc(server: Server) -> AsyncIterator[tuple[Grps, Any]]:
     channels = GrpcChannels()
     try:
         yield (
-            Grps(GrpsGrpc(channels)),
+            Grps(GrpsGrpc(channels, channels)),
             grps_target(f"http://127.0.0.1:{port}", transport="GRPC"),
         )
     finally:
@@ -257,7 +257,7 @@ async def test_a_server_that_speaks_no_grps_over_grpc_is_the_wrong_protocol() ->
     channels = GrpcChannels()
     target = grps_target(f"http://127.0.0.1:{port}", transport="GRPC")
     try:
-        answer = await Grps(GrpsGrpc(channels)).ready(target)
+        answer = await Grps(GrpsGrpc(channels, channels)).ready(target)
     finally:
         await channels.close()
         await server.stop(None)

@@ -54,7 +54,7 @@ def refuses(code: grpc.StatusCode, text: str = "because") -> Method:
 async def model_ready(methods: Mapping[str, Method], **fields: Any) -> Answer:
     async with grpc_server(methods) as server:
         channels = GrpcChannels()
-        driver = OipGrpc(channels)
+        driver = OipGrpc(channels, channels)
         try:
             return await driver.model_ready(target(server, transport="GRPC", **fields))
         finally:
@@ -133,7 +133,7 @@ async def test_an_http_server_is_the_wrong_protocol() -> None:
     reply = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"
     async with byte_server(reply, hold=True) as server:
         channels = GrpcChannels()
-        driver = OipGrpc(channels)
+        driver = OipGrpc(channels, channels)
         answer = await driver.model_ready(target(server, transport="GRPC"))
         await channels.close()
 
@@ -143,7 +143,7 @@ async def test_an_http_server_is_the_wrong_protocol() -> None:
 async def test_another_service_is_the_wrong_protocol() -> None:
     async with grpc_server({"ModelReady": READY}, service="other.Service") as server:
         channels = GrpcChannels()
-        driver = OipGrpc(channels)
+        driver = OipGrpc(channels, channels)
         answer = await driver.model_ready(target(server, transport="GRPC"))
         await channels.close()
 
@@ -165,7 +165,7 @@ async def test_an_answer_above_the_limit_is_malformed() -> None:
     server = replies(oip_pb2.ServerMetadataResponse(name="s", version="1"))
     async with grpc_server({"ModelMetadata": big, "ServerMetadata": server}) as address:
         channels = GrpcChannels()
-        driver = OipGrpc(channels)
+        driver = OipGrpc(channels, channels)
         described = await driver.describe(target(address, transport="GRPC"))
         await channels.close()
 
@@ -178,7 +178,7 @@ async def test_metadata_is_read() -> None:
     model = oip_pb2.ModelMetadataResponse(name="iris", platform="onnx", inputs=[tensor])
     async with grpc_server({"ModelMetadata": replies(model)}) as address:
         channels = GrpcChannels()
-        driver = OipGrpc(channels)
+        driver = OipGrpc(channels, channels)
         described = await driver.describe(target(address, transport="GRPC"))
         await channels.close()
 
@@ -192,7 +192,7 @@ async def test_a_server_that_comes_up_is_found_at_the_next_question() -> None:
     async with grpc_server({"ModelReady": READY}) as server:
         address = server
     channels = GrpcChannels()
-    driver = OipGrpc(channels)
+    driver = OipGrpc(channels, channels)
     where = target(address, transport="GRPC")
     for _ in range(3):
         assert (await driver.model_ready(where)).reason is AnswerReason.REFUSED

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage_operator.probe import interrogation
+from moorage_operator.api.smoke_tests import ExpectedTensor, InputTensor, SmokeTest
+from moorage_operator.probe import interrogation, smoke_runner
 from moorage_operator.probe.driver import Described
 from moorage_operator.probe.poller import Edges, Polled, Poller, delay_seconds
+from moorage_operator.smoke import Outputs, SmokeTask, SmokeVerdict
 from moorage_operator.state import (
     Answer,
     AnswerReason,
@@ -37,11 +39,14 @@ class Server:
     def __init__(self, answer: Answer = YES) -> None:
         self.answer = answer
         self.described = DESCRIBED
+        self.outputs: Outputs | Answer = {"y": (1,)}
         self.questions: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.metadata_gate = asyncio.Event()
         self.metadata_gate.set()
+        self.infer_gate = asyncio.Event()
+        self.infer_gate.set()
         self.asked = asyncio.Event()
 
     async def live(self, _: ProbeTarget) -> Answer:
@@ -71,6 +76,11 @@ class Server:
         self.questions.append("online")
         self.answer = YES
         return True
+
+    async def infer(self, target: ProbeTarget, _: Sequence[InputTensor]) -> Outputs | Answer:
+        self.questions.append(f"infer within {target.timeout_seconds:g}")
+        await self.infer_gate.wait()
+        return self.outputs
 
     @property
     def polls(self) -> int:
@@ -356,3 +366,107 @@ async def test_no_other_server_is_told_to_go_online(answer: Answer, may: bool) -
 
     assert not result.brought_online
     assert "online" not in server.questions
+
+
+# ---------------------------------------------------------------------- smoke tests
+
+TASK = SmokeTask("d1", (SmokeTest("one", ()),))
+WITH_OUTPUT = SmokeTask("d1", (SmokeTest("one", (), (ExpectedTensor("y", (1,)),)),))
+
+
+async def test_a_ready_model_is_put_to_its_smoke_tests_once() -> None:
+    server = Server()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target(smoke=TASK)], PollPace.STABLE, 0.01)
+        await results.until(lambda: results.all and results.all[-1].smoke)
+        polled = len(results.polled)
+        poller.watch(KEY, [target(smoke=replace(TASK, done=True))], PollPace.STABLE, 0.01)
+        await results.until(lambda: len(results.polled) > polled + 2)
+
+    assert server.questions.count("infer within 30") == 1
+    assert results.all[-1].smoke is not None
+    assert (results.all[-1].smoke.digest, results.all[-1].smoke.verdict) == ("d1", "Passed")
+
+
+async def test_tests_that_the_status_knows_as_passed_are_not_run() -> None:
+    server = Server()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target(smoke=replace(TASK, done=True))], PollPace.STABLE, 0.01)
+        await results.until(lambda: len(results.polled) > 2)
+
+    assert not any("infer" in question for question in server.questions)
+
+
+async def test_a_model_that_is_not_ready_is_not_put_to_tests() -> None:
+    server = Server(NO)
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target(smoke=TASK)], PollPace.STABLE, 0.01)
+        await results.until(lambda: len(results.polled) > 2)
+
+    assert not any("infer" in question for question in server.questions)
+
+
+async def test_edited_tests_are_run_at_once_and_the_metadata_stays_known() -> None:
+    server = Server()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target(smoke=TASK)], PollPace.STABLE, 1000)
+        await results.until(lambda: results.all and results.all[-1].smoke)
+        poller.watch(KEY, [target(smoke=replace(TASK, digest="d2"))], PollPace.STABLE, 1000)
+        await results.until(lambda: results.all[-1].smoke.digest == "d2")
+
+    assert server.questions.count("metadata") == 1
+    assert results.all[-1].model == DESCRIBED.model
+
+
+async def test_another_container_is_put_to_the_tests_again() -> None:
+    server = Server()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target(smoke=TASK)], PollPace.STABLE, 1000)
+        await results.until(lambda: results.all and results.all[-1].smoke)
+        poller.watch(
+            KEY, [target(smoke=TASK, container_id="containerd://2")], PollPace.STABLE, 1000
+        )
+        await results.until(
+            lambda: results.all[-1].container_id == "containerd://2" and results.all[-1].smoke
+        )
+
+    assert server.questions.count("infer within 30") == 2
+
+
+async def test_a_slow_smoke_test_holds_up_no_poll() -> None:
+    server = Server()
+    server.infer_gate.clear()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target(smoke=TASK)], PollPace.STABLE, 0.01)
+        await results.until(lambda: len(results.polled) > 4)
+        server.answer = NO
+        await results.until(lambda: results.all[-1].model_ready == NO)
+        poller.forget(KEY)
+
+    assert server.questions.count("infer within 30") == 1
+    assert all(result.smoke is None for result in results.all)
+
+
+async def test_failed_tests_are_run_again_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke_runner, "AGAIN_FIRST_SECONDS", 0.02)
+    server = Server()
+    server.outputs = Answer(None, AnswerReason.REFUSED, "cannot connect")
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target(smoke=TASK)], PollPace.STABLE, 1000)
+        await results.until(lambda: results.all and results.all[-1].smoke)
+        assert results.all[-1].smoke.verdict == SmokeVerdict.REQUEST_REJECTED
+        server.outputs = {"y": (1,)}
+        await results.until(lambda: results.all[-1].smoke.verdict == SmokeVerdict.PASSED)
+
+
+async def test_a_defect_of_a_driver_ends_its_tests_and_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Server()
+    server.outputs = None  # type: ignore[assignment]
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target(smoke=WITH_OUTPUT)], PollPace.STABLE, 0.01)
+        await results.until(lambda: len(results.polled) > 4)
+
+    assert server.questions.count("infer within 30") == 1
+    assert "smoke tests broke" in caplog.text

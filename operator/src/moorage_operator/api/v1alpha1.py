@@ -14,6 +14,7 @@ from typing import Any, cast
 from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
 from .model_uri import ModelUri, Scheme, parse_model_uri
+from .smoke_tests import SmokeTest, SmokeTestPolicy, digest_of, parse_smoke_tests
 
 __all__ = [
     "GROUP",
@@ -32,6 +33,8 @@ __all__ = [
     "RuntimeSpec",
     "Scheduling",
     "Scheme",
+    "SmokeTest",
+    "SmokeTestPolicy",
     "Transport",
     "parse",
 ]
@@ -135,7 +138,10 @@ class Scheduling:
 
 @dataclass(frozen=True, slots=True)
 class InferenceModel:
-    """One resource with every default filled in; `problems` make it unacceptable."""
+    """One resource with every default filled in; `problems` make it unacceptable.
+
+    `smoke_digest` tells the smoke tests from edited ones.
+    """
 
     namespace: str
     name: str
@@ -151,6 +157,9 @@ class InferenceModel:
     endpoints: Endpoints
     health: Health
     contract: Contract
+    smoke_tests: tuple[SmokeTest, ...]
+    smoke_test_policy: SmokeTestPolicy
+    smoke_digest: str
     scheduling: Scheduling
     pod_template: Mapping[str, Any]
     problems: tuple[Problem, ...]
@@ -163,7 +172,12 @@ class InferenceModel:
     @property
     def enforces(self) -> bool:
         """Whether a replica has to pass more than its model's readiness to get traffic."""
-        return self.contract.is_enforced
+        return self.contract.is_enforced or self.enforces_smoke_tests
+
+    @property
+    def enforces_smoke_tests(self) -> bool:
+        """Whether a replica that fails a smoke test gets no traffic."""
+        return bool(self.smoke_tests) and self.smoke_test_policy is SmokeTestPolicy.ENFORCE
 
 
 def parse(body: Mapping[str, Any]) -> InferenceModel:
@@ -172,6 +186,7 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
     name = str(metadata["name"])
     problems: list[Problem] = []
     spec = Fields(body.get("spec"), "spec", problems)
+    smoke_tests = parse_smoke_tests(spec, "smokeTests")
     parsed = InferenceModel(
         namespace=str(metadata["namespace"]),
         name=name,
@@ -187,6 +202,9 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
         endpoints=_parse_endpoints(spec.child("endpoints")),
         health=_parse_health(spec.child("health")),
         contract=parse_contract(spec.child("contract")),
+        smoke_tests=smoke_tests,
+        smoke_test_policy=spec.choice("smokeTestPolicy", SmokeTestPolicy.WARN),
+        smoke_digest=digest_of(smoke_tests),
         scheduling=_parse_scheduling(spec),
         pod_template=_parse_pod_template(spec),
         problems=(),

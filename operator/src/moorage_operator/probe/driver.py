@@ -8,10 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from moorage_operator.api.smoke_tests import InputTensor
+from moorage_operator.smoke import Outputs
 from moorage_operator.state import Answer, AnswerReason, ModelInfo, ProbeTarget, ServerInfo
 
 ANSWER_LIMIT_BYTES = 1 << 20
 """A server is not trusted: a health or metadata answer above this is refused, never stored."""
+
+INFERENCE_LIMIT_BYTES = 4 << 20
+"""The same for the answer to a smoke test: an image's mask is larger than any metadata."""
 
 MESSAGE_LIMIT = 300
 """Characters of a server's own words that are repeated in a status message."""
@@ -58,11 +63,21 @@ class Driver(Protocol):
         """
         ...
 
+    async def infer(self, target: ProbeTarget, inputs: Sequence[InputTensor]) -> Outputs | Answer:
+        """The model's outputs for a smoke test, or why there are none, in the server's words."""
+        ...
+
 
 def quoted(text: str) -> str:
     """A server's words as one short printable line."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1] + "…"
+
+
+def unreadable(what: str, why: object) -> Answer:
+    """The answer to an inference request whose outputs cannot be read."""
+    told = quoted(f"the answer of {what} cannot be read: {why}")
+    return Answer(None, AnswerReason.MALFORMED, told)
 
 
 def version_not_found(target: ProbeTarget, versions: Sequence[str]) -> Answer:

@@ -8,7 +8,7 @@ Drivers keep no state of their own; the two clients below them keep connections,
 
 from collections.abc import Mapping
 
-from .driver import Driver
+from .driver import INFERENCE_LIMIT_BYTES, Driver
 from .grpc_channels import GrpcChannels
 from .grps import Grps
 from .grps_grpc import GrpsGrpc
@@ -25,15 +25,17 @@ class Drivers:
     def __init__(self) -> None:
         self._http = HttpClient()
         self._channels = GrpcChannels()
+        self._inference = GrpcChannels(INFERENCE_LIMIT_BYTES)
         self.by_way: Mapping[tuple[str, str], Driver] = {
             ("OpenInference", "HTTP"): OipRest(self._http),
-            ("OpenInference", "GRPC"): OipGrpc(self._channels),
+            ("OpenInference", "GRPC"): OipGrpc(self._channels, self._inference),
             ("TensorFlowServing", "HTTP"): TensorflowRest(self._http),
             ("GRPS", "HTTP"): Grps(GrpsRest(self._http)),
-            ("GRPS", "GRPC"): Grps(GrpsGrpc(self._channels)),
+            ("GRPS", "GRPC"): Grps(GrpsGrpc(self._channels, self._inference)),
         }
 
     async def close(self) -> None:
         """Let connections go."""
         await self._http.close()
         await self._channels.close()
+        await self._inference.close()

@@ -22,7 +22,6 @@ CHANNELS = 512
 """Kept channels; one costs about 29 KiB and a file descriptor."""
 
 _OPTIONS = (
-    ("grpc.max_receive_message_length", ANSWER_LIMIT_BYTES),
     ("grpc.max_metadata_size", 16 << 10),
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
@@ -36,9 +35,14 @@ R = TypeVar("R")
 
 
 class GrpcChannels:
-    """Asks servers over gRPC."""
+    """Asks servers over gRPC.
 
-    def __init__(self) -> None:
+    Args:
+        answer_limit_bytes: A larger answer is refused.
+    """
+
+    def __init__(self, answer_limit_bytes: int = ANSWER_LIMIT_BYTES) -> None:
+        self._options = (*_OPTIONS, ("grpc.max_receive_message_length", answer_limit_bytes))
         self._channels: OrderedDict[str, grpc.aio.Channel] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -68,7 +72,7 @@ class GrpcChannels:
         address = _address(target)
         channel = self._channels.pop(address, None)
         if channel is None:
-            channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+            channel = grpc.aio.insecure_channel(address, options=self._options)
         self._channels[address] = channel
         while len(self._channels) > CHANNELS:
             self._drop(next(iter(self._channels)))

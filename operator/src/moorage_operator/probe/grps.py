@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from moorage_operator._generated import grps_pb2
+from moorage_operator.api.smoke_tests import InputTensor
+from moorage_operator.smoke import Outputs
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
-from . import grps_metadata
-from .driver import Described, evidence, quoted, version_not_found
+from . import grps_metadata, grps_tensors
+from .driver import Described, evidence, quoted, unreadable, version_not_found
+from .elements import Unreadable
 from .grps_metadata import GrpsModel
 
 NOT_FOUND = 404
@@ -60,6 +64,12 @@ class Wire(Protocol):
 
     async def ask_path(self, target: ProbeTarget, path: str) -> GrpsReply | Answer:
         """The reply of a path of the spec."""
+        ...
+
+    async def infer(
+        self, target: ProbeTarget, message: grps_pb2.GrpsMessage
+    ) -> grps_pb2.GrpsMessage | Answer:
+        """The message of a success, or why there is none."""
         ...
 
 
@@ -118,6 +128,21 @@ class Grps:
             return False
         reply = await self._wire.ask(target, Question.ONLINE)
         return isinstance(reply, GrpsReply) and reply.succeeded
+
+    async def infer(self, target: ProbeTarget, inputs: Sequence[InputTensor]) -> Outputs | Answer:
+        """The model's outputs, as gtensors."""
+        try:
+            message = grps_tensors.request_message(target, inputs)
+        except ValueError as why:
+            told = quoted(f"GRPS has no type that could carry the inputs: {why}")
+            return Answer(verdict=False, reason=AnswerReason.NOT_READY, message=told)
+        reply = await self._wire.infer(target, message)
+        if isinstance(reply, Answer):
+            return reply
+        try:
+            return grps_tensors.outputs_of_message(reply)
+        except Unreadable as why:
+            return unreadable("the GRPS server", why)
 
     async def _health(self, target: ProbeTarget, question: Question) -> Answer:
         reply = await self._wire.ask(target, question)

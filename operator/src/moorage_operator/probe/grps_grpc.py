@@ -19,8 +19,9 @@ SERVICE = "grps.protos.v1.GrpsService"
 class GrpsGrpc:
     """The wire of GRPS over gRPC."""
 
-    def __init__(self, channels: GrpcChannels) -> None:
+    def __init__(self, channels: GrpcChannels, inference: GrpcChannels) -> None:
         self._channels = channels
+        self._inference = inference
 
     async def ask(
         self, target: ProbeTarget, question: Question, text: str = ""
@@ -33,12 +34,27 @@ class GrpsGrpc:
         reply = await self._channels.ask(target, method, request, grps_pb2.GrpsMessage.FromString)
         if isinstance(reply, Answer):
             return reply
-        status = reply.status
-        succeeded = status.status == grps_pb2.Status.SUCCESS and status.code == HTTPStatus.OK
-        message = status.msg or ("" if succeeded else "a message without a status")
-        return GrpsReply(succeeded, status.code, message, reply.str_data)
+        return _status_of(reply)
 
     async def ask_path(self, target: ProbeTarget, path: str) -> GrpsReply | Answer:
         """No path is asked over gRPC: the kubelet's probe alone takes it."""
         told = f"{path} is an HTTP path, and {target.model_name!r} is asked over gRPC"
         return Answer(None, AnswerReason.NOT_ASKED, told)
+
+    async def infer(
+        self, target: ProbeTarget, message: grps_pb2.GrpsMessage
+    ) -> grps_pb2.GrpsMessage | Answer:
+        """The message of a success, or why there is none."""
+        parse = grps_pb2.GrpsMessage.FromString
+        reply = await self._inference.ask(target, f"{SERVICE}/Predict", message, parse)
+        if isinstance(reply, Answer):
+            return reply
+        status = _status_of(reply)
+        return reply if status.succeeded else status.as_answer()
+
+
+def _status_of(reply: grps_pb2.GrpsMessage) -> GrpsReply:
+    status = reply.status
+    succeeded = status.status == grps_pb2.Status.SUCCESS and status.code == HTTPStatus.OK
+    message = status.msg or ("" if succeeded else "a message without a status")
+    return GrpsReply(succeeded, status.code, message, reply.str_data)

@@ -7,10 +7,14 @@ the number of the flag.
 from http import HTTPStatus
 from typing import Any, cast
 
+from google.protobuf import json_format
+
+from moorage_operator._generated import grps_pb2
 from moorage_operator.state import Answer, ProbeTarget
 
+from .driver import unreadable
 from .grps import GrpsReply, Question
-from .http_client import HttpClient, Reply, refusal
+from .http_client import HttpClient, Reply, refusal, rejection
 
 ROOT = "/grps/v1/"
 ONLINE_PATH = "/grps/v1/health/online"
@@ -45,6 +49,26 @@ class GrpsRest:
         """The reply of a path; outside of the protocol's own the HTTP status alone may tell."""
         reply = await self._http.get(target, path)
         return reply if isinstance(reply, Answer) else _read(reply, path)
+
+    async def infer(
+        self, target: ProbeTarget, message: grps_pb2.GrpsMessage
+    ) -> grps_pb2.GrpsMessage | Answer:
+        """The message of a success, or why there is none."""
+        document = json_format.MessageToDict(message, preserving_proto_field_name=True)
+        reply = await self._http.infer(target, document)
+        if isinstance(reply, Answer):
+            return reply
+        status = _read(reply, target.infer_path)
+        if isinstance(status, Answer):
+            return rejection(reply, target.infer_path)
+        if not status.succeeded:
+            return status.as_answer()
+        try:
+            return json_format.ParseDict(
+                reply.document, grps_pb2.GrpsMessage(), ignore_unknown_fields=True
+            )
+        except (json_format.ParseError, RecursionError) as why:
+            return unreadable(target.infer_path, why)
 
 
 def _read(reply: Reply, path: str) -> GrpsReply | Answer:

@@ -15,7 +15,7 @@ import msgspec
 
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
-from .driver import ANSWER_LIMIT_BYTES, quoted
+from .driver import ANSWER_LIMIT_BYTES, INFERENCE_LIMIT_BYTES, MESSAGE_LIMIT, quoted
 
 CONNECT_TIMEOUT_SECONDS = 1.0
 """Pods are one hop away; a SYN that waits longer than this meets no listener."""
@@ -69,21 +69,28 @@ class HttpClient:
 
     async def get(self, target: ProbeTarget, path: str) -> Reply | Answer:
         """The reply, or why there is none."""
-        return await self._ask(target, path, None)
+        return await self._ask(target, path, None, ANSWER_LIMIT_BYTES)
 
     async def post(self, target: ProbeTarget, path: str, document: object) -> Reply | Answer:
         """The reply to a JSON document, or why there is none."""
-        return await self._ask(target, path, msgspec.json.encode(document))
+        return await self._ask(target, path, msgspec.json.encode(document), ANSWER_LIMIT_BYTES)
+
+    async def infer(self, target: ProbeTarget, document: object) -> Reply | Answer:
+        """The reply to an inference request, which may be longer."""
+        sent = msgspec.json.encode(document)
+        return await self._ask(target, target.infer_path, sent, INFERENCE_LIMIT_BYTES)
 
     async def close(self) -> None:
         """Close idle connections."""
         await self._client.aclose()
 
-    async def _ask(self, target: ProbeTarget, path: str, body: bytes | None) -> Reply | Answer:
+    async def _ask(
+        self, target: ProbeTarget, path: str, body: bytes | None, limit: int
+    ) -> Reply | Answer:
         url = f"http://{_host(target.address)}:{target.port}{path}"
         try:
             async with asyncio.timeout(target.timeout_seconds):
-                return await self._read(url, target, body)
+                return await self._read(url, target, body, limit)
         except (TimeoutError, httpx.TimeoutException):
             return Answer(
                 None,
@@ -100,7 +107,9 @@ class HttpClient:
             where = f"{target.address}:{target.port}"
             return Answer(None, AnswerReason.REFUSED, f"cannot connect to {where}: {said}")
 
-    async def _read(self, url: str, target: ProbeTarget, sent: bytes | None) -> Reply | Answer:
+    async def _read(
+        self, url: str, target: ProbeTarget, sent: bytes | None, limit: int
+    ) -> Reply | Answer:
         connect = min(CONNECT_TIMEOUT_SECONDS, target.timeout_seconds)
         timeout = httpx.Timeout(target.timeout_seconds, connect=connect)
         method, headers = "GET", {}
@@ -114,8 +123,8 @@ class HttpClient:
             body = bytearray()
             async for chunk in answer.aiter_raw():
                 body += chunk
-                if len(body) > ANSWER_LIMIT_BYTES:
-                    return _malformed(url, f"is larger than {ANSWER_LIMIT_BYTES} bytes")
+                if len(body) > limit:
+                    return _malformed(url, f"is larger than {limit} bytes")
             return Reply(answer.status_code, bytes(body))
 
 
@@ -144,6 +153,17 @@ def _protocol_error(target: ProbeTarget, error: httpx.ProtocolError) -> Answer:
 _UNWILLING = frozenset(
     {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}
 )
+
+
+def rejection(reply: Reply, path: str) -> Answer:
+    """The server's own words for an inference request that it did not answer."""
+    said = reply.words or quoted(reply.body[:MESSAGE_LIMIT].decode(errors="replace"))
+    told = f"HTTP {reply.code} from {path}"
+    return Answer(
+        verdict=False,
+        reason=AnswerReason.NOT_READY,
+        message=f"{told}: {said}" if said else told,
+    )
 
 
 def refusal(reply: Reply, path: str, expected: str) -> Answer:

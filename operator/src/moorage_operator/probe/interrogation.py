@@ -102,12 +102,25 @@ async def _find_out(drivers: Drivers, target: ProbeTarget, known: Spoken | None)
         if isinstance(found, Answer):
             return _Found(None, answer=found)
         spoken = found
-    for way in target.others:
-        by = (way.protocol, way.transport)
-        if spoken and by == (spoken.protocol, spoken.transport) and by[1] == target.transport:
-            return _Found(spoken, way)
+    if spoken and spoken.transport == target.transport and (way := _way_of(target, spoken)):
+        return _Found(spoken, way)
     told = f"asked on port {target.port} over {target.transport}"
     return _Found(spoken, answer=Answer(None, AnswerReason.WRONG_PROTOCOL, told))
+
+
+def as_spoken(target: ProbeTarget, spoken: Spoken | None) -> ProbeTarget | None:
+    """The target as its server is asked; None of `Auto` while nobody knows in which protocol."""
+    if target.protocol != AUTO:
+        return target
+    way = _way_of(target, spoken) if spoken else None
+    return target.by(way) if way else None
+
+
+def _way_of(target: ProbeTarget, spoken: Spoken) -> Way | None:
+    for way in target.others:
+        if (way.protocol, way.transport) == (spoken.protocol, spoken.transport):
+            return way
+    return None
 
 
 async def _ask_model(driver: Driver, target: ProbeTarget, before: ProbeResult) -> ProbeResult:

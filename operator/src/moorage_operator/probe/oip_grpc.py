@@ -1,14 +1,17 @@
 """The Open Inference Protocol over gRPC, as a driver."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from moorage_operator._generated import oip_pb2
+from moorage_operator.api.smoke_tests import InputTensor
+from moorage_operator.smoke import Outputs
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
-from . import metadata
-from .driver import Described, evidence, version_not_found
+from . import metadata, oip_tensors
+from .driver import Described, evidence, unreadable, version_not_found
+from .elements import Unreadable
 from .grpc_channels import GrpcChannels
 
 SERVICE = "inference.GRPCInferenceService"
@@ -25,8 +28,9 @@ R = TypeVar("R")
 class OipGrpc:
     """Asks OpenInference servers over gRPC."""
 
-    def __init__(self, channels: GrpcChannels) -> None:
+    def __init__(self, channels: GrpcChannels, inference: GrpcChannels) -> None:
         self._channels = channels
+        self._inference = inference
 
     async def live(self, target: ProbeTarget) -> Answer:
         """Whether ServerLive says yes."""
@@ -82,6 +86,20 @@ class OipGrpc:
         """Nothing to do: the protocol has no offline state."""
         del target
         return False
+
+    async def infer(self, target: ProbeTarget, inputs: Sequence[InputTensor]) -> Outputs | Answer:
+        """The model's outputs, from raw or typed contents."""
+        request = oip_tensors.request_message(target.model_name, target.model_version, inputs)
+        method = f"{SERVICE}/ModelInfer"
+        reply = await self._inference.ask(
+            target, method, request, oip_pb2.ModelInferResponse.FromString
+        )
+        if isinstance(reply, Answer):
+            return reply
+        try:
+            return oip_tensors.outputs_of_message(reply)
+        except Unreadable as why:
+            return unreadable(method, why)
 
     async def _version(self, target: ProbeTarget) -> Answer | None:
         # NOT_FOUND is said of an unknown model and of an unknown version alike.

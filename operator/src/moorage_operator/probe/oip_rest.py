@@ -6,13 +6,17 @@ Anything else answers no, and its words are passed on.
 """
 
 import asyncio
+from collections.abc import Sequence
 from http import HTTPStatus
 
+from moorage_operator.api.smoke_tests import InputTensor
+from moorage_operator.smoke import Outputs
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
-from . import metadata
-from .driver import Described, evidence, quoted, version_not_found
-from .http_client import HttpClient, Reply, refusal
+from . import metadata, oip_tensors
+from .driver import Described, evidence, quoted, unreadable, version_not_found
+from .elements import Unreadable
+from .http_client import HttpClient, Reply, refusal, rejection
 
 # The registry's states in a model-ready body; the bundled runtime and Triton's index use them.
 _STATES = {"LOADING": AnswerReason.LOADING, "FAILED": AnswerReason.LOAD_FAILED}
@@ -71,6 +75,18 @@ class OipRest:
         """Nothing to do: the protocol has no offline state."""
         del target
         return False
+
+    async def infer(self, target: ProbeTarget, inputs: Sequence[InputTensor]) -> Outputs | Answer:
+        """The model's outputs, from a JSON body."""
+        reply = await self._http.infer(target, oip_tensors.request_document(inputs))
+        if isinstance(reply, Answer):
+            return reply
+        if reply.code != HTTPStatus.OK:
+            return rejection(reply, target.infer_path)
+        try:
+            return oip_tensors.outputs_of_document(reply.document)
+        except Unreadable as why:
+            return unreadable(target.infer_path, why)
 
     async def _yes_or_no(self, target: ProbeTarget, path: str) -> Answer:
         reply = await self._http.get(target, path)

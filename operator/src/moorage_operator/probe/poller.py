@@ -26,7 +26,8 @@ from datetime import datetime
 from moorage_operator.state import ObjectKey, PollPace, ProbeResult, ProbeTarget
 
 from .driver import Driver
-from .interrogation import interrogate
+from .interrogation import as_spoken, interrogate
+from .smoke_runner import SmokeRunner
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +115,7 @@ class Poller:
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._smoke = SmokeRunner(drivers, self._smoke_ended, edges.clock)
 
     def watch(
         self, key: ObjectKey, targets: Iterable[ProbeTarget], pace: PollPace, interval: float
@@ -125,6 +127,7 @@ class Poller:
         wanted = {target.pod_uid: target for target in targets}
         for uid in self._by_key.get(key, set()) - wanted.keys():
             self._polls.pop(uid, None)
+            self._smoke.forget(uid)
         if wanted:
             self._by_key[key] = set(wanted)
         else:
@@ -172,19 +175,23 @@ class Poller:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._smoke.close()
 
     def _set(
         self, key: ObjectKey, uid: str, target: ProbeTarget, pace: PollPace, interval: float
     ) -> None:
         now = self._edges.clock()
         poll = self._polls.get(uid)
-        if poll is None or poll.target != target:
+        if poll is None or not (poll.target == target or poll.target.asks_as(target)):
             again = poll is not None and poll.running
             poll = _Poll(key, target, pace, interval, since=now, running=again, again=again)
             self._polls[uid] = poll
             if not again:
                 self._schedule(uid, poll, 0.0)
             return
+        if _has_new_tests(poll.target, target):
+            self.ask_now(uid)
+        poll.target = target
         if (poll.pace, poll.interval) == (pace, interval):
             return
         slower = poll.pace is PollPace.SETTLING
@@ -255,12 +262,30 @@ class Poller:
         ):
             if self._polls.get(uid) is not poll:
                 return  # another container, or no longer wanted: the answer is void
-            before, poll.result = poll.result, result
-            if not _says_the_same(before, result):
-                self._deliver(poll.key, result)
+            self._take(poll, replace(result, smoke=self._smoke.outcome(poll.target)))
         if describe and poll.result and poll.result.model_ready.verdict is True:
             known = poll.result.model is not None
             poll.describe_due = started + (DESCRIBE_SECONDS if known else DESCRIBE_RETRY_SECONDS)
+        self._test(poll)
+
+    def _take(self, poll: _Poll, result: ProbeResult) -> None:
+        before, poll.result = poll.result, result
+        if not _says_the_same(before, result):
+            self._deliver(poll.key, result)
+
+    def _test(self, poll: _Poll) -> None:
+        """Put a container whose model is ready to its smoke tests."""
+        if poll.result is None or poll.result.model_ready.verdict is not True:
+            return
+        if target := as_spoken(poll.target, poll.result.spoken):
+            self._smoke.consider(target)
+
+    def _smoke_ended(self, uid: str) -> None:
+        poll = self._polls.get(uid)
+        if poll and poll.result:
+            self._take(poll, replace(poll.result, smoke=self._smoke.outcome(poll.target)))
+            if not poll.running:
+                self._schedule(uid, poll, self._delay(poll))
 
     def _reschedule(self, uid: str, poll: _Poll) -> None:
         poll.running = False
@@ -281,7 +306,9 @@ class Poller:
         delay = delay_seconds(
             poll.pace, poll.interval, self._edges.clock() - poll.since, poll.failures
         )
-        return delay * (1 - JITTER + 2 * JITTER * self._edges.jitter())
+        delay *= 1 - JITTER + 2 * JITTER * self._edges.jitter()
+        again = self._smoke.again_in_seconds(poll.target.pod_uid)
+        return delay if again is None else min(delay, again)
 
 
 def delay_seconds(pace: PollPace, interval: float, waited: float, failures: int) -> float:
@@ -297,6 +324,11 @@ def delay_seconds(pace: PollPace, interval: float, waited: float, failures: int)
     if pace is PollPace.FAILING:
         return again
     return min(interval, again) if failures else interval
+
+
+def _has_new_tests(before: ProbeTarget, after: ProbeTarget) -> bool:
+    wanted, known = after.smoke, before.smoke
+    return wanted is not None and (known is None or known.digest != wanted.digest)
 
 
 def _says_the_same(before: ProbeResult | None, after: ProbeResult) -> bool:

@@ -7,13 +7,18 @@ Source: TensorFlow Serving RESTful API, "Model status API" and "Model Metadata A
 """
 
 import asyncio
+from collections.abc import Sequence
 from http import HTTPStatus
 
+from moorage_operator.api.smoke_tests import InputTensor
+from moorage_operator.smoke import Outputs
 from moorage_operator.state import NOT_ASKED, Answer, AnswerReason, ProbeTarget
 
 from . import tensorflow_metadata as tensorflow
-from .driver import Described, evidence
-from .http_client import HttpClient, Reply, refusal
+from . import tensorflow_tensors
+from .driver import Described, evidence, unreadable
+from .elements import Unreadable
+from .http_client import HttpClient, Reply, refusal, rejection
 
 
 class TensorflowRest:
@@ -84,6 +89,18 @@ class TensorflowRest:
         """Nothing to do: the protocol has no offline state."""
         del target
         return False
+
+    async def infer(self, target: ProbeTarget, inputs: Sequence[InputTensor]) -> Outputs | Answer:
+        """The model's outputs: by rows where the inputs are batches, else by columns."""
+        reply = await self._http.infer(target, tensorflow_tensors.request_document(inputs))
+        if isinstance(reply, Answer):
+            return reply
+        if reply.code != HTTPStatus.OK:
+            return rejection(reply, target.infer_path)
+        try:
+            return tensorflow_tensors.outputs_of_document(reply.document)
+        except Unreadable as why:
+            return unreadable(target.infer_path, why)
 
 
 def _by_code(reply: Reply, path: str) -> Answer:

@@ -20,7 +20,16 @@ from moorage_operator.api.v1alpha1 import (
 )
 from moorage_operator.config import OperatorConfig
 
-__all__ = ["Paths", "is_bundled", "paths", "probed_protocol", "transports", "urls"]
+__all__ = [
+    "Paths",
+    "infer_model",
+    "infer_path",
+    "is_bundled",
+    "paths",
+    "probed_protocol",
+    "transports",
+    "urls",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +132,31 @@ def _url(
     host = f"{names.service(model.name)}.{model.namespace}.svc.{config.cluster_domain}"
     if transport is Transport.GRPC:
         return f"grpc://{host}:{model.runtime.ports.grpc}"
-    return f"http://{host}:{model.runtime.ports.http}{_infer_path(model, config, protocol)}"
+    named = infer_model(model, config, protocol)
+    query = f"?model={quote(named, safe='')}" if named else ""
+    return f"http://{host}:{model.runtime.ports.http}{infer_path(model, protocol)}{query}"
 
 
-def _infer_path(model: InferenceModel, config: OperatorConfig, protocol: Protocol) -> str:
+def infer_path(model: InferenceModel, protocol: Protocol) -> str:
+    """Where inference requests of a protocol go."""
     if protocol is Protocol.TENSORFLOW_SERVING:
         return f"{_versioned('/v1/models', model)}:predict"
     if protocol is Protocol.GRPS:
-        return f"/grps/v1/infer/predict{_grps_query(model, config)}"
+        return "/grps/v1/infer/predict"
     return f"{_versioned('/v2/models', model)}/infer"
 
 
-def _grps_query(model: InferenceModel, config: OperatorConfig) -> str:
-    """Which of the server's models; other servers know a model by name and version alone."""
+def infer_model(model: InferenceModel, config: OperatorConfig, protocol: Protocol) -> str:
+    """Which of the server's models a request names where its path does not, "" for the only one.
+
+    GRPS servers other than the bundled one know a model by name and version alone.
+    """
     name, version = model.model.name, model.model.version
+    if protocol is not Protocol.GRPS:
+        return ""
     if version:
-        return f"?model={quote(f'{name}-{version}', safe='')}"
-    return f"?model={quote(name, safe='')}" if is_bundled(model, config) else ""
+        return f"{name}-{version}"
+    return name if is_bundled(model, config) else ""
 
 
 def _versioned(root: str, model: InferenceModel) -> str:
