@@ -13,12 +13,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from moorage_benchmarks import machine, memory, ready_time, throughput
+from moorage_benchmarks import machine, memory, operator_scale, ready_time, throughput
 from moorage_benchmarks.programs import BenchmarkError
 from moorage_benchmarks.report import Report
 
 RESULTS = Path(__file__).resolve().parent / "results"
-MEASURES = ("runtime", "memory", "ready")
+MEASURES = ("runtime", "memory", "ready", "operator-scale")
 # Those that touch nothing but what they start.
 UNASKED = ("runtime", "memory")
 EPILOG = """\
@@ -27,11 +27,16 @@ measures:
   memory    of both programs at rest; starts a control plane of its own on loopback
   ready     from a pod's model-ready to Ready in the status, on real pods; works in the cluster
             that KUBECONFIG names, in a namespace of its own, and is never run unasked
+  operator-scale
+            the operator with 100, 1,000 and 10,000 models; needs root, `localcluster/cluster
+            install --fake-nodes`, some 8 GiB and an hour; in network and process namespaces of
+            its own
 
 examples:
   run.py                                         runtime and memory
   run.py runtime --rounds 9
   KUBECONFIG=dev.kubeconfig run.py ready --models 20 --record
+  run.py operator-scale --sizes 100,1000 --bystanders 0
 """
 
 
@@ -48,6 +53,14 @@ def _at_least(least: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def _sizes(text: str) -> list[int]:
+    parse = _at_least(1)
+    sizes = [parse(part) for part in text.split(",")]
+    if sizes != sorted(set(sizes)):
+        raise argparse.ArgumentTypeError(f"{text!r} does not grow from size to size")
+    return sizes
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -86,6 +99,27 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="ready: InferenceModels, one after the other (default %(default)s)",
     )
+    parser.add_argument(
+        "--sizes",
+        type=_sizes,
+        default="100,1000,10000",
+        metavar="N,N",
+        help="operator-scale: models to grow to, one after the other (default %(default)s)",
+    )
+    parser.add_argument(
+        "--bystanders",
+        type=_at_least(0),
+        default=20000,
+        metavar="N",
+        help="operator-scale: pods of others (default %(default)s)",
+    )
+    parser.add_argument(
+        "--idle-seconds",
+        type=_at_least(1),
+        default=60,
+        metavar="S",
+        help="operator-scale: how long each idle operator is watched (default %(default)s)",
+    )
     parser.add_argument("--record", action="store_true", help="write the results to results/")
     return parser
 
@@ -98,6 +132,11 @@ def main() -> int:
         "memory": memory.measure,
         "ready": lambda: ready_time.measure(
             os.environ.get("KUBECONFIG", ""), models=options.models
+        ),
+        "operator-scale": lambda: operator_scale.measure(
+            sizes=options.sizes,
+            bystanders=options.bystanders,
+            idle_seconds=options.idle_seconds,
         ),
     }
     facts = machine.facts()

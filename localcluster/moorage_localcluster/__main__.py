@@ -46,6 +46,9 @@ def make_parser() -> argparse.ArgumentParser:
     install.add_argument(
         "--control-plane", action="store_true", help="only what `control-plane up` needs"
     )
+    install.add_argument(
+        "--fake-nodes", action="store_true", help="kwok as well, for the scale benchmark"
+    )
     commands.add_parser("up", help="start the cluster, or mend it")
     down = commands.add_parser("down", help="stop the cluster and remove its traces")
     down.add_argument("--purge", action="store_true", help="the image builder's storage as well")
@@ -132,7 +135,7 @@ def install(options: argparse.Namespace) -> None:
     if options.packages or not options.binaries:
         packages.install(full=full)
     if options.binaries or not options.packages:
-        binaries.build(full=full)
+        binaries.build(full=full, fake_nodes=options.fake_nodes)
 
 
 def require_root(command: str) -> None:

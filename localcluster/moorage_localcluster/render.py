@@ -267,6 +267,8 @@ def _api_flags(layout: Layout) -> list[str]:
         f"--cert-dir={layout.state / 'apiserver'}",
         "--allow-privileged=true",
         "--profiling=false",
+        # Debian's etcd cannot stream a list; a client that was promised one would wait for ever.
+        "--feature-gates=WatchList=false",
     ]
     if layout.full:
         return [

@@ -1,8 +1,7 @@
 """One HTTP question to a model server that is not trusted.
 
 By pod address, without proxies, redirects, compression or a body above 1 MiB, and within the
-target's deadline. Stands between the drivers that speak HTTP and the network; all of them share
-one client, so that a server's connection is kept whoever asks.
+target's deadline. Stands between the drivers that speak HTTP and the transport.
 """
 
 import asyncio
@@ -16,12 +15,15 @@ import msgspec
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
 from .driver import ANSWER_LIMIT_BYTES, INFERENCE_LIMIT_BYTES, MESSAGE_LIMIT, quoted
+from .http_transport import LIMIT, BodyTooLarge, Disconnected, OneConnectionEach
 
-CONNECT_TIMEOUT_SECONDS = 1.0
-"""Pods are one hop away; a SYN that waits longer than this meets no listener."""
-
-CONNECTIONS = 256
-"""Open connections of all targets; above it the pool closes idle ones first."""
+_HEADERS = {
+    "Accept": "application/json",
+    # Compressed answers are refused below: a few KiB may expand to gigabytes.
+    "Accept-Encoding": "identity",
+    "Connection": "close",
+    "User-Agent": "moorage-operator",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +55,14 @@ class Reply:
 
 
 class HttpClient:
-    """Asks servers over HTTP/1.1."""
+    """Asks servers over HTTP/1.1.
+
+    httpx's transport is called without its client, which is there for cookies, redirects and
+    authentication, of which a poll has none.
+    """
 
     def __init__(self) -> None:
-        self._client = httpx.AsyncClient(
-            trust_env=False,
-            follow_redirects=False,
-            timeout=None,  # noqa: S113 -- each question runs under the target's own deadline
-            limits=httpx.Limits(
-                max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS
-            ),
-            # Compressed answers are refused below: a few KiB may expand to gigabytes.
-            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
-        )
+        self._transport = OneConnectionEach()
 
     async def get(self, target: ProbeTarget, path: str) -> Reply | Answer:
         """The reply, or why there is none."""
@@ -81,8 +78,8 @@ class HttpClient:
         return await self._ask(target, target.infer_path, sent, INFERENCE_LIMIT_BYTES)
 
     async def close(self) -> None:
-        """Close idle connections."""
-        await self._client.aclose()
+        """Let the transport go."""
+        await self._transport.aclose()
 
     async def _ask(
         self, target: ProbeTarget, path: str, body: bytes | None, limit: int
@@ -90,63 +87,51 @@ class HttpClient:
         url = f"http://{_host(target.address)}:{target.port}{path}"
         try:
             async with asyncio.timeout(target.timeout_seconds):
-                return await self._read(url, target, body, limit)
-        except (TimeoutError, httpx.TimeoutException):
-            return Answer(
-                None,
-                AnswerReason.TIMED_OUT,
-                f"no answer from {target.address}:{target.port}{path} within "
-                f"{target.timeout_seconds:g} s",
-            )
-        except httpx.ProtocolError as error:
-            return _protocol_error(target, error)
-        except httpx.InvalidURL as error:
-            return Answer(None, AnswerReason.MALFORMED, f"{url!r} is no URL: {error}")
-        except httpx.HTTPError as error:
-            said = quoted(str(error)) or type(error).__name__
-            where = f"{target.address}:{target.port}"
-            return Answer(None, AnswerReason.REFUSED, f"cannot connect to {where}: {said}")
+                return await self._read(url, body, limit)
+        except (TimeoutError, httpx.InvalidURL, httpx.HTTPError) as error:
+            return _unanswered(target, path, limit, error)
 
-    async def _read(
-        self, url: str, target: ProbeTarget, sent: bytes | None, limit: int
-    ) -> Reply | Answer:
-        connect = min(CONNECT_TIMEOUT_SECONDS, target.timeout_seconds)
-        timeout = httpx.Timeout(target.timeout_seconds, connect=connect)
-        method, headers = "GET", {}
+    async def _read(self, url: str, sent: bytes | None, limit: int) -> Reply | Answer:
+        method, headers = "GET", _HEADERS
         if sent is not None:
-            method, headers = "POST", {"Content-Type": "application/json"}
-        async with self._client.stream(
-            method, url, content=sent, headers=headers, timeout=timeout
-        ) as answer:
-            if answer.headers.get("Content-Encoding", "identity") != "identity":
-                return _malformed(url, "has a Content-Encoding that was not asked for")
-            body = bytearray()
-            async for chunk in answer.aiter_raw():
-                body += chunk
-                if len(body) > limit:
-                    return _malformed(url, f"is larger than {limit} bytes")
-            return Reply(answer.status_code, bytes(body))
+            method, headers = "POST", {**_HEADERS, "Content-Type": "application/json"}
+        request = httpx.Request(
+            method, url, headers=headers, content=sent, extensions={LIMIT: limit}
+        )
+        answer = await self._transport.handle_async_request(request)
+        if answer.headers.get("Content-Encoding", "identity") != "identity":
+            return _malformed(url, "has a Content-Encoding that was not asked for")
+        return Reply(answer.status_code, answer.content)
 
 
 def _host(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
+def _unanswered(target: ProbeTarget, path: str, limit: int, error: Exception) -> Answer:
+    """What it means that there is no reply."""
+    where = f"{_host(target.address)}:{target.port}"
+    said = quoted(str(error)) or type(error).__name__
+    match error:
+        case TimeoutError() | httpx.TimeoutException():
+            told = f"no answer from {where}{path} within {target.timeout_seconds:g} s"
+            return Answer(None, AnswerReason.TIMED_OUT, told)
+        case BodyTooLarge():
+            return _malformed(f"http://{where}{path}", f"is larger than {limit} bytes")
+        case httpx.InvalidURL():
+            return Answer(None, AnswerReason.MALFORMED, f"{path!r} is no URL: {error}")
+        case Disconnected():
+            told = f"{where} closed the connection unanswered"
+            return Answer(None, AnswerReason.REFUSED, told)
+        case httpx.ProtocolError():
+            told = f"what listens on port {target.port} does not speak HTTP: {said}"
+            return Answer(None, AnswerReason.WRONG_PROTOCOL, told)
+        case _:
+            return Answer(None, AnswerReason.REFUSED, f"cannot connect to {where}: {said}")
+
+
 def _malformed(url: str, why: str) -> Answer:
     return Answer(None, AnswerReason.MALFORMED, f"the answer of {url} {why}")
-
-
-def _protocol_error(target: ProbeTarget, error: httpx.ProtocolError) -> Answer:
-    # httpx has one class for "closed without an answer" (a server that starts or stops) and for
-    # bytes that are not HTTP; its text is the only thing that tells them apart.
-    if str(error).startswith("Server disconnected"):
-        where = f"{target.address}:{target.port}"
-        return Answer(None, AnswerReason.REFUSED, f"{where} closed the connection unanswered")
-    return Answer(
-        None,
-        AnswerReason.WRONG_PROTOCOL,
-        f"what listens on port {target.port} does not speak HTTP: {quoted(str(error))}",
-    )
 
 
 # Statuses of a server that does not want to answer this one now; they say nothing of its protocol.

@@ -1,0 +1,79 @@
+"""The measurement itself, inside the namespaces of `isolation`: grow, and look at each size."""
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from moorage_benchmarks.programs import BenchmarkError
+from moorage_benchmarks.scale import cases
+from moorage_benchmarks.scale.world import World, world
+
+FLIPPING = 400
+CRASHING = 100
+SMALL = 100
+CHANGE_SECONDS = 20.0
+
+
+def _tell(what: str, found: Any) -> Any:
+    print(f"{what}: {json.dumps(found)}", file=sys.stderr, flush=True)
+    return found
+
+
+async def _sizes(made: World, sizes: list[int], idle_seconds: float) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    there = 0
+    for size in sizes:
+        grown = await cases.grow(made, f"to-{size}", size - there)
+        there = size
+        rest = await cases.idle(made, idle_seconds)
+        found[str(size)] = _tell(f"{size} models", {"grow": grown, "idle": rest})
+    found["restart"] = _tell("restart", await cases.restart(made, there))
+    return found
+
+
+async def _stress(made: World, bystanders: int, idle_seconds: float) -> dict[str, Any]:
+    names = [f"single-{number}" for number in range(FLIPPING)]
+    found: dict[str, Any] = {}
+    found["single"] = await cases.grow(made, "single", FLIPPING, replicas=1)
+    found["changes"] = _tell("changes", await cases.changes(made, names, CHANGE_SECONDS))
+    found["crashes"] = _tell("crashes", await cases.crashes(made, names[:CRASHING]))
+    found["large"] = _tell("large", await cases.beside_a_large_one(made, SMALL))
+    hung = names[CRASHING : 3 * CRASHING]
+    found["hung"] = _tell("hung", await cases.beside_hung_ones(made, hung, SMALL))
+    if bystanders:
+        outcome = await cases.bystanders(made, bystanders, idle_seconds)
+        found["bystanders"] = _tell("bystanders", outcome)
+    return found
+
+
+async def _measure(options: argparse.Namespace) -> dict[str, Any]:
+    async with world(options.folder) as made:
+        if options.stress:
+            return await _stress(made, options.bystanders, options.idle_seconds)
+        return await _sizes(made, options.sizes, options.idle_seconds)
+
+
+def main() -> int:
+    """Measure and write the outcome; 0 when it worked."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--outcome", type=Path, required=True)
+    parser.add_argument("--idle-seconds", type=float, required=True)
+    parser.add_argument("--stress", action="store_true")
+    parser.add_argument("--bystanders", type=int, default=0)
+    parser.add_argument("--sizes", type=lambda text: [int(part) for part in text.split(",")])
+    options = parser.parse_args()
+    try:
+        found = asyncio.run(_measure(options))
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 1
+    options.outcome.write_text(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""A process tree with a network and process ids of its own.
+
+    run.py -> unshare -> `python -m moorage_benchmarks.scale` -> control plane, nodes, operator
+
+Pods' addresses are then routed to loopback without touching the machine's network, no port is
+taken from anybody, and whatever was started ends with the first process, also after a crash.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from moorage_benchmarks.programs import BenchmarkError, run
+
+BENCHMARKS = Path(__file__).resolve().parents[2]
+UNSHARE = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def run_isolated(words: Sequence[str]) -> dict[str, Any]:
+    """The outcome of `python -m moorage_benchmarks.scale WORDS` in a process tree of its own.
+
+    Raises:
+        BenchmarkError: This is not root, or the measurement failed.
+    """
+    if os.geteuid() != 0:
+        raise BenchmarkError("namespaces and routes need root; run this as root")
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = Path(folder) / "outcome.json"
+        command = [*UNSHARE, sys.executable, "-m", "moorage_benchmarks.scale"]
+        command += [*words, f"--folder={folder}", f"--outcome={outcome}"]
+        env = {**os.environ, "PYTHONPATH": str(BENCHMARKS), "TMPDIR": folder}
+        try:
+            done = subprocess.run(command, env=env, check=False)
+        except OSError as error:
+            raise BenchmarkError(f"{UNSHARE[0]} cannot be run: {error.strerror}") from error
+        if done.returncode:
+            raise BenchmarkError(f"the measurement ended with {done.returncode}; see above")
+        found: dict[str, Any] = json.loads(outcome.read_text())
+        return found
+
+
+def open_network(pods: str) -> None:
+    """Bring loopback up and have every address of the pods' range answered there.
+
+    Raises:
+        BenchmarkError: It failed; the text has what `ip` said.
+    """
+    run(["ip", "link", "set", "lo", "up"])
+    run(["ip", "route", "add", "local", pods, "dev", "lo"])

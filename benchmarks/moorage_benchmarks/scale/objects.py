@@ -1,0 +1,97 @@
+"""The objects that the benchmark makes: models, nodes, bystanders, and pods' states. Pure."""
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+POD_RANGE = "10.128.0.0/12"
+NODE_PREFIX = 20
+NODES = 16
+"""4,094 addresses each: enough for 65,000 pods."""
+
+NAMESPACE = "scale"
+PORT = 8000
+MODEL_LABEL = "moorage.dev/model"
+
+Body = dict[str, Any]
+
+
+def node(number: int) -> Body:
+    """A fake node with a pod range of its own."""
+    ranges = ipaddress.ip_network(POD_RANGE).subnets(new_prefix=NODE_PREFIX)
+    pods = str(list(ranges)[number])
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": f"fake-{number}",
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+        },
+        "spec": {"podCIDR": pods, "podCIDRs": [pods]},
+    }
+
+
+def model(name: str, *, replicas: int, number: int) -> Body:
+    """An InferenceModel whose pods land on one of the fake nodes without a scheduler."""
+    return {
+        "apiVersion": "moorage.dev/v1alpha1",
+        "kind": "InferenceModel",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "replicas": replicas,
+            "runtime": {"image": "example.com/server:1"},
+            "podTemplate": {"spec": {"nodeName": f"fake-{number % NODES}"}},
+        },
+    }
+
+
+def bystander(number: int) -> Body:
+    """A pod of somebody else, which runs nowhere and never changes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"bystander-{number}", "namespace": NAMESPACE},
+        "spec": {
+            "nodeName": "elsewhere",
+            "automountServiceAccountToken": False,
+            "containers": [{"name": "main", "image": "example.com/other:1"}],
+        },
+    }
+
+
+def pod_readiness(pod: Mapping[str, Any], *, ready: bool, now: str) -> Body:
+    """The status of a running pod whose readiness probe passes or not."""
+    verdict = "True" if ready else "False"
+    container = {**pod["status"]["containerStatuses"][0], "ready": ready}
+    return _status(pod, verdict, container, now)
+
+
+def pod_crash(pod: Mapping[str, Any], now: str) -> Body:
+    """The status of a pod whose container has ended and waits to be started again."""
+    before = pod["status"]["containerStatuses"][0]
+    ended = {"exitCode": 3, "reason": "Error", "startedAt": now, "finishedAt": now}
+    container = {
+        **before,
+        "ready": False,
+        "started": False,
+        "restartCount": before["restartCount"] + 1,
+        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+        "lastState": {"terminated": {**ended, "message": "out of luck"}},
+    }
+    return _status(pod, "False", container, now)
+
+
+def _status(pod: Mapping[str, Any], verdict: str, container: Body, now: str) -> Body:
+    conditions = [
+        {"type": kind, "status": verdict, "lastTransitionTime": now}
+        for kind in ("Ready", "ContainersReady")
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod["metadata"]["name"],
+            "namespace": pod["metadata"]["namespace"],
+        },
+        "status": {"conditions": conditions, "containerStatuses": [container]},
+    }

@@ -1,0 +1,68 @@
+"""The arithmetic of the scale benchmark: what counts as the effect of which cause, samples."""
+
+import ipaddress
+
+import pytest
+from moorage_benchmarks.scale import objects
+from moorage_benchmarks.scale.answers import Pods
+from moorage_benchmarks.scale.operator_process import Usage, parse_samples
+from moorage_benchmarks.scale.sightings import Verdict, latencies
+
+
+def verdicts(*moments: tuple[float, str]) -> list[Verdict]:
+    return [Verdict(at, status, "") for at, status in moments]
+
+
+@pytest.mark.parametrize(
+    ("causes", "effects", "expected"),
+    [
+        ([(1.0, "False"), (2.0, "True")], [(1.5, "False"), (2.25, "True")], ([0.5, 0.25], 0)),
+        # passed over: the second cause came before the first's effect
+        ([(1.0, "False"), (2.0, "True")], [(0.5, "True")], ([], 2)),
+        ([(1.0, "False"), (2.0, "True")], [(2.5, "True")], ([0.5], 1)),
+        ([(0.1, "True")], [(0.2, "True")], ([], 0)),  # before the measurement
+    ],
+)
+def test_an_effect_belongs_to_the_last_cause_of_its_status(causes, effects, expected):
+    assert latencies(verdicts(*causes), verdicts(*effects), since=0.5) == expected
+
+
+def test_samples_are_summed_by_their_labels():
+    text = (
+        "# HELP moorage_api_requests_total Requests.\n"
+        'moorage_api_requests_total{code="200",resource="pods",verb="list"} 2.0\n'
+        'moorage_api_requests_total{code="200",resource="pods",verb="patch"} 3.0\n'
+        "moorage_queue_depth 4.0\n"
+    )
+
+    usage = Usage(at=0.0, cpu=0.0, rss=0, samples=parse_samples(text))
+
+    assert (usage.requests, usage.writes, usage.total("moorage_queue_depth")) == (5.0, 3.0, 4.0)
+
+
+def test_every_node_has_addresses_of_its_own_within_the_pods_range():
+    ranges = [
+        ipaddress.ip_network(objects.node(number)["spec"]["podCIDR"])
+        for number in range(objects.NODES)
+    ]
+
+    assert all(each.subnet_of(ipaddress.ip_network(objects.POD_RANGE)) for each in ranges)
+    assert not any(a.overlaps(b) for a in ranges for b in ranges if a is not b)
+
+
+def test_an_ailing_pod_alone_does_not_answer():
+    pods = Pods()
+    pods.answer("127.0.0.1", "PUT", "/silent/10.128.0.1")
+    pods.answer("127.0.0.1", "PUT", "/refusing/10.128.0.2")
+
+    answers = {
+        last: pods.answer(f"10.128.0.{last}", "GET", "/v2/models/m/ready") for last in (1, 2, 3)
+    }
+
+    assert answers[1] is None
+    assert answers[2] is not None
+    assert answers[2].startswith(b"HTTP/1.1 503")
+    assert answers[3] is not None
+    assert answers[3].startswith(b"HTTP/1.1 200")
+    pods.answer("127.0.0.1", "DELETE", "/silent/10.128.0.1")
+    assert pods.answer("10.128.0.1", "GET", "/v2") is not None
