@@ -43,6 +43,12 @@ def refusal(api: Api, **spec: Any) -> str:
         ({"model": {"uri": "configmap://a/b"}}, "spec.model.uri", "and no path"),
         ({"model": {"uri": "pvc://Claim/a"}}, "spec.model.uri", "PersistentVolumeClaim's name"),
         ({"model": {"uri": "pvc://claim/../a"}}, "spec.model.uri", "without '.' and '..'"),
+        ({"model": URI, "rollout": {"maxSurge": "0%"}}, "spec.rollout", "write maxSurge 1"),
+        (
+            {"model": URI, "rollout": {"strategy": "Recreate", "maxUnavailable": 1}},
+            "spec.rollout",
+            "belong to strategy RollingUpdate",
+        ),
         ({"model": {**URI, "version": 3}}, "spec.model.version", "expected string"),
         (
             {"model": URI, "endpoints": {"ready": "no slash"}},

@@ -49,6 +49,22 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "spec.contract.inputs[1]",
         "duplicate name",
     ),
+    ({"model": URI, "rollout": {"maxSurge": 0}}, "spec.rollout", "no pod could be replaced"),
+    (
+        {"model": URI, "rollout": {"maxSurge": 0, "maxUnavailable": "0%"}},
+        "spec.rollout",
+        "write maxSurge 1",
+    ),
+    (
+        {"model": URI, "rollout": {"strategy": "Recreate", "maxSurge": 1}},
+        "spec.rollout",
+        "belong to strategy RollingUpdate",
+    ),
+    (
+        {"model": URI, "rollout": {"maxUnavailable": "half"}},
+        "spec.rollout.maxUnavailable",
+        "'half' does not match",
+    ),
     ({"model": URI, "protocol": "SOAP"}, "spec.protocol", "expected one of Auto, OpenInference"),
     ({"model": URI, "runtime": {"ports": {"grpc": 8000}}}, "spec.runtime.ports", "must differ"),
     ({"model": URI, "health": {"periodSeconds": 0}}, "spec.health.periodSeconds", "minimum of 1"),

@@ -83,6 +83,17 @@ def _is_probe_path(path: Any) -> bool:
     return bool(_PROBE_PATH.fullmatch(path))
 
 
+def _shares_are_of_a_rolling_update(rollout: Any) -> bool:
+    shares = {"maxSurge", "maxUnavailable"} & set(rollout)
+    return rollout["strategy"] == "RollingUpdate" or not shares
+
+
+def _some_pod_may_be_replaced(rollout: Any) -> bool:
+    none: list[Any] = [0, "0%"]
+    surge, unavailable = rollout.get("maxSurge"), rollout.get("maxUnavailable")
+    return surge not in none or unavailable not in [None, *none]
+
+
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 RULES: Mapping[str, Callable[[Any], bool]] = {
     "(has(self.model) && has(self.model.uri)) || (has(self.runtime) && has(self.runtime.image))": (
@@ -105,6 +116,13 @@ RULES: Mapping[str, Callable[[Any], bool]] = {
     ),
     f"!self.startsWith('pvc://') || self.matches('^pvc://{_LABEL}(/.*)?$')": _names_a_claim,
     r"!self.matches('/\\.\\.?(/|$)')": _has_no_dots,
+    "self.strategy == 'RollingUpdate' || (!has(self.maxSurge) && !has(self.maxUnavailable))": (
+        _shares_are_of_a_rolling_update
+    ),
+    "!has(self.maxSurge) || !(string(self.maxSurge) in ['0', '0%']) || "
+    "(has(self.maxUnavailable) && !(string(self.maxUnavailable) in ['0', '0%']))": (
+        _some_pod_may_be_replaced
+    ),
     "self.http != self.grpc": _ports_differ,
     """self.matches('^/([!-"$&-~]|%[0-9A-Fa-f]{2})*$')""": _is_probe_path,
 }

@@ -24,6 +24,7 @@ from . import handlers, labels, observe
 from .apply import Applier
 from .events import EventPoster
 from .health_server import HealthServer
+from .history import History
 from .kube import auth, errors, kinds
 from .kube.client import KubeClient
 from .kube.reflector import Reflector, Sink
@@ -283,7 +284,8 @@ class App:
             missing=self._optional.look_again,
             clock=self._clock,
         )
-        return Hands(self._store, applier, self._poller, self._lookups, self._events)
+        history = History(self._client)
+        return Hands(self._store, applier, self._poller, self._lookups, history, self._events)
 
     def _make_reflectors(self) -> list[Reflector]:
         made = self._reflectors_of(kinds.PODS, observe.Pods(self._store))

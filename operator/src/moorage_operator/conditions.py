@@ -101,6 +101,9 @@ class Reason(StrEnum):
     ROLLOUT_COMPLETE = "RolloutComplete"
     ROLLING_OUT = "RollingOut"
     PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+    ROLLED_BACK = "RolledBack"
+    ROLLOUT_PAUSED = "RolloutPaused"
+    OPERATOR_UPDATE_PENDING = "OperatorUpdatePending"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ __all__ = [
     "MANAGED_BY",
     "MODEL",
     "REVISION",
+    "TEMPLATE_HASH",
     "child",
     "model_value",
     "pod",
@@ -22,6 +23,8 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 NAME = "app.kubernetes.io/name"
 MODEL = f"{GROUP}/model"
 REVISION = f"{GROUP}/revision"
+# Given by the Deployment controller.
+TEMPLATE_HASH = "pod-template-hash"
 
 MANAGER = "moorage"
 CHILDREN_SELECTOR = f"{MANAGED_BY}={MANAGER}"

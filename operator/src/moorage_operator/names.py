@@ -21,6 +21,7 @@ __all__ = [
     "PLURAL",
     "READINESS_GATE",
     "RUNTIME_CONTAINER",
+    "SPEC",
     "STATUS_FIELD_MANAGER",
     "TMP_VOLUME",
     "deployment",
@@ -34,6 +35,8 @@ PLURAL = "inferencemodels"
 FIELD_MANAGER = "moorage"
 STATUS_FIELD_MANAGER = "moorage-status"
 APPLIED_HASH = f"{GROUP}/applied-hash"
+# What a Deployment's template was rendered from; its ReplicaSets keep it.
+SPEC = f"{GROUP}/spec"
 # A condition of pods, set by the operator.
 READINESS_GATE = f"{GROUP}/model-ready"
 

@@ -56,7 +56,7 @@ def pod(body: Body) -> PodObserved:
         gated=names.READINESS_GATE in gates,
         gate_open=_VERDICTS.get(gate.get("status", "")),
         deleting="deletionTimestamp" in metadata,
-        template_hash=marks.get("pod-template-hash", ""),
+        template_hash=marks.get(labels.TEMPLATE_HASH, ""),
         revision=marks.get(labels.REVISION, ""),
         scheduled=Scheduled(
             _VERDICTS.get(scheduled.get("status", "")),
@@ -74,6 +74,7 @@ def deployment(body: Body) -> DeploymentObserved:
     return DeploymentObserved(
         uid=metadata["uid"],
         generation=metadata.get("generation", 0),
+        revision=_revision_of(spec),
         observed_generation=status.get("observedGeneration", 0),
         replicas=status.get("replicas", 0),
         updated_replicas=status.get("updatedReplicas", 0),
@@ -87,6 +88,7 @@ def deployment(body: Body) -> DeploymentObserved:
                 _VERDICTS.get(each.get("status", "")),
                 each.get("reason", ""),
                 each.get("message", ""),
+                _time(each.get("lastUpdateTime")),
             )
             for each in status.get("conditions") or []
         ),
@@ -180,6 +182,11 @@ def _container(spec: Body, status: Body) -> ContainerObserved:
         last_terminated_started_at=_time(last.get("startedAt")),
         last_terminated_at=_time(last.get("finishedAt")),
     )
+
+
+def _revision_of(spec: Body) -> str:
+    marks = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    return marks.get(labels.REVISION, "")
 
 
 def _applied_hash(metadata: Body) -> str:

@@ -8,6 +8,7 @@ accepted plans no objects: what runs keeps running.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,23 +18,25 @@ from .config import OperatorConfig
 from .contract import CONTRACT_REASONS
 from .gates import make_gates
 from .readiness import Judgement, decide
-from .replicas import DEFINITE, judge
+from .replicas import DEFINITE, Replica, judge
 from .resources.deployment import make_deployment
 from .resources.owned import applied_hash
-from .resources.pod_template import make_pod_template, revision_of
+from .resources.pod_template import make_pod_template
 from .resources.references import references
 from .resources.service import make_service
+from .revisions import read_revisions, write_spec
+from .rollout import Course, chart_course, give_up, until_definite
 from .state import (
     Observed,
     Plan,
     PlannedEvent,
     PollPace,
-    Reference,
     Refusal,
 )
 from .status import make_status
 from .targets import make_targets
 from .trials import SMOKE_REASONS
+from .up_to_date import given_up_sentence
 
 __all__ = ["plan"]
 
@@ -79,29 +82,71 @@ def plan(
         return Plan(
             (), kept, keeps_others=True, poll=PollPace.STABLE, poll_interval_seconds=interval
         )
-    objects: tuple[dict[str, Any], ...] = ()
-    named: frozenset[Reference] = frozenset()
-    revision = ""
+    course = None
     if not model.problems:
-        template = make_pod_template(model, config)
-        objects = (make_service(model), make_deployment(model, template))
-        revision, named = revision_of(template), references(template)
-    replicas = judge(model, observed, revision)
+        course = chart_course(model, observed, make_pod_template(model, config))
+        if course.history - observed.history.keys():
+            kept = dict(observed.status)
+            return Plan((), kept, keeps_others=True, history=course.history)
+        model = course.model
+    objects = _make_objects(course) if course else ()
+    replicas = judge(model, observed, course.applied if course else "")
     hashes = frozenset(applied_hash(item) for item in objects)
-    judgement = decide(model, observed, replicas, revision, hashes)
+    judgement = decide(model, observed, replicas, course, hashes)
+    if course:
+        judgement = _with_rejection(course, observed, replicas, judgement, now)
     status = make_status(model, observed, replicas, judgement, config=config, now=now)
     return Plan(
         objects=objects,
         status=status,
         keeps_others=bool(model.problems),
         gates=make_gates(replicas, now),
-        events=(*_events(judgement.ready, observed), *_warnings(judgement, observed)),
+        events=(
+            *_events(judgement.ready, observed),
+            *_warnings(judgement, observed),
+            *_rejections(judgement, observed),
+        ),
         targets=make_targets(model, replicas, config),
         poll=_pace(judgement),
         poll_interval_seconds=interval,
-        requeue_after=REFUSAL_RETRY_SECONDS if _standing(observed.refusals, hashes) else None,
-        references=named,
+        requeue_after=_again_after(course, observed, replicas, hashes, now),
+        references=references(course.template) if course else frozenset(),
+        history=course.history if course else frozenset(),
     )
+
+
+def _make_objects(course: Course) -> tuple[dict[str, Any], ...]:
+    model = course.model
+    kept = write_spec(model)
+    deployment = make_deployment(model, course.template, kept_spec=kept, paused=course.paused)
+    return make_service(model), deployment
+
+
+def _with_rejection(
+    course: Course,
+    observed: Observed,
+    replicas: Sequence[Replica],
+    judgement: Judgement,
+    now: datetime,
+) -> Judgement:
+    """The judgement, with the spec's revision given up where it has failed for good."""
+    revisions = judgement.revisions
+    served = revisions.last_good == revisions.current
+    rejected = None if served else give_up(course, observed, replicas, judgement.blamed, now=now)
+    return replace(judgement, revisions=replace(revisions, rejected=rejected))
+
+
+def _again_after(
+    course: Course | None,
+    observed: Observed,
+    replicas: Sequence[Replica],
+    hashes: frozenset[str],
+    now: datetime,
+) -> float | None:
+    """Seconds after which to look again where nothing will happen that says so."""
+    refused = REFUSAL_RETRY_SECONDS if _standing(observed.refusals, hashes) else None
+    definite = until_definite(course, observed, replicas, now=now) if course else None
+    return min((each for each in (refused, definite) if each is not None), default=None)
 
 
 def _pace(judgement: Judgement) -> PollPace:
@@ -141,3 +186,12 @@ def _warnings(judgement: Judgement, observed: Observed) -> tuple[PlannedEvent, .
         and find_condition(observed.status, condition.type).get("reason")
         != condition.finding.reason
     )
+
+
+def _rejections(judgement: Judgement, observed: Observed) -> tuple[PlannedEvent, ...]:
+    """One event when a revision is given up."""
+    rejected = judgement.revisions.rejected
+    if rejected is None or read_revisions(observed.status).rejected == rejected:
+        return ()
+    message = truncated(given_up_sentence(rejected))
+    return (PlannedEvent("Warning", "RevisionGivenUp", message),)

@@ -1,19 +1,22 @@
 """The conditions, decided: from accepted to up to date.
 
-Each function decides one condition and says why. `Ready` takes reason and message from the first
-of those before it that is not true, so that the REASON column names the cause. Ready means
-that traffic can be sent now; UpToDate that this spec is what serves.
+Each function decides one condition and says why; `up_to_date` has the last. `Ready` takes reason
+and message from the first of those before it that is not true, so that the REASON column names the
+cause. Ready means that traffic can be sent now; UpToDate that this spec is what serves.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import diagnosis
 from .api.v1alpha1 import InferenceModel
 from .conditions import Condition, ConditionType, Finding, Reason, find_condition
 from .protocols import protocol_matched
 from .replicas import PROTOCOL_REASONS, Replica, worst
+from .revisions import Revisions, read_revisions
+from .rollout import Course
 from .state import Observed, Refusal
+from .up_to_date import decide_up_to_date, given_up_sentence
 
 __all__ = ["Judgement", "decide"]
 
@@ -29,27 +32,34 @@ BAD_OBJECT_CODES = {400, 422, 500}
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The conditions in the order of blame; `blamed` is the first cause against this spec.
+    """The conditions in the order of blame; `blamed` is the first cause against what runs.
 
-    `revision` is the spec's own, `last_good` the one that last served with all wanted
-    replicas: this one, an earlier one, or none yet (empty).
+    `revisions` is what is remembered, with the one that last served with all wanted replicas.
     """
 
     conditions: tuple[Condition, ...]
     ready: Condition
     blamed: Finding | None
-    revision: str
-    last_good: str
+    revisions: Revisions
 
 
 def decide(
     model: InferenceModel,
     observed: Observed,
     replicas: Sequence[Replica],
-    revision: str,
+    course: Course | None,
     applied_hashes: frozenset[str],
 ) -> Judgement:
-    """All conditions, of a spec with this revision and these hashes of its planned objects."""
+    """All conditions.
+
+    Args:
+        model: What is to run: this spec, or the one that was gone back to.
+        observed: Everything known of it.
+        replicas: Judged for the course.
+        course: Which revision is to run; None where the spec has problems.
+        applied_hashes: Those of the planned objects.
+    """
+    revision = course.applied if course else ""
     gates = [
         _accepted(model, observed, replicas, applied_hashes),
         _workload_available(model, observed, replicas, revision),
@@ -64,13 +74,14 @@ def decide(
         passed = _smoke_test_passed(model, replicas)
         (gates if model.enforces_smoke_tests else told).append(passed)
     blamed = _blamed(gates)
-    last_good = str((observed.status.get("revisions") or {}).get("lastGood", ""))
-    ready = _ready(model, replicas, blamed, last_good)
-    up_to_date = _up_to_date(model, observed, replicas, blamed)
+    revisions = course.revisions if course else read_revisions(observed.status)
+    ready = _ready(model, replicas, blamed, revisions.last_good)
     if ready.finding.reason is Reason.SERVING and blamed is None:
-        last_good = revision
+        revisions = replace(revisions, last_good=revision)
+    ready = _of_an_earlier(ready, course)
+    up_to_date = decide_up_to_date(course, observed, replicas, blamed, model.desired_replicas)
     found = sorted((*gates, *told), key=lambda condition: ORDER.index(condition.type))
-    return Judgement((*found, ready, up_to_date), ready, blamed, revision, last_good)
+    return Judgement((*found, ready, up_to_date), ready, blamed, revisions)
 
 
 def _blamed(gates: Sequence[Condition]) -> Finding | None:
@@ -242,7 +253,7 @@ def _smoke_test_passed(model: InferenceModel, replicas: Sequence[Replica]) -> Co
     return Condition(type_, status=True, finding=Finding(Reason.PASSED, sentence))
 
 
-# ------------------------------------------------------------------ Ready, UpToDate
+# ------------------------------------------------------------------ Ready
 
 
 def _ready(
@@ -260,6 +271,16 @@ def _ready(
     return Condition(type_, status=False, finding=cause)
 
 
+def _of_an_earlier(ready: Condition, course: Course | None) -> Condition:
+    """Ready, which says so where what serves is what was gone back to."""
+    rejected = course.revisions.rejected if course and course.is_back else None
+    if rejected is None or ready.status is not True:
+        return ready
+    sentence = f"{ready.finding.message}, of an earlier revision; {given_up_sentence(rejected)}"
+    finding = Finding(Reason.SERVING_PREVIOUS_REVISION, sentence)
+    return Condition(ConditionType.READY, status=True, finding=finding)
+
+
 def _partly(replicas: Sequence[Replica], desired: int, cause: Finding) -> Finding:
     """Why a model that has served before is still ready although not all is well.
 
@@ -273,45 +294,6 @@ def _partly(replicas: Sequence[Replica], desired: int, cause: Finding) -> Findin
         return Finding(Reason.SERVING_PREVIOUS_REVISION, sentence)
     serving = sum(1 for replica in replicas if replica.serving)
     return Finding(Reason.SERVING, f"{serving} of {desired} replicas serve the model; {why}")
-
-
-def _up_to_date(
-    model: InferenceModel,
-    observed: Observed,
-    replicas: Sequence[Replica],
-    blamed: Finding | None,
-) -> Condition:
-    type_ = ConditionType.UP_TO_DATE
-    desired = model.desired_replicas
-    current = _current(replicas)
-    serving = sum(1 for replica in current if replica.serving)
-    earlier = len(replicas) - len(current)
-    accepted = not model.problems and (desired == 0 or blamed is None)
-    settled = len(current) == desired == serving and not earlier and _is_observed(observed)
-    if accepted and settled:
-        finding = Finding(Reason.ROLLOUT_COMPLETE, f"all {desired} replicas are of this spec")
-        return Condition(type_, status=True, finding=finding)
-    sentence = f"{serving} of {desired} replicas of this spec serve"
-    if earlier:
-        sentence += f", {earlier} of an earlier revision remain"
-    if blamed:
-        sentence += f"; {blamed.reason}: {blamed.message}"
-    reason = Reason.PROGRESS_DEADLINE_EXCEEDED if _is_stuck(observed) else Reason.ROLLING_OUT
-    return Condition(type_, status=False, finding=Finding(reason, sentence))
-
-
-def _is_observed(observed: Observed) -> bool:
-    """Whether the Deployment controller has seen the Deployment as it is now."""
-    deployment = observed.deployment
-    return deployment is not None and deployment.observed_generation >= deployment.generation
-
-
-def _is_stuck(observed: Observed) -> bool:
-    deployment = observed.deployment
-    return deployment is not None and any(
-        condition.type == "Progressing" and condition.reason == "ProgressDeadlineExceeded"
-        for condition in deployment.conditions
-    )
 
 
 def _deployment_condition(observed: Observed, type_: str) -> str | None:

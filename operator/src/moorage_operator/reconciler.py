@@ -2,8 +2,9 @@
 
     observe --> plan --> apply --> plan again where that changed the world --> gates --> status
 
-Level-driven: a pass looks at the whole state and never at what woke it. It reads nothing from the
-API server; the stores are fed by watches, by polls and by its own writes.
+Level-driven: a pass looks at the whole state and never at what woke it. The stores are fed by
+watches, by polls and by its own writes; all that a pass reads itself is what an earlier revision
+was made from, when its plan needs that.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from . import plan as planning
 from .apply import Applier, ModelGone
 from .config import OperatorConfig
 from .events import EventPoster
+from .history import History
 from .kube import errors
 from .probe.poller import Poller
 from .referenced import Lookups
@@ -38,6 +40,7 @@ class Hands:
     applier: Applier
     poller: Poller
     lookups: Lookups
+    history: History
     events: EventPoster
 
 
@@ -77,9 +80,9 @@ class Reconciler:
 
     async def _pass(self, record: ModelRecord) -> float | None:
         hands = self._hands
-        observed, plan = self._plan(record)
+        observed, plan = await self._plan(record)
         if await hands.applier.apply(record, plan.objects, keeps_others=plan.keeps_others):
-            observed, plan = self._plan(record)
+            observed, plan = await self._plan(record)
         hands.poller.watch(record.key, plan.targets, plan.poll, plan.poll_interval_seconds)
         hands.lookups.want(record.key, plan.references if _waits(observed) else frozenset())
         await hands.applier.write_gates(record, plan.gates)
@@ -89,11 +92,18 @@ class Reconciler:
             hands.events.post(record, event)
         return plan.requeue_after
 
-    def _plan(self, record: ModelRecord) -> tuple[Observed, Plan]:
-        observed = self._hands.store.observed(record.key)
-        return observed, planning.plan(
-            record.model, observed, now=self._now(), config=self._config
-        )
+    async def _plan(self, record: ModelRecord) -> tuple[Observed, Plan]:
+        """A plan that knows all that it needs."""
+        store = self._hands.store
+        while True:
+            observed = store.observed(record.key)
+            plan = planning.plan(record.model, observed, now=self._now(), config=self._config)
+            unread = plan.history - observed.history.keys()
+            if not unread:
+                store.keep_history(record.key, plan.history)
+                return observed, plan
+            # One that nothing keeps comes back as None, so that each is read once.
+            store.put_history(record.key, await self._hands.history.read(record.key, unread))
 
     def _forget(self, key: ObjectKey) -> None:
         # The children go with their owner reference; here only memory is freed.

@@ -110,6 +110,12 @@ class Replica:
     result: ProbeResult | None = None
     trial: SmokeOutcome | None = None
 
+    @property
+    def finding(self) -> Finding | None:
+        """The first thing that keeps it from serving; what is not enforced does not."""
+        broken = None if self.serving else self.contract or self.smoke
+        return self.workload or self.model or broken
+
 
 def judge(model: InferenceModel, observed: Observed, revision: str) -> tuple[Replica, ...]:
     """Every pod that lives, by name. An empty `revision` makes every pod one of an earlier."""

@@ -34,6 +34,7 @@ __all__ = [
     "ReferenceKind",
     "ReferenceState",
     "Refusal",
+    "RevisionRecord",
     "Scheduled",
     "ServerInfo",
     "Spoken",
@@ -124,17 +125,24 @@ class PodObserved:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentCondition:
-    """One condition of a Deployment: `type` is Progressing, Available or ReplicaFailure."""
+    """One condition of a Deployment: `type` is Progressing, Available or ReplicaFailure.
+
+    `updated` is when its controller last looked at it.
+    """
 
     type: str
     status: bool | None
     reason: str = ""
     message: str = ""
+    updated: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentObserved:
-    """The Deployment as it stands; `applied_hash` is our annotation on it."""
+    """The Deployment as it stands; `applied_hash` is our annotation on it.
+
+    `revision` is the label of its pod template.
+    """
 
     uid: str
     generation: int
@@ -146,6 +154,7 @@ class DeploymentObserved:
     spec_replicas: int = 0
     applied_hash: str = ""
     conditions: tuple[DeploymentCondition, ...] = ()
+    revision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,13 +316,28 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class RevisionRecord:
+    """What a ReplicaSet keeps of its revision, as JSON.
+
+    `template` is the pod template as the API server has it. `spec` is what
+    `revisions.write_spec` made of the model that it was rendered from, empty where that is not
+    known.
+    """
+
+    template: bytes
+    spec: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything that `plan` may look at, at one moment, for one model.
 
     `children` are all that the model owns, `deployment` the one of them that runs its pods;
     `available_kinds` are the optional kinds of children that the cluster has now.
-    `probes` is keyed by pod uid. `status` is the status as the API server has it, for transition
-    times, `lastFailure`, and verdicts that a restarted operator has not asked for again.
+    `probes` is keyed by pod uid. `history` has the revisions that a plan asked for, None for one
+    that no ReplicaSet keeps any more. `status` is the status as the API server has it, for
+    transition times, `lastFailure`, and verdicts that a restarted operator has not asked for
+    again.
     """
 
     deployment: DeploymentObserved | None = None
@@ -327,6 +351,9 @@ class Observed:
         default_factory=dict[Reference, ReferenceState]
     )
     refusals: tuple[Refusal, ...] = ()
+    history: Mapping[str, RevisionRecord | None] = field(
+        default_factory=dict[str, RevisionRecord | None]
+    )
     status: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -431,7 +458,8 @@ class Plan:
     runs keeps running. `gates` are the pods' that change. `status` is the whole
     status. `poll_interval_seconds` is the user's interval for the pace STABLE. `requeue_after`
     (seconds) is set where nothing but time will tell, `references` are what the shell looks up for
-    the next `Observed`.
+    the next `Observed`. `history` are the revisions that this plan rests on: while `Observed`
+    lacks one of them it is not to be acted on, but made again.
     """
 
     objects: tuple[dict[str, Any], ...]
@@ -444,3 +472,4 @@ class Plan:
     poll_interval_seconds: float = 30.0
     requeue_after: float | None = None
     references: frozenset[Reference] = frozenset()
+    history: frozenset[str] = frozenset()

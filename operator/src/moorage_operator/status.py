@@ -17,6 +17,7 @@ from .readiness import Judgement
 from .replicas import Replica
 from .resources import endpoints
 from .resources.pod_template import canonical_hash
+from .revisions import write_revisions
 from .state import ContainerObserved, ModelInfo, Observed, ServerInfo, TensorInfo
 
 __all__ = ["make_status"]
@@ -45,7 +46,7 @@ def make_status(
         "replicas": len(replicas),
         "selector": labels.selector_text(model.name),
         "replicaSummary": f"{min(serving, desired)}/{desired}",
-        "revisions": _revisions(judgement),
+        "revisions": write_revisions(judgement.revisions),
         "protocol": protocol,
         "endpoints": endpoints.urls(model, config, protocols.detected(protocol)),
         **_answers(model, replicas, observed.status),
@@ -59,11 +60,6 @@ def make_status(
     if failure:
         status["lastFailure"] = failure
     return status
-
-
-def _revisions(judgement: Judgement) -> dict[str, str]:
-    told = {"current": judgement.revision, "lastGood": judgement.last_good}
-    return {name: revision for name, revision in told.items() if revision}
 
 
 # ------------------------------------------------------------------ what the model says of itself
@@ -166,9 +162,7 @@ def _replica_status(replica: Replica, before: Mapping[str, Any], now: datetime) 
         "restarts": replica.pod.runtime.restart_count,
         **trials.written(replica.trial),
     }
-    # What is not enforced keeps no replica from serving.
-    broken = None if replica.serving else replica.contract or replica.smoke
-    finding = replica.workload or replica.model or broken
+    finding = replica.finding
     if finding:
         entry["reason"] = str(finding.reason)
         entry["message"] = truncated(finding.message)

@@ -5,7 +5,7 @@ operator's own writes, whose results are newer than any watch. Each change says 
 concerns. Lost with the process and rebuilt from lists; nothing is decided here.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from .state import (
     Reference,
     ReferenceState,
     Refusal,
+    RevisionRecord,
 )
 
 Place = tuple[str, str]
@@ -84,6 +85,7 @@ class Store:
         self._probes: dict[str, ProbeResult] = {}
         self._references: dict[ObjectKey, Mapping[Reference, ReferenceState]] = {}
         self._refusals: dict[ObjectKey, dict[tuple[str, str], Refusal]] = {}
+        self._history: dict[ObjectKey, Mapping[str, RevisionRecord | None]] = {}
 
     # -------------------------------------------------------------------- models
 
@@ -98,6 +100,7 @@ class Store:
                 return
         elif known:
             self._refusals.pop(key, None)  # another object of the same name
+            self._history.pop(key, None)
         self._models[key] = ModelRecord(
             key, v1alpha1.parse(body), version, body.get("status") or {}
         )
@@ -113,6 +116,7 @@ class Store:
         self._keys.pop(_place(key), None)
         self._references.pop(key, None)
         self._refusals.pop(key, None)
+        self._history.pop(key, None)
         self._changed(key)
 
     def model(self, key: ObjectKey) -> ModelRecord | None:
@@ -228,6 +232,20 @@ class Store:
         if not kept:
             self._refusals.pop(key, None)
 
+    # -------------------------------------------------------------------- earlier revisions
+
+    def put_history(self, key: ObjectKey, found: Mapping[str, RevisionRecord | None]) -> None:
+        """What was read of revisions of the model, beside what was read before."""
+        self._history[key] = {**self._history.get(key, {}), **found}
+
+    def keep_history(self, key: ObjectKey, revisions: Collection[str]) -> None:
+        """Forget what was read of other revisions than these."""
+        kept = self._history.get(key, {})
+        if left := {name: record for name, record in kept.items() if name in revisions}:
+            self._history[key] = left
+        else:
+            self._history.pop(key, None)
+
     # -------------------------------------------------------------------- the plan's view
 
     def observed(self, key: ObjectKey) -> Observed:
@@ -246,6 +264,7 @@ class Store:
             probes={pod.uid: self._probes[pod.uid] for pod in pods if pod.uid in self._probes},
             references=self._references.get(key, {}),
             refusals=tuple(self._refusals.get(key, {}).values()),
+            history=self._history.get(key, {}),
             status=record.status if record else {},
         )
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from moorage_operator.api.v1alpha1 import Protocol
 from moorage_operator.conditions import ConditionType, Reason, truncated
+from moorage_operator.revisions import spec_hash
 from moorage_operator.smoke import SmokeOutcome, SmokeVerdict
 from moorage_operator.state import (
     Answer,
@@ -78,7 +79,9 @@ def test_a_serving_model_tells_what_its_server_told():
         "extensions": ["binary_tensor_data"],
     }
     assert status["observedGeneration"] == 1
-    assert status["revisions"] == {"current": revision(MODEL), "lastGood": revision(MODEL)}
+    assert status["revisions"] == {
+        "current": revision(MODEL), "specHash": spec_hash(MODEL), "lastGood": revision(MODEL),
+    }  # fmt: skip
     assert status["replicaStatuses"] == [{
         "pod": "p0", "revision": status["replicaStatuses"][0]["revision"], "ready": True,
         "modelReady": True, "restarts": 0, "since": "2026-03-04T05:05:37Z",
@@ -92,8 +95,15 @@ def test_the_last_good_revision_stays_until_another_serves():
     done = planned(edited, serving(edited, status=rolling)).status
 
     assert "lastGood" not in planned(MODEL, observed()).status["revisions"]
-    assert rolling["revisions"] == {"current": revision(edited), "lastGood": revision(MODEL)}
-    assert done["revisions"] == {"current": revision(edited), "lastGood": revision(edited)}
+    assert rolling["revisions"] == {
+        "current": revision(edited),
+        "specHash": spec_hash(edited),
+        "candidate": revision(edited),
+        "lastGood": revision(MODEL),
+    }
+    assert done["revisions"] == {
+        "current": revision(edited), "specHash": spec_hash(edited), "lastGood": revision(edited),
+    }  # fmt: skip
 
 
 def test_versions_are_in_order_and_the_wanted_one_is_the_summary():

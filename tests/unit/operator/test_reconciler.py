@@ -77,6 +77,10 @@ class Fakes:
     def want(self, key: ObjectKey, references: frozenset[Reference]) -> None:
         self.lookups[key] = references
 
+    async def read(self, _: ObjectKey, revisions: frozenset[str]) -> dict[str, None]:
+        self.acts.append("read")
+        return dict.fromkeys(revisions)
+
     def post(self, _: ModelRecord, event: PlannedEvent) -> None:
         self.events.append(event)
 
@@ -88,7 +92,7 @@ def fakes() -> Fakes:
 
 @pytest.fixture
 def reconciler(fakes: Fakes) -> Reconciler:
-    hands = Hands(fakes.store, fakes, fakes, fakes, fakes)  # type: ignore[arg-type]
+    hands = Hands(fakes.store, fakes, fakes, fakes, fakes, fakes)  # type: ignore[arg-type]
     config = OperatorConfig(runtime_image="runtime:1")
     return Reconciler(hands, config, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -127,7 +131,7 @@ async def test_a_refusal_is_in_the_status_of_the_same_pass(
     record = fakes.store.model(KEY)
     assert record is not None
     # The refused object is one of those that the plan makes, known by its hash.
-    objects = reconciler._plan(record)[1].objects
+    objects = (await reconciler._plan(record))[1].objects
     service = next(each for each in objects if each["kind"] == "Service")
     applied_hash = service["metadata"]["annotations"]["moorage.dev/applied-hash"]
     fakes.refusal = Refusal("Service", "iris", applied_hash, 409, "AlreadyExists", "taken")
@@ -136,6 +140,22 @@ async def test_a_refusal_is_in_the_status_of_the_same_pass(
 
     assert ready(fakes.statuses[-1]) == "NameConflict"
     assert requeue is not None
+
+
+async def test_a_plan_that_rests_on_an_earlier_revision_is_made_again_with_it(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    # An earlier version of the operator gave this spec another template.
+    status = {"revisions": {**fakes.statuses[-1]["revisions"], "current": "earlier"}}
+    fakes.store.put_model({**model(resourceVersion="2"), "status": status})
+
+    await reconciler.reconcile(KEY)
+    await reconciler.reconcile(KEY)
+
+    assert fakes.acts.count("read") == 1
+    assert fakes.acts[3:6] == ["read", "apply", "poll"]
 
 
 @pytest.mark.parametrize("gone", [True, False])

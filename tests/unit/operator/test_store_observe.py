@@ -155,7 +155,10 @@ def test_a_deployment_keeps_its_rollout() -> None:
             **metadata("d", generation=3),
             "annotations": {"moorage.dev/applied-hash": "h"},
         },
-        "spec": {"replicas": 2},
+        "spec": {
+            "replicas": 2,
+            "template": {"metadata": {"labels": {"moorage.dev/revision": "r1"}}},
+        },
         "status": {
             "observedGeneration": 2,
             "replicas": 3,
@@ -167,7 +170,7 @@ def test_a_deployment_keeps_its_rollout() -> None:
     }
 
     assert observe.deployment(body) == DeploymentObserved(
-        "uid-d", 3, 2, 3, 1, 2, 2, 2, "h", (DeploymentCondition("Progressing", None, "R"),)
+        "uid-d", 3, 2, 3, 1, 2, 2, 2, "h", (DeploymentCondition("Progressing", None, "R"),), "r1"
     )
 
 

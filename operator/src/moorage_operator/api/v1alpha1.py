@@ -14,6 +14,7 @@ from typing import Any, cast
 from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
 from .model_uri import ModelUri, Scheme, parse_model_uri
+from .rollout import OnFailure, Rollout, Strategy, parse_rollout
 from .smoke_tests import SmokeTest, SmokeTestPolicy, digest_of, parse_smoke_tests
 
 __all__ = [
@@ -26,20 +27,29 @@ __all__ = [
     "InferenceModel",
     "ModelSpec",
     "ModelUri",
+    "OnFailure",
     "Ports",
     "Problem",
     "Protocol",
     "ReadinessTarget",
+    "Rollout",
     "RuntimeSpec",
     "Scheduling",
     "Scheme",
     "SmokeTest",
     "SmokeTestPolicy",
+    "Strategy",
     "Transport",
     "parse",
 ]
 
 GROUP = "moorage.dev"
+
+# What a pod may take beside loading its model, to be scheduled and to pull its image: a guess.
+PULL_ALLOWANCE_SECONDS = 300
+
+# An annotation with any text: another text asks for one more rollout of the same spec.
+ROLLOUT_REQUEST = f"{GROUP}/rollout-request"
 
 # A model's name or version is one segment of a URL's path, of folders and of label-like texts.
 MODEL_NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -140,7 +150,8 @@ class Scheduling:
 class InferenceModel:
     """One resource with every default filled in; `problems` make it unacceptable.
 
-    `smoke_digest` tells the smoke tests from edited ones.
+    `rollout_request` is the annotation of that name, empty where it is absent; `smoke_digest`
+    tells the smoke tests from edited ones.
     """
 
     namespace: str
@@ -148,6 +159,7 @@ class InferenceModel:
     uid: str
     generation: int
     deleting: bool
+    rollout_request: str
     replicas: int
     suspend: bool
     model: ModelSpec
@@ -160,9 +172,16 @@ class InferenceModel:
     smoke_tests: tuple[SmokeTest, ...]
     smoke_test_policy: SmokeTestPolicy
     smoke_digest: str
+    rollout: Rollout
     scheduling: Scheduling
     pod_template: Mapping[str, Any]
     problems: tuple[Problem, ...]
+
+    @property
+    def progress_deadline_seconds(self) -> int:
+        """How long a rollout may stand still; with 600 s to start, by default 900."""
+        written = self.rollout.progress_deadline_seconds
+        return written or self.health.startup_timeout_seconds + PULL_ALLOWANCE_SECONDS
 
     @property
     def desired_replicas(self) -> int:
@@ -193,6 +212,7 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
         uid=str(metadata["uid"]),
         generation=int(metadata.get("generation", 0)),
         deleting="deletionTimestamp" in metadata,
+        rollout_request=str((metadata.get("annotations") or {}).get(ROLLOUT_REQUEST, "")),
         replicas=spec.integer("replicas", 1, 0, 2**31 - 1),
         suspend=spec.flag("suspend", default=False),
         model=_parse_model(spec.child("model"), name),
@@ -205,6 +225,7 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
         smoke_tests=smoke_tests,
         smoke_test_policy=spec.choice("smokeTestPolicy", SmokeTestPolicy.WARN),
         smoke_digest=digest_of(smoke_tests),
+        rollout=parse_rollout(spec.child("rollout")),
         scheduling=_parse_scheduling(spec),
         pod_template=_parse_pod_template(spec),
         problems=(),

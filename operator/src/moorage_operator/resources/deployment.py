@@ -3,32 +3,53 @@
 from typing import Any
 
 from moorage_operator import labels, names
-from moorage_operator.api.v1alpha1 import InferenceModel
+from moorage_operator.api.v1alpha1 import InferenceModel, Strategy
 
 from .owned import make_owned
 
 __all__ = ["make_deployment"]
 
-# What a pod may take beside loading its model, to be scheduled and to pull its image: a guess.
-PULL_ALLOWANCE_SECONDS = 300
-# Old ReplicaSets are no way back (the operator applies the spec again), only a trace.
-REVISION_HISTORY_LIMIT = 2
+# A rollback needs the ReplicaSet of the last revision that served. It is the newest of those
+# without pods at worst; a few more are a trace.
+REVISION_HISTORY_LIMIT = 3
 
 
-def make_deployment(model: InferenceModel, template: dict[str, Any]) -> dict[str, Any]:
-    """A Deployment that never takes a serving pod away before its successor serves.
+def make_deployment(
+    model: InferenceModel, template: dict[str, Any], *, kept_spec: str = "", paused: bool = False
+) -> dict[str, Any]:
+    """A Deployment that by default takes no pod away before its successor serves.
 
     maxSurge 25% rounds up, so a model of one replica rolls too.
+
+    Args:
+        model: What the template was rendered from, with its present size.
+        template: The pod template.
+        kept_spec: What its ReplicaSet is to remember of the spec.
+        paused: Whether its rollout is to stand still.
     """
     spec: dict[str, Any] = {
         "replicas": model.desired_replicas,
         "revisionHistoryLimit": REVISION_HISTORY_LIMIT,
-        "progressDeadlineSeconds": model.health.startup_timeout_seconds + PULL_ALLOWANCE_SECONDS,
+        "progressDeadlineSeconds": model.progress_deadline_seconds,
         "selector": {"matchLabels": labels.selector(model.name)},
-        "strategy": {
-            "type": "RollingUpdate",
-            "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0},
-        },
+        "strategy": _make_strategy(model),
         "template": template,
     }
-    return make_owned(model, "apps/v1", "Deployment", names.deployment(model.name), spec)
+    if paused:
+        spec["paused"] = True
+    return make_owned(
+        model,
+        "apps/v1",
+        "Deployment",
+        names.deployment(model.name),
+        spec,
+        annotations={names.SPEC: kept_spec} if kept_spec else {},
+    )
+
+
+def _make_strategy(model: InferenceModel) -> dict[str, Any]:
+    rollout = model.rollout
+    if rollout.strategy is Strategy.RECREATE:
+        return {"type": "Recreate"}
+    share = {"maxSurge": rollout.max_surge, "maxUnavailable": rollout.max_unavailable}
+    return {"type": "RollingUpdate", "rollingUpdate": share}

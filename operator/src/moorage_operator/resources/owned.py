@@ -3,6 +3,7 @@
 The hash is that of the object as planned. The shell skips an apply where the child carries it.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from moorage_operator import labels, names
@@ -14,9 +15,16 @@ __all__ = ["applied_hash", "make_owned"]
 
 
 def make_owned(
-    model: InferenceModel, api_version: str, kind: str, name: str, spec: dict[str, Any]
+    model: InferenceModel,
+    api_version: str,
+    kind: str,
+    name: str,
+    spec: dict[str, Any],
+    *,
+    annotations: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A whole child with the hash annotation."""
+    """A whole child with the hash annotation beside its own."""
+    kept = dict(annotations or {})
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": model.namespace,
@@ -30,10 +38,11 @@ def make_owned(
                 "controller": True,
             }
         ],
+        "annotations": kept,
     }
     child = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
-    annotations = {names.APPLIED_HASH: canonical_hash(child)[:32]}
-    return {**child, "metadata": {**metadata, "annotations": annotations}}
+    kept[names.APPLIED_HASH] = canonical_hash(child)[:32]
+    return child
 
 
 def applied_hash(child: dict[str, Any]) -> str:

@@ -1,0 +1,177 @@
+"""Which revisions of a model there are, as status and ReplicaSets remember them; pure.
+
+    status.revisions --> Revisions --> rollout --> Revisions --> status.revisions
+    ReplicaSet --> RevisionRecord --> the spec and the template of an earlier revision
+
+A revision is the hash of a pod template, and a template is made from two things: the spec, and how
+this version of the operator writes templates. `spec_hash` tells them apart. As long as it stays
+the same, the spec's revision stays what it was first rendered as, so that a newer operator
+restarts no pod; and a revision that failed stays rejected.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
+from typing import Any, cast
+
+import msgspec
+
+from . import labels
+from .api.v1alpha1 import InferenceModel, Rollout
+from .resources.pod_template import REVISION_LENGTH, canonical_hash
+from .state import RevisionRecord
+
+__all__ = [
+    "Rejection",
+    "Revisions",
+    "read_revisions",
+    "read_spec",
+    "read_template",
+    "spec_hash",
+    "write_revisions",
+    "write_spec",
+]
+
+# What a template does not depend on, or what only says which object is meant.
+APART = {"namespace", "name", "uid", "generation", "deleting", "problems", "replicas", "suspend"}
+
+# Annotations of an object may have 256 KiB together, and others write theirs.
+SPEC_LIMIT_BYTES = 128 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A revision that was given up, with the reason that was against it then.
+
+    `time` is a Kubernetes timestamp.
+    """
+
+    revision: str
+    reason: str
+    message: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """What is remembered from pass to pass; empty texts where there is nothing yet.
+
+    Attributes:
+        current: The spec's revision.
+        spec_hash: Of the spec and the rollout request that `current` was made for.
+        last_good: The revision that last served with all wanted replicas.
+        rejected: The current revision, once it has failed.
+    """
+
+    current: str = ""
+    spec_hash: str = ""
+    last_good: str = ""
+    rejected: Rejection | None = None
+
+    def of(self, wanted: str) -> "Revisions":
+        """The same, of a spec with this hash: what was known of another is forgotten."""
+        if self.spec_hash == wanted:
+            return self
+        return replace(self, current="", spec_hash=wanted, rejected=None)
+
+
+def read_revisions(status: Mapping[str, Any]) -> Revisions:
+    """What a status remembers."""
+    told = cast("Mapping[str, Any]", status.get("revisions") or {})
+    rejected = cast("Mapping[str, Any]", told.get("rejected") or {})
+    return Revisions(
+        current=str(told.get("current", "")),
+        spec_hash=str(told.get("specHash", "")),
+        last_good=str(told.get("lastGood", "")),
+        rejected=Rejection(
+            revision=str(rejected.get("revision", "")),
+            reason=str(rejected.get("reason", "")),
+            message=str(rejected.get("message", "")),
+            time=str(rejected.get("time", "")),
+        )
+        if rejected
+        else None,
+    )
+
+
+def write_revisions(revisions: Revisions) -> dict[str, Any]:
+    """What the next pass is to remember, as the status has it; empty fields are left out."""
+    rejected = revisions.rejected
+    tried = revisions.current != revisions.last_good and rejected is None
+    told: dict[str, Any] = {
+        "current": revisions.current,
+        "specHash": revisions.spec_hash,
+        "candidate": revisions.current if tried else "",
+        "lastGood": revisions.last_good,
+        "rejected": asdict(rejected) if rejected else "",
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def spec_hash(model: InferenceModel) -> str:
+    """Hash of what the user asks to be rolled out: the spec but for its size, and the request.
+
+    A field with its default counts as absent, so that a newer version's new fields, which the API
+    server fills in by itself, change nothing.
+    """
+    said = {name: value for name, value in _said(model).items() if name not in APART}
+    return canonical_hash([model.uid, said])[:REVISION_LENGTH]
+
+
+def write_spec(model: InferenceModel) -> str:
+    """What a revision was rendered from, as JSON; empty where it is too large to be kept."""
+    anybody = replace(
+        model, namespace="", name="", uid="", generation=0, rollout_request="", replicas=0,
+        suspend=False, rollout=Rollout(),
+    )  # fmt: skip
+    text = msgspec.json.encode(anybody, order="deterministic")
+    return text.decode() if len(text) <= SPEC_LIMIT_BYTES else ""
+
+
+def read_spec(record: RevisionRecord, model: InferenceModel) -> InferenceModel | None:
+    """The model as it was when a revision was rendered, with its present name, size and rollout.
+
+    None where it was not kept, or was kept by a version of the operator that this one does not
+    understand.
+    """
+    try:
+        then = msgspec.json.decode(record.spec, type=InferenceModel)
+    except msgspec.MsgspecError:
+        return None
+    return replace(
+        then,
+        namespace=model.namespace,
+        name=model.name,
+        uid=model.uid,
+        generation=model.generation,
+        rollout_request=model.rollout_request,
+        replicas=model.replicas,
+        suspend=model.suspend,
+        rollout=model.rollout,
+    )
+
+
+def read_template(record: RevisionRecord) -> dict[str, Any]:
+    """The pod template of a revision, as a Deployment has it."""
+    template: dict[str, Any] = msgspec.json.decode(record.template)
+    marks = dict(template["metadata"]["labels"])
+    marks.pop(labels.TEMPLATE_HASH, None)
+    # An empty creationTimestamp is how the API server writes the metadata of a template.
+    metadata = {**template["metadata"], "labels": marks}
+    metadata.pop("creationTimestamp", None)
+    return {**template, "metadata": metadata}
+
+
+def _said(value: Any) -> Any:
+    """A value as JSON, without what is empty or has its default."""
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {
+            each.name: _said(part)
+            for each in fields(value)
+            if (part := getattr(value, each.name)) != each.default or each.default is MISSING
+        }
+        return {name: part for name, part in parts.items() if part not in (None, "", [], {})}
+    if isinstance(value, Mapping):
+        return {str(key): _said(part) for key, part in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_said(part) for part in cast("Sequence[Any]", value)]
+    return value

@@ -1,0 +1,186 @@
+"""Rollouts on a real API server with real Deployment controllers: what fails is left again."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.operator_cluster import (
+    Api,
+    Kubelet,
+    ModelServer,
+    OperatorProcess,
+    eventually,
+    model,
+    settle,
+)
+
+pytestmark = pytest.mark.integration
+
+IMPATIENT = {"periodSeconds": 1, "failureThreshold": 1, "pollIntervalSeconds": 1}
+REQUEST = "moorage.dev/rollout-request"
+
+
+@pytest.fixture
+def broken() -> Iterator[ModelServer]:
+    """A server whose model does not load."""
+    with ModelServer() as made:
+        made.ready, made.error = False, "file is corrupt"
+        yield made
+
+
+def iris(server: ModelServer, image: str, **spec: Any) -> dict[str, Any]:
+    runtime = {"image": image, "ports": {"http": server.port}}
+    return model("iris", runtime=runtime, health=IMPATIENT, **spec)
+
+
+def alive(kubelet: Kubelet) -> list[dict[str, Any]]:
+    return [pod for pod in kubelet.pods("iris") if "deletionTimestamp" not in pod["metadata"]]
+
+
+def image_of(pod: dict[str, Any]) -> str:
+    return pod["spec"]["containers"][0]["image"]
+
+
+def pod_of(kubelet: Kubelet, image: str) -> dict[str, Any]:
+    """The pod with an image, once it is there."""
+    found = eventually(
+        f"a pod of {image}", lambda: [each for each in alive(kubelet) if image_of(each) == image]
+    )
+    return found[0]
+
+
+@pytest.fixture
+def served(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> dict[str, Any]:
+    """The pod of a model that is up to date."""
+    api.apply(iris(server, "example/good:1"))
+    pod = pod_of(kubelet, "example/good:1")
+    kubelet.run(pod)
+    settle(api, "iris")
+    return pod
+
+
+def up_to_date(api: Api) -> tuple[str, str]:
+    return api.condition("iris", "UpToDate")
+
+
+def test_a_model_that_does_not_load_is_rolled_back_and_stays_so(
+    served: dict[str, Any],
+    operator: OperatorProcess,
+    api: Api,
+    kubelet: Kubelet,
+    server: ModelServer,
+    broken: ModelServer,
+) -> None:
+    api.apply(iris(broken, "example/bad:1"))
+    kubelet.run(pod_of(kubelet, "example/bad:1"), ready=False)
+    eventually("rolled back", lambda: up_to_date(api) == ("False", "RolledBack"))
+
+    eventually(
+        "the bad pod is gone", lambda: [image_of(p) for p in alive(kubelet)] == [image_of(served)]
+    )
+    assert api.condition("iris") == ("True", "ServingPreviousRevision")
+    assert alive(kubelet)[0]["metadata"]["uid"] == served["metadata"]["uid"]
+    rejected = api.get("InferenceModel", "iris")["status"]["revisions"]["rejected"]
+    assert rejected["reason"] == "ModelLoadFailed"
+    assert "file is corrupt" in rejected["message"]
+    before = api.get("Deployment", "iris")["metadata"]["generation"]
+
+    operator.stop()
+    operator.start()
+    operator.wait_ready()
+    api.patch("InferenceModel", "iris", {"spec": {"replicas": 2}})
+    eventually("a second pod", lambda: len(alive(kubelet)) == 2)
+
+    assert {image_of(pod) for pod in alive(kubelet)} == {"example/good:1"}
+    assert api.get("Deployment", "iris")["metadata"]["generation"] == before + 1
+    assert up_to_date(api)[1] in {"", "RolledBack"}
+
+
+def test_a_mended_spec_ends_a_rollback(
+    served: dict[str, Any],
+    api: Api,
+    kubelet: Kubelet,
+    server: ModelServer,
+    broken: ModelServer,
+) -> None:
+    api.apply(iris(broken, "example/bad:1"))
+    kubelet.run(pod_of(kubelet, "example/bad:1"), ready=False)
+    eventually("rolled back", lambda: up_to_date(api) == ("False", "RolledBack"))
+
+    api.apply(iris(server, "example/good:2"))
+    kubelet.run(pod_of(kubelet, "example/good:2"))
+
+    eventually("up to date", lambda: up_to_date(api) == ("True", "RolloutComplete"))
+    assert "rejected" not in api.get("InferenceModel", "iris")["status"]["revisions"]
+
+
+def test_past_its_deadline_an_image_that_is_not_there_is_rolled_back(
+    served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    api.apply(iris(server, "example/gone:1", rollout={"progressDeadlineSeconds": 2}))
+    kubelet.wait(pod_of(kubelet, "example/gone:1"), "ImagePullBackOff", "no such image")
+
+    eventually("rolled back", lambda: up_to_date(api) == ("False", "RolledBack"))
+
+    revisions = api.get("InferenceModel", "iris")["status"]["revisions"]
+    assert revisions["rejected"]["reason"] == "ImagePullBackOff"
+    assert revisions["lastGood"] == served["metadata"]["labels"]["moorage.dev/revision"]
+
+
+def test_a_paused_rollout_leaves_both_and_goes_on_when_asked(
+    served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    late = {"progressDeadlineSeconds": 2, "onFailure": "Pause"}
+    api.apply(iris(server, "example/late:1", rollout=late))
+    pod = pod_of(kubelet, "example/late:1")
+    kubelet.wait(pod, "ImagePullBackOff", "no such image")
+    eventually("paused", lambda: up_to_date(api) == ("False", "RolloutPaused"))
+    eventually("held", lambda: api.get("Deployment", "iris")["spec"].get("paused"))
+
+    assert {image_of(each) for each in alive(kubelet)} == {"example/good:1", "example/late:1"}
+    assert api.condition("iris") == ("True", "ServingPreviousRevision")
+
+    api.patch("InferenceModel", "iris", {"metadata": {"annotations": {REQUEST: "pushed"}}})
+    kubelet.run(pod_of(kubelet, "example/late:1"))
+    eventually("up to date", lambda: up_to_date(api) == ("True", "RolloutComplete"))
+    assert "paused" not in api.get("Deployment", "iris")["spec"]
+
+
+def test_another_version_of_the_operator_restarts_no_pod_until_it_is_asked_to(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    with ModelServer("iris") as server:
+        bundled = model(
+            "iris",
+            model={"uri": "configmap://files"},
+            runtime={"ports": {"http": server.port}},
+        )
+        api.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "files"}})
+        api.apply(bundled)
+        kubelet.run(pod_of(kubelet, "runtime:test"))
+        settle(api, "iris")
+        (pod,) = alive(kubelet)
+
+        operator.stop()
+        options, operator.options = operator.options, ("--runtime-image", "runtime:newer")
+        try:
+            operator.start()
+            operator.wait_ready()
+            pending = ("False", "OperatorUpdatePending")
+            eventually("the update is pending", lambda: up_to_date(api) == pending)
+            assert api.condition("iris") == ("True", "Serving")
+
+            api.patch("InferenceModel", "iris", {"spec": {"replicas": 2}})
+            pods = eventually("scaled", lambda: len(found := alive(kubelet)) == 2 and found)
+            assert {image_of(each) for each in pods} == {"runtime:test"}
+            assert pod["metadata"]["uid"] in {each["metadata"]["uid"] for each in pods}
+
+            api.patch("InferenceModel", "iris", {"metadata": {"annotations": {REQUEST: "now"}}})
+            assert image_of(pod_of(kubelet, "runtime:newer"))
+        finally:
+            operator.stop()
+            operator.options = options
+            operator.start()

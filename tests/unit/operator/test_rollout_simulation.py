@@ -1,0 +1,282 @@
+"""Random lives of a model: no bad version ever takes away what serves, and all comes to rest.
+
+A small Deployment controller and a kubelet around the real plan. The controller keeps
+Kubernetes' promise for maxUnavailable 0: it removes a ready pod only when more than enough are.
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moorage_operator import plan as planning
+from moorage_operator.config import OperatorConfig
+from moorage_operator.state import (
+    AnswerReason,
+    DeploymentCondition,
+    Observed,
+    Plan,
+    PodObserved,
+    RevisionRecord,
+)
+from support.operator_values import (
+    CONFIG,
+    DIGITS,
+    NOW,
+    deployment,
+    model,
+    no,
+    pod,
+    running,
+    said,
+    verdict,
+)
+
+NEWER = OperatorConfig(runtime_image="moorage/runtime:newer")
+ENFORCED = {"policy": "Enforce", "inputs": [{"name": "image"}]}
+OTHER_TENSORS = dataclasses.replace(DIGITS, inputs=())
+
+# What each image does once its container runs.
+LOADS, HANGS, FAILS, DIFFERS = "loads", "hangs", "fails", "differs"
+NATURES = {f"{nature}:{n}": nature for nature in (LOADS, HANGS, FAILS, DIFFERS) for n in (1, 2)}
+
+
+@dataclass
+class World:
+    """The cluster, as far as a rollout sees it."""
+
+    on_failure: str
+    image: str = "loads:1"
+    replicas: int = 2
+    request: str = ""
+    generation: int = 1
+    config: OperatorConfig = CONFIG
+    status: dict[str, Any] = field(default_factory=dict)
+    applied: dict[str, Any] = field(default_factory=dict)
+    records: dict[str, RevisionRecord] = field(default_factory=dict)
+    images: dict[str, str] = field(default_factory=dict)
+    pods: dict[str, PodObserved] = field(default_factory=dict)
+    stuck: bool = False
+    minutes: int = 0
+    served: bool = False
+    _made: int = 0
+
+    # ---------------------------------------------------------------- the operator
+
+    def reconcile(self) -> Plan:
+        """One pass; what it reads, applies and writes."""
+        of = dataclasses.replace(
+            model(
+                generation=self.generation,
+                replicas=self.replicas,
+                runtime={"image": self.image},
+                contract=ENFORCED,
+                rollout={"onFailure": self.on_failure},
+            ),
+            rollout_request=self.request,
+        )
+        plan = self._plan(of)
+        for item in plan.objects:
+            if item["kind"] == "Deployment":
+                self._apply(item)
+        plan = self._plan(of)
+        for gate in plan.gates:
+            known = self.pods[gate.pod]
+            self.pods[gate.pod] = dataclasses.replace(known, gate_open=gate.is_open)
+        self._look_at_gates()
+        self.status = plan.status
+        self.served |= verdict(plan) == ("True", "Serving")
+        return plan
+
+    def _plan(self, of: Any) -> Plan:
+        now = NOW + timedelta(minutes=self.minutes)
+        history: dict[str, RevisionRecord | None] = {}
+        while True:
+            seen = dataclasses.replace(self._observed(), history=history)
+            plan = planning.plan(of, seen, now=now, config=self.config)
+            unread = plan.history - history.keys()
+            if not unread:
+                return plan
+            history |= {revision: self.records.get(revision) for revision in unread}
+
+    def _observed(self) -> Observed:
+        probes = {}
+        for each in self.pods.values():
+            if each.runtime.running_since:
+                probes |= self._answers(each)
+        stuck = (DeploymentCondition("Progressing", None, "ProgressDeadlineExceeded"),)
+        where = deployment(revision=self._revision(), conditions=stuck if self.stuck else ())
+        return Observed(
+            deployment=where if self.applied else None,
+            pods=tuple(sorted(self.pods.values(), key=lambda each: each.name)),
+            probes=probes,
+            status=self.status,
+        )
+
+    def _answers(self, of: PodObserved) -> dict[str, Any]:
+        nature = NATURES[self.images[of.revision]]
+        if nature == FAILS:
+            return said(of, no(AnswerReason.LOAD_FAILED, "bad magic"))
+        if nature == HANGS:
+            return said(of, no(AnswerReason.LOADING))
+        return said(of, model=DIGITS if nature == LOADS else OTHER_TENSORS)
+
+    def _apply(self, item: dict[str, Any]) -> None:
+        before = self._revision()
+        self.applied = item
+        revision = self._revision()
+        self.stuck &= before == revision
+        template = item["spec"]["template"]
+        spec = item["metadata"]["annotations"]["moorage.dev/spec"]
+        self.images[revision] = template["spec"]["containers"][0]["image"]
+        self.records.setdefault(
+            revision, RevisionRecord(msgspec.json.encode(template), spec.encode())
+        )
+
+    def _revision(self) -> str:
+        if not self.applied:
+            return ""
+        labels = self.applied["spec"]["template"]["metadata"]["labels"]
+        return labels["moorage.dev/revision"]
+
+    # ---------------------------------------------------------------- the cluster
+
+    def control(self) -> None:
+        """One step of the Deployment controller."""
+        if not self.applied:
+            return
+        wanted, revision = self.applied["spec"]["replicas"], self._revision()
+        new = [each for each in self.pods.values() if each.revision == revision]
+        old = [each for each in self.pods.values() if each.revision != revision]
+        ready = sum(each.ready for each in self.pods.values())
+        paused = self.applied["spec"].get("paused", False)
+        for each in old if not paused else []:
+            if not each.ready or ready > wanted:
+                del self.pods[each.name]
+                return
+        for each in sorted(new, key=lambda each: each.ready):
+            if len(new) > wanted and (not each.ready or ready > wanted):
+                del self.pods[each.name]
+                return
+        may_grow = not paused or not old
+        if may_grow and len(new) < wanted and len(self.pods) < wanted + 1:
+            self._made += 1
+            name = f"pod-{self._made:03}"
+            self.pods[name] = pod(
+                name,
+                revision,
+                ready=False,
+                gated=True,
+                runtime=running(container_id=f"c-{name}", ready=False),
+            )
+
+    def run(self) -> None:
+        """Containers whose model loads become ready to their kubelet."""
+        for name, each in self.pods.items():
+            if NATURES[self.images[each.revision]] in {LOADS, DIFFERS}:
+                ready = dataclasses.replace(each.runtime, ready=True)
+                self.pods[name] = dataclasses.replace(each, runtime=ready)
+        self._look_at_gates()
+
+    def _look_at_gates(self) -> None:
+        for name, each in self.pods.items():
+            ready = each.runtime.ready and each.gate_open is True
+            self.stuck &= not ready or each.ready  # that is progress
+            since = NOW if ready else None
+            self.pods[name] = dataclasses.replace(each, ready=ready, ready_since=since)
+
+    def wait(self) -> None:
+        """Time passes; what does not get on is past its deadline."""
+        self.minutes += 20
+        current = [each for each in self.pods.values() if each.revision == self._revision()]
+        self.stuck = bool(self.applied) and not all(each.ready for each in current)
+
+    def settle(self) -> None:
+        """Everything does its part until nothing moves any more."""
+        for _ in range(100):
+            before = self.picture()
+            self.reconcile()
+            self.control()
+            self.run()
+            self.wait()
+            if before == self.picture():
+                return
+        raise AssertionError("it does not come to rest")
+
+    def picture(self) -> Any:
+        """What must not change once all is at rest."""
+        return self.status, self.applied, dict(self.pods), self.stuck
+
+    # ---------------------------------------------------------------- the user
+
+    def edit(self, image: str) -> None:
+        self.image = image
+        self.generation += 1
+
+    def scale(self, replicas: int) -> None:
+        self.replicas = replicas
+        self.generation += 1
+
+    def ask(self) -> None:
+        self.request += "again "
+
+    def upgrade(self) -> None:
+        self.config = NEWER if self.config is CONFIG else CONFIG
+
+    @property
+    def ready(self) -> int:
+        return sum(each.ready for each in self.pods.values())
+
+
+STEPS = st.one_of(
+    st.sampled_from(["reconcile", "control", "run", "wait", "ask", "upgrade"]).map(
+        lambda name: (name, ())
+    ),
+    st.sampled_from(sorted(NATURES)).map(lambda image: ("edit", (image,))),
+    st.integers(1, 3).map(lambda replicas: ("scale", (replicas,))),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(on_failure=st.sampled_from(["Rollback", "Pause"]), steps=st.lists(STEPS, max_size=40))
+def test_whatever_is_applied_something_serves_and_all_comes_to_rest(on_failure, steps):
+    world = World(on_failure)
+    world.settle()
+    assert (world.served, world.ready) == (True, 2)
+
+    least = 1
+    for name, arguments in steps:
+        getattr(world, name)(*arguments)
+        assert world.ready >= least
+        if name == "reconcile":
+            assert verdict_of(world)[0] == "True"
+    world.settle()
+
+    assert_at_rest(world)
+
+
+def verdict_of(world: World) -> tuple[str, str]:
+    conditions = {each["type"]: each for each in world.status["conditions"]}
+    return conditions["Ready"]["status"], conditions["Ready"]["reason"]
+
+
+def assert_at_rest(world: World) -> None:
+    """A good version serves alone; of a bad one the status says what became of it."""
+    conditions = {each["type"]: each for each in world.status["conditions"]}
+    up_to_date = conditions["UpToDate"]["reason"]
+    running_images = {world.images[each.revision] for each in world.pods.values() if each.ready}
+    if NATURES[world.image] == LOADS:
+        assert up_to_date in {"RolloutComplete", "OperatorUpdatePending"}
+        assert running_images == {world.image}
+    elif world.on_failure == "Rollback":
+        assert up_to_date == "RolledBack"
+        assert {NATURES[image] for image in running_images} == {LOADS}
+        assert {NATURES[world.images[each.revision]] for each in world.pods.values()} == {LOADS}
+        assert world.ready == world.replicas
+    else:
+        assert up_to_date == "RolloutPaused"
+        assert {NATURES[image] for image in running_images} == {LOADS}
