@@ -19,7 +19,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from moorage_runtime._generated import oip_pb2 as pb
-from moorage_runtime.codec import oip_binary, oip_proto_contents, oip_shape
+from moorage_runtime.codec import oip_binary, oip_proto_contents, oip_proto_raw, oip_shape
 from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.inference import (
     InferRequest,
@@ -98,9 +98,14 @@ def decode_infer(data: bytes) -> Decoded:
     Raises:
         InvalidRequest: The bytes are no such message, or break the rules of the wire form.
     """
-    message = _parse(pb.ModelInferRequest, data)
+    cut = oip_proto_raw.cut(data)
+    if cut is None:
+        message = _parse(pb.ModelInferRequest, data)
+        raw = message.raw_input_contents
+    else:
+        message = _parse(pb.ModelInferRequest, cut.rest)
+        raw = cut.tensors
     _require_name(message.model_name, "model_name")
-    raw = message.raw_input_contents
     if raw and len(raw) != len(message.inputs):
         raise InvalidRequest(
             f"raw_input_contents: {len(raw)} entries for {len(message.inputs)} inputs; expected "
@@ -131,7 +136,8 @@ def encode_infer(response: InferResponse, *, wants_raw: bool) -> bytes:
         model_version=response.model_version,
         id=response.id or "",
     )
-    _encode_parameters(response.parameters, message.parameters)
+    if response.parameters:
+        _encode_parameters(response.parameters, message.parameters)
     is_raw = wants_raw or not all(
         oip_proto_contents.has_field(tensor.datatype) for tensor in response.outputs
     )
@@ -139,12 +145,28 @@ def encode_infer(response: InferResponse, *, wants_raw: bool) -> bytes:
         output = message.outputs.add(
             name=tensor.name, datatype=tensor.datatype, shape=tensor.array.shape
         )
-        _encode_parameters(tensor.parameters, output.parameters)
-        if is_raw:
-            message.raw_output_contents.append(bytes(oip_binary.encode_array(tensor)))
-        else:
+        if tensor.parameters:
+            _encode_parameters(tensor.parameters, output.parameters)
+        if not is_raw:
             oip_proto_contents.encode(tensor, output.contents)
-    return message.SerializeToString()
+    data: bytes = message.SerializeToString()
+    if not is_raw:
+        return data
+    return oip_proto_raw.append(data, map(oip_binary.encode_array, response.outputs))
+
+
+def encode_stream_answer(answer: bytes) -> bytes:
+    """The ModelStreamInferResponse that carries a ModelInferResponse."""
+    return oip_proto_raw.block(pb.ModelStreamInferResponse.INFER_RESPONSE_FIELD_NUMBER, answer)
+
+
+def encode_stream_fault(message: str, request_id: str | None) -> bytes:
+    """The ModelStreamInferResponse that tells of a failure, of the request with this id."""
+    text = message.encode(errors="backslashreplace").decode()  # what a string field can hold
+    answer = pb.ModelStreamInferResponse(error_message=text)
+    if request_id:
+        answer.infer_response.id = request_id
+    return answer.SerializeToString()
 
 
 def encode_server_live(*, is_live: bool) -> bytes:
@@ -207,7 +229,7 @@ def _require_name(name: str, field: str) -> None:
 
 
 def _decode_input(
-    item: pb.ModelInferRequest.InferInputTensor, raw: bytes | None, index: int
+    item: pb.ModelInferRequest.InferInputTensor, raw: bytes | memoryview | None, index: int
 ) -> Tensor:
     path = f"inputs[{index}]"
     datatype = _DATATYPES.get(item.datatype)
