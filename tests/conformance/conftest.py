@@ -42,24 +42,26 @@ def fixtures() -> None:
 
 
 @pytest.fixture(scope="session")
-def server_of(request: pytest.FixtureRequest, fixtures: None) -> Iterator[Callable[[str], Server]]:
-    """The server with a set of models, started when it is first asked for."""
+def server_of(request: pytest.FixtureRequest, fixtures: None) -> Iterator[Callable[..., Server]]:
+    """The server with a set of models and a gRPC transport, started when it is first asked for."""
     http, grpc = (
         request.config.getoption("--http-address"),
         request.config.getoption("--grpc-address"),
     )
-    servers: dict[str, Server] = {}
+    servers: dict[tuple[str, str], Server] = {}
     with ExitStack() as stack:
 
-        def find(name: str) -> Server:
+        def find(name: str, grpc_transport: str = "native") -> Server:
             if http or grpc:
-                if name != "main":
+                if (name, grpc_transport) != ("main", "native"):
                     pytest.skip("another server is asked about the main set only")
                 return Server(http, grpc)
-            if name not in servers:
+            if (name, grpc_transport) not in servers:
                 repository = REPOSITORIES[name]
+                transport = f"--grpc-transport={grpc_transport}"
                 if name == "loading":
-                    runtime = stack.enter_context(running(f"--model-repository={repository}"))
+                    options = f"--model-repository={repository}", transport
+                    runtime = stack.enter_context(running(*options))
                     eventually(
                         "every model but one is ready",
                         lambda: runtime.get("/v2/models/your_model/ready").status_code,
@@ -67,17 +69,29 @@ def server_of(request: pytest.FixtureRequest, fixtures: None) -> Iterator[Callab
                         30,
                     )
                 else:
-                    runtime = stack.enter_context(serving(repository))
-                servers[name] = Server(runtime.http, runtime.grpc)
-            return servers[name]
+                    runtime = stack.enter_context(serving(repository, transport))
+                servers[name, grpc_transport] = Server(runtime.http, runtime.grpc)
+            return servers[name, grpc_transport]
 
         yield find
 
 
 @pytest.fixture(scope="session")
-def server(server_of: Callable[[str], Server]) -> Server:
+def server(server_of: Callable[..., Server]) -> Server:
     """The server with the main set."""
     return server_of("main")
+
+
+@pytest.fixture(scope="session", params=["native", "grpcio"])
+def grpc_transport(request: pytest.FixtureRequest) -> str:
+    """Each gRPC transport in turn."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def grpc_server(server_of: Callable[..., Server], grpc_transport: str) -> Server:
+    """The server with the main set, by each gRPC transport."""
+    return server_of("main", grpc_transport)
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,12 @@
 
 import base64
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from moorage_localcluster.binaries import ClusterError, find_go
+from support.go_programs import program
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(600)]
 
@@ -19,30 +18,18 @@ PACKAGE = "github.com/fullstorydev/grpcurl/cmd/grpcurl"
 
 @pytest.fixture(scope="module")
 def grpcurl() -> Path:
-    """The program, built from the module's pinned source when that changed."""
-    folder = ROOT / "build" / "grpcurl"
-    program, stamp = folder / "grpcurl", folder / "go.sum"
-    wanted = (MODULE / "go.sum").read_bytes()
-    if not program.exists() or not stamp.exists() or stamp.read_bytes() != wanted:
-        try:
-            go = find_go()
-        except ClusterError as error:
-            pytest.skip(str(error))
-        env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath"}
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run([go, "build", "-o", program, PACKAGE], cwd=MODULE, env=env, check=True)
-        stamp.write_bytes(wanted)
-    return program
+    """The program, built from pinned source."""
+    return program(MODULE, PACKAGE)
 
 
 @pytest.fixture
-def ask(grpcurl, server):
+def ask(grpcurl, grpc_server):
     """A call with JSON in and out; the exit status and the error where it fails."""
 
     def call(proto: str, method: str, message: dict) -> list[dict] | str:
         command = [grpcurl, "-plaintext", "-max-time", "20"]
         command += ["-import-path", ROOT / "runtime" / "proto", "-proto", proto]
-        command += ["-d", json.dumps(message), server.grpc, method]
+        command += ["-d", json.dumps(message), grpc_server.grpc, method]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode:
             return done.stderr

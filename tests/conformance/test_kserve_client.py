@@ -19,10 +19,16 @@ def python() -> Path:
     return environment("clients-kserve")
 
 
-@pytest.mark.parametrize("transport", ["http", "grpc", "v1"])
-def test_kserve_client(python, server, transport):
-    address = server.grpc if transport == "grpc" else server.http
+@pytest.mark.parametrize("transport", ["http", "v1"])
+def test_kserve_client_over_http(python, server, transport):
+    check(python, transport, server.http)
 
+
+def test_kserve_client_over_grpc(python, grpc_server):
+    check(python, "grpc", grpc_server.grpc)
+
+
+def check(python: Path, transport: str, address: str) -> None:
     done = subprocess.run(
         [python, SCRIPT, transport, address],
         capture_output=True,

@@ -15,9 +15,16 @@ HEALTH = "/grpc.health.v1.Health/"
 
 
 @pytest.fixture(scope="module")
-def odd(tmp_path_factory):
+def server(grpc_server):
+    """The main set, by each transport."""
+    return grpc_server
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory, grpc_transport):
     """A server with the odd models."""
-    with serving(odd_models.write(tmp_path_factory.mktemp("odd"))) as runtime:
+    repository = odd_models.write(tmp_path_factory.mktemp("odd"))
+    with serving(repository, f"--grpc-transport={grpc_transport}") as runtime:
         yield runtime
 
 
@@ -60,9 +67,7 @@ ONE = tensor("FP32", [1], fp32_contents=[1.0])
 ONE_RAW = tensor("FP32", [1])
 
 
-@pytest.mark.parametrize(
-    "method", ["ModelStreamInfer", "ModelConfig", "ModelStatistics", "RepositoryIndex", "nosuch"]
-)
+@pytest.mark.parametrize("method", ["ModelConfig", "ModelStatistics", "RepositoryIndex", "nosuch"])
 def test_other_methods_are_unimplemented(server, method):
     with grpc.insecure_channel(server.grpc) as channel, pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary(SERVICE + method)(b"", timeout=10)

@@ -60,12 +60,13 @@ def live_over_grpc(port: int, authority: Path, *metadata: tuple[str, str]) -> by
         return call(b"", timeout=10, metadata=metadata)
 
 
-def test_both_ports_speak_tls_and_take_a_renewed_certificate(tmp_path):
+def test_both_ports_speak_tls_and_take_a_renewed_certificate(tmp_path, grpc_transport):
     certificate, key = make_certificate(tmp_path, "first")
     renewed, renewed_key = make_certificate(tmp_path, "second")
     authority = tmp_path / "authority.crt"
     authority.write_bytes(certificate.read_bytes())
-    with running(f"--tls-certificate={certificate}", f"--tls-key={key}") as runtime:
+    tls = f"--tls-certificate={certificate}", f"--tls-key={key}"
+    with running(*tls, f"--grpc-transport={grpc_transport}") as runtime:
         eventually(
             "ready", lambda: ready_over_https(runtime.http_port, authority), lambda s: s == 200, 10
         )
@@ -107,12 +108,12 @@ def test_a_token_file_that_cannot_be_used_ends_the_command(tmp_path, text, expec
 
 
 @pytest.fixture
-def guarded(tmp_path):
+def guarded(tmp_path, grpc_transport):
     """A server that wants a token, and the file with it."""
     file = tmp_path / "tokens"
     file.write_text("first\n")
     options = [f"--model-repository={MODEL}", "--model-name=digits", f"--token-file={file}"]
-    with running(*options) as runtime:
+    with running(*options, f"--grpc-transport={grpc_transport}") as runtime:
         eventually(
             "ready", lambda: runtime.get("/v2/health/ready").status_code, lambda s: s == 200, 20
         )

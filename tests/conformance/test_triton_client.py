@@ -23,10 +23,17 @@ def ask(python: Path, transport: str, address: str) -> dict:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("transport", ["http", "grpc", "http-asyncio", "grpc-asyncio"])
-def test_triton_client(clients, server, transport):
-    seen = ask(clients, transport, server.http if transport.startswith("http") else server.grpc)
+@pytest.mark.parametrize("transport", ["http", "http-asyncio"])
+def test_triton_client_over_http(clients, server, transport):
+    check(ask(clients, transport, server.http))
 
+
+@pytest.mark.parametrize("transport", ["grpc", "grpc-asyncio"])
+def test_triton_client_over_grpc(clients, grpc_server, transport):
+    check(ask(clients, transport, grpc_server.grpc))
+
+
+def check(seen: dict) -> None:
     assert "nosuch" in seen.pop("unknown model")
     refusal = seen.pop("wrong shape")
     assert "'x'" in refusal

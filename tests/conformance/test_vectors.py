@@ -22,12 +22,18 @@ def traffic(address: str, vector: vectors.Vector) -> Iterator[None]:
             assert vectors.get(address, "/grps/v1/health/online") == 200
 
 
-@pytest.mark.parametrize(
-    "vector",
-    vectors.load(),
-    ids=lambda vector: vector.name,
-)
+@pytest.mark.parametrize("vector", vectors.load(), ids=lambda vector: vector.name)
 def test_vector(server_of, vector):
-    server = server_of(vector.set)
+    ask(server_of(vector.set), vector)
+
+
+@pytest.mark.parametrize(
+    "vector", [v for v in vectors.load() if v.is_grpc], ids=lambda vector: vector.name
+)
+def test_vector_by_grpcio(server_of, vector):
+    ask(server_of(vector.set, "grpcio"), vector)
+
+
+def ask(server, vector):
     with traffic(server.http, vector):
         vectors.check(vector, server.http, server.grpc)

@@ -23,7 +23,7 @@ from moorage_runtime.frontends import grps_grpc, grps_rest, health_grpc, oip_grp
 from moorage_runtime.frontends.credentials import Certificate, Token
 from moorage_runtime.frontends.custom_http import CustomHttpFrontend
 from moorage_runtime.frontends.grpc.methods import GrpcService
-from moorage_runtime.frontends.grpc.server import GrpcServer
+from moorage_runtime.frontends.grpc.transport import GrpcListener, Listening, make_listener
 from moorage_runtime.frontends.grps_page import GrpsPage
 from moorage_runtime.frontends.http.limits import Limits
 from moorage_runtime.frontends.http.message import Handler
@@ -73,14 +73,15 @@ async def run(settings: Settings) -> None:
     )
     certificate, token = _credentials(settings)
     http = _http_server(settings, dataplane, prometheus, certificate, token)
-    grpc = GrpcServer(
-        _grpc_services(settings, dataplane),
-        settings.host,
-        settings.grpc_port,
-        tls=None if certificate is None else certificate.grpc,
-        authorize=None if token is None else token.authorize,
+    listening = Listening(
+        host=settings.host,
+        port=settings.grpc_port,
         max_message_bytes=settings.max_request_bytes,
+        certificate=certificate,
+        authorize=None if token is None else token.authorize,
     )
+    services = _grpc_services(settings, dataplane)
+    grpc = make_listener(settings.grpc_transport, services, listening)
     http_port = await _listen(http, "http_port", settings.http_port)
     grpc_port = await _listen(grpc, "grpc_port", settings.grpc_port)
     log.info("listening on HTTP port %d and gRPC port %d", http_port, grpc_port)
@@ -100,7 +101,7 @@ async def _drain(
     received: signal.Signals,
     dataplane: Dataplane,
     http: HttpServer,
-    grpc: GrpcServer,
+    grpc: GrpcListener,
 ) -> None:
     """Readiness is false at once; running requests finish; then the ports close (C-021)."""
     dataplane.drain()
@@ -224,7 +225,7 @@ def _grpc_services(settings: Settings, dataplane: Dataplane) -> list[GrpcService
     return [*protocols, health_grpc.service(dataplane, [s.name for s in protocols])]
 
 
-async def _listen(server: HttpServer | GrpcServer, setting: str, port: int) -> int:
+async def _listen(server: HttpServer | GrpcListener, setting: str, port: int) -> int:
     try:
         return await server.start()
     except (OSError, RuntimeError) as error:

@@ -17,6 +17,7 @@ MIB: Final = 1024 * 1024
 PREFIX: Final = "MOORAGE_"
 
 LogFormat = Literal["auto", "json", "text"]
+GrpcTransport = Literal["native", "grpcio"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +32,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     http_port: int
     grpc_port: int
+    grpc_transport: GrpcTransport
     protocols: tuple[str, ...]
     threads: int
     queue_size: int
@@ -192,6 +194,15 @@ SETTINGS: Final[Sequence[Setting]] = (
         "a port, 0 for any free one",
         "Port of every gRPC protocol and of grpc.health.v1.",
         _port,
+    ),
+    Setting(
+        "grpc_transport",
+        "native",
+        "native or grpcio",
+        "What serves gRPC. native is libnghttp2 in the server's own event loop and takes a "
+        "fraction of the processor time; its Python binding, ngh2, is young. grpcio is gRPC's own "
+        "library, and what native falls back to where ngh2 is not installed.",
+        _one_of("native", "grpcio"),
     ),
     Setting(
         "protocols",

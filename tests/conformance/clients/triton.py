@@ -8,6 +8,7 @@ Runs in an environment of its own: its messages and the runtime's have the same 
 import asyncio
 import inspect
 import json
+import queue
 import sys
 
 import numpy as np
@@ -63,6 +64,29 @@ class Asker:
         ]
         return await self.call("infer", model, inputs, outputs=asked or None, **kwargs)
 
+    async def stream(self, models, array):
+        """The answers to requests of one stream: an array each, or the error's text."""
+        tensor = over_grpc.InferInput("x", list(array.shape), np_to_triton_dtype(array.dtype))
+        tensor.set_data_from_numpy(array)
+        found = queue.SimpleQueue()
+
+        async def requests():
+            for model in models:
+                yield {"model_name": model, "inputs": [tensor], "request_id": model}
+
+        if self.module is over_grpc_asyncio:
+            async for answer in self.client.stream_infer(requests()):
+                found.put(answer)
+        else:
+            self.client.start_stream(lambda result, error: found.put((result, error)))
+            async for request in requests():
+                self.client.async_stream_infer(**request)
+            self.client.stop_stream()  # when every answer has come
+        return [
+            result.as_numpy("y") if error is None else error.message()
+            for result, error in (found.get(timeout=20) for _ in models)
+        ]
+
 
 async def ask(transport, address):
     asker = Asker(transport, address)
@@ -102,6 +126,11 @@ async def ask(transport, address):
     else:
         result = await asker.infer("identity_fp32", {"x": array}, compression_algorithm="gzip")
         seen["gzip"] = bool(np.array_equal(result.as_numpy("y"), array))
+        answers = await asker.stream(["identity_fp32", "nosuch", "identity_fp32"], array)
+        seen["stream"] = [
+            "nosuch" in found if isinstance(found, str) else bool(np.array_equal(found, array))
+            for found in answers
+        ] == [True, True, True]
     seen["unknown model"] = await refusal(asker.infer("nosuch", {"x": array}))
     seen["wrong shape"] = await refusal(asker.infer("identity_2d_int32", {"x": array}))
     await asker.call("close")

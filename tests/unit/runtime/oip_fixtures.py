@@ -1,7 +1,7 @@
 """A dataplane over plain functions with a readiness that tests can turn, and its models."""
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,9 @@ class FakeDataplane:
 
     async def infer(self, request: InferRequest) -> InferResponse:
         return self._answer(request)
+
+    async def infer_stream(self, request: InferRequest) -> AsyncIterator[InferResponse]:
+        yield self._answer(request)
 
     def begin(self, request: InferRequest) -> InferResponse | Awaitable[InferResponse]:
         return self._answer(request) if self.is_quick else self.infer(request)

@@ -11,7 +11,6 @@ import yaml
 from moorage_runtime import errors
 from moorage_runtime._generated import grps_pb2 as pb
 from moorage_runtime.frontends import grps_calls, grps_grpc
-from moorage_runtime.frontends.grpc.server import GrpcServer
 from moorage_runtime.frontends.grps_rest import GrpsRestFrontend, fault
 from moorage_runtime.frontends.http.message import (
     OCTET_STREAM,
@@ -19,6 +18,7 @@ from moorage_runtime.frontends.http.message import (
     StreamingResponse,
 )
 from moorage_runtime.inference import InferResponse, ModelMetadata
+from unit.runtime.grpc_fixtures import TRANSPORTS, serving
 from unit.runtime.oip_fixtures import FakeDataplane, FakeModel, identity
 
 DEADLINE_SECONDS = 10
@@ -317,13 +317,10 @@ def test_every_error_has_its_own_code(error):
 # gRPC.
 
 
-@pytest.fixture
-async def channel(dataplane):
-    server = GrpcServer([grps_grpc.service(dataplane)], "127.0.0.1", 0)
-    port = await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+@pytest.fixture(params=TRANSPORTS)
+async def channel(request, dataplane):
+    async with serving(request.param, grps_grpc.service(dataplane)) as channel:
         yield channel
-    await server.stop(0)
 
 
 async def call(channel, method, message=None):

@@ -1,7 +1,7 @@
 """OIP and health over real gRPC connections: methods, statuses, watches, the listener itself."""
 
 import asyncio
-import contextlib
+import functools
 
 import grpc
 import numpy as np
@@ -11,8 +11,10 @@ from moorage_runtime import errors
 from moorage_runtime._generated import health_pb2, oip_pb2
 from moorage_runtime.frontends import health_grpc, oip_grpc
 from moorage_runtime.frontends.grpc import status
+from moorage_runtime.frontends.grpc.grpcio_server import GrpcioServer
 from moorage_runtime.frontends.grpc.methods import GrpcFault, GrpcService
-from moorage_runtime.frontends.grpc.server import GrpcServer
+from unit.runtime import grpc_fixtures
+from unit.runtime.grpc_fixtures import TRANSPORTS
 from unit.runtime.oip_fixtures import FakeDataplane, identity, model, seed_models, spec
 
 DEADLINE_SECONDS = 10
@@ -25,18 +27,20 @@ def dataplane():
     return FakeDataplane(*seed_models())
 
 
-@contextlib.asynccontextmanager
-async def serving(*services, **options):
-    server = GrpcServer(services, "127.0.0.1", 0, **options)
-    port = await server.start()
-    unlimited = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=unlimited) as channel:
-        yield channel
-    await server.stop(0)
+@pytest.fixture(params=TRANSPORTS)
+def serving(request):
+    """What makes a channel to a server by each transport."""
+    return functools.partial(grpc_fixtures.serving, request.param)
+
+
+@pytest.fixture(params=TRANSPORTS)
+def listener(request):
+    """What makes a server by each transport."""
+    return functools.partial(grpc_fixtures.listener, request.param)
 
 
 @pytest.fixture
-async def channel(dataplane):
+async def channel(dataplane, serving):
     services = oip_grpc.service(dataplane), health_grpc.service(dataplane, [oip_grpc.NAME])
     async with serving(*services) as channel:
         yield channel
@@ -137,7 +141,6 @@ async def test_a_message_beyond_grpcs_own_limit_passes(channel):
         ("ModelInfer", x_of([1], "mymodel"), "INVALID_ARGUMENT", "unexpected input 'x'"),
         ("ServerLive", b"\xff", "INVALID_ARGUMENT", "no inference.ServerLiveRequest"),
         ("RepositoryIndex", b"", "UNIMPLEMENTED", ""),
-        ("ModelStreamInfer", b"", "UNIMPLEMENTED", ""),
     ],
 )
 async def test_errors_are_the_calls_status(channel, method, data, code, text):
@@ -146,12 +149,53 @@ async def test_errors_are_the_calls_status(channel, method, data, code, text):
     assert text in details
 
 
+async def streamed(channel, *requests):
+    """The answers to the requests of one stream: error and answer each."""
+    stream = channel.stream_stream(OIP + "ModelStreamInfer")(timeout=DEADLINE_SECONDS)
+    for request in requests:
+        data = request if isinstance(request, bytes) else request.SerializeToString()
+        await stream.write(data)
+    await stream.done_writing()
+    found = [oip_pb2.ModelStreamInferResponse.FromString(data) async for data in stream]
+    return [(answer.error_message, answer.infer_response) for answer in found]
+
+
+async def test_a_stream_answers_each_request_and_outlives_its_errors(channel):
+    answers = await streamed(
+        channel,
+        x_of([1, 2.5], id="a"),
+        x_of([1], "nope", id="b"),
+        b"\xff",
+        x_of([3], id="d"),
+    )
+    assert [answer.id for _, answer in answers] == ["a", "b", "", "d"]
+    assert [bool(error) for error, _ in answers] == [False, True, True, False]
+    assert "no model 'nope'" in answers[1][0]
+    assert list(answers[0][1].outputs[0].contents.fp32_contents) == [1, 2.5]
+
+
+async def test_a_stream_says_that_an_answer_was_the_last_when_it_is_asked_to(channel):
+    request = x_of([1], id="a")
+    request.parameters["triton_enable_empty_final_response"].bool_param = True
+
+    (_, answer), (_, last) = await streamed(channel, request)
+
+    assert len(answer.outputs) == 1
+    assert (last.id, last.model_name, list(last.outputs)) == ("a", "identity_fp32", [])
+    assert last.parameters["triton_final_response"].bool_param
+    assert "triton_final_response" not in answer.parameters
+
+
+async def test_a_stream_without_requests_ends(channel):
+    assert await streamed(channel) == []
+
+
 async def test_a_loading_model_is_unavailable(channel, dataplane):
     dataplane.models[2].state = "LOADING"
     assert (await failure(channel, OIP + "ModelInfer", x_of([1])))[0] == "UNAVAILABLE"
 
 
-async def test_an_unexpected_error_is_internal_without_its_text(caplog):
+async def test_an_unexpected_error_is_internal_without_its_text(caplog, serving):
     def explode(_):
         raise ValueError("secret path")
 
@@ -166,7 +210,7 @@ async def test_an_unexpected_error_is_internal_without_its_text(caplog):
         assert await call(channel, OIP + "ServerLive") == b"\x08\x01"
 
 
-async def test_a_too_large_message_is_refused():
+async def test_a_too_large_message_is_refused(serving):
     service = oip_grpc.service(FakeDataplane(identity("identity_fp32", "FP32", -1)))
     async with serving(service, max_message_bytes=1000) as channel:
         got, _ = await failure(channel, OIP + "ModelInfer", x_of([1.0] * 300))
@@ -179,7 +223,7 @@ async def test_compressed_requests_are_read(channel):
     assert await call(channel, OIP + "ModelInfer", x_of([0.0] * 1000), compression=compression)
 
 
-async def test_calls_without_authorization_are_refused(dataplane):
+async def test_calls_without_authorization_are_refused(dataplane, serving):
     asked = []
 
     def authorize(path, metadata):
@@ -193,15 +237,15 @@ async def test_calls_without_authorization_are_refused(dataplane):
     assert asked == [OIP + "ServerLive"] * 2
 
 
-async def test_a_taken_port_is_an_os_error():
-    first = GrpcServer([], "127.0.0.1", 0)
+async def test_a_taken_port_is_an_os_error(listener):
+    first = listener()
     port = await first.start()
     with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
-        await GrpcServer([], "127.0.0.1", port).start()
+        await listener(port=port).start()
     await first.stop(0)
 
 
-async def test_a_long_error_text_arrives_shortened():
+async def test_a_long_error_text_arrives_shortened(serving):
     async def fail(_):
         raise GrpcFault("INVALID_ARGUMENT", "é\udcff" * 20_000)
 
@@ -212,7 +256,14 @@ async def test_a_long_error_text_arrives_shortened():
     assert len(details) < 10_000
 
 
-async def test_stop_lets_a_running_call_finish():
+@pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+async def test_an_answer_may_be_compressed(channel, compression):
+    request = x_of([0.0] * 100_000)
+    answer = await call(channel, OIP + "ModelInfer", request, compression=compression)
+    assert len(oip_pb2.ModelInferResponse.FromString(answer).outputs) == 1
+
+
+async def test_stop_lets_a_running_call_finish(listener):
     started, release = asyncio.Event(), asyncio.Event()
 
     async def slow(data):
@@ -220,7 +271,7 @@ async def test_stop_lets_a_running_call_finish():
         await release.wait()
         return data
 
-    server = GrpcServer([GrpcService("s", {"Slow": slow})], "127.0.0.1", 0)
+    server = listener(GrpcService("s", {"Slow": slow}))
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         running = asyncio.ensure_future(call(channel, "/s/Slow", b"x"))
@@ -232,7 +283,7 @@ async def test_stop_lets_a_running_call_finish():
         await stopping
 
 
-async def test_a_client_that_leaves_a_stream_closes_it():
+async def test_a_client_that_leaves_a_stream_closes_it(serving):
     closed = asyncio.Event()
 
     async def endless(_):
@@ -259,7 +310,9 @@ async def test_a_stream_that_is_dropped_between_two_messages_closes_it():
         finally:
             closed.set()
 
-    messages = GrpcServer([], "127.0.0.1", 0)._serve_stream("/s/Endless", endless)(b"", None)
+    messages = GrpcioServer([], "127.0.0.1", 0, max_message_bytes=1)._serve_stream(
+        "/s/Endless", endless
+    )(b"", None)
     assert await anext(messages) == b"again"
     await messages.aclose()
     assert closed.is_set()
@@ -274,7 +327,7 @@ def every_error(base=errors.RuntimeFault):
 @pytest.mark.parametrize("error", list(every_error()))
 def test_every_error_has_its_own_code(error):
     assert error in status.CODES
-    assert status.fault_of(error("text")).code == status.CODES[error]
+    assert status.fault_of(error("text"), "/s/M").code == status.CODES[error]
     assert hasattr(grpc.StatusCode, status.CODES[error])
 
 
@@ -327,7 +380,7 @@ async def test_an_unknown_service_is_not_found(channel, service):
     assert f"{service!r} is unknown" in details
 
 
-async def test_a_models_name_may_hold_a_slash():
+async def test_a_models_name_may_hold_a_slash(serving):
     dataplane = FakeDataplane(identity("a/b", "FP32", -1))
     async with serving(health_grpc.service(dataplane, [])) as channel:
         assert await check(channel, "model:a/b") == SERVING

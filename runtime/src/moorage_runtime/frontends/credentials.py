@@ -9,12 +9,13 @@ import logging
 import pathlib
 import ssl
 from collections.abc import Mapping
-from typing import Final
-
-import grpc
+from typing import TYPE_CHECKING, Final
 
 from moorage_runtime.errors import InvalidConfig
 from moorage_runtime.frontends.http.authorization import BearerToken
+
+if TYPE_CHECKING:
+    import grpc
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,10 @@ def is_open_method(path: str) -> bool:
 class Certificate:
     """One certificate with its key, for both ports.
 
+    Attributes:
+        context: For HTTP/1.1.
+        http2_context: For HTTP/2; it says so by ALPN.
+
     Args:
         certificate: PEM file with the certificate and its chain.
         key: PEM file with the private key.
@@ -60,13 +65,21 @@ class Certificate:
     def __init__(self, certificate: pathlib.Path, key: pathlib.Path) -> None:
         self._certificate = certificate
         self._key = key
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.context = _make_context()
+        self.http2_context = _make_context()
+        self.http2_context.set_alpn_protocols(["h2"])
         self._pem = self._read()
         self._load()
-        self.grpc = grpc.dynamic_ssl_server_credentials(
-            self._grpc_configuration(), self._grpc_configuration
-        )
+
+    def grpcio_credentials(self) -> "grpc.ServerCredentials":
+        """The certificate for a server of grpcio, which asks for it with every connection."""
+        import grpc  # noqa: PLC0415 - large, and only who serves by grpcio needs it
+
+        def configuration() -> grpc.ServerCertificateConfiguration:
+            certificate, key = self._pem
+            return grpc.ssl_server_certificate_configuration([(key, certificate)])
+
+        return grpc.dynamic_ssl_server_credentials(configuration(), configuration)
 
     def refresh(self) -> None:
         """Take changed files; connections that are open keep what they have."""
@@ -90,17 +103,17 @@ class Certificate:
     def _load(self) -> None:
         try:
             # checked apart first: a context keeps the half that it took of a pair that differs
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
-                self._certificate, self._key
-            )
-            self.context.load_cert_chain(self._certificate, self._key)
+            for context in (_make_context(), self.context, self.http2_context):
+                context.load_cert_chain(self._certificate, self._key)
         except (OSError, ssl.SSLError) as error:
             reason = getattr(error, "reason", None) or str(error)
             raise InvalidConfig(f"the certificate and its key cannot be used: {reason}") from error
 
-    def _grpc_configuration(self) -> grpc.ServerCertificateConfiguration:
-        certificate, key = self._pem
-        return grpc.ssl_server_certificate_configuration([(key, certificate)])
+
+def _make_context() -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 class Token:

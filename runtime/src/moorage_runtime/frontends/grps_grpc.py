@@ -64,29 +64,29 @@ class _Methods:
         except RuntimeFault as fault:
             yield grps_proto.encode(status_of(fault), None)
 
-    async def online(self, data: bytes) -> bytes:
+    def online(self, data: bytes) -> bytes:
         grps_proto.parse(data)
         self._calls.online()
         return grps_proto.encode(OK, None)
 
-    async def offline(self, data: bytes) -> bytes:
+    def offline(self, data: bytes) -> bytes:
         grps_proto.parse(data)
         self._calls.offline()
         return grps_proto.encode(OK, None)
 
-    async def check_liveness(self, data: bytes) -> bytes:
+    def check_liveness(self, data: bytes) -> bytes:
         grps_proto.parse(data)
         return grps_proto.encode(OK, None)
 
-    async def check_readiness(self, data: bytes) -> bytes:
+    def check_readiness(self, data: bytes) -> bytes:
         grps_proto.parse(data)
         return grps_proto.encode(OK if self._calls.is_ready() else NOT_READY, None)
 
-    async def server_metadata(self, data: bytes) -> bytes:
+    def server_metadata(self, data: bytes) -> bytes:
         grps_proto.parse(data)
         return grps_proto.encode(OK, self._calls.server_metadata())
 
-    async def model_metadata(self, data: bytes) -> bytes:
+    def model_metadata(self, data: bytes) -> bytes:
         message = grps_proto.parse(data)
         try:
             return grps_proto.encode(OK, self._calls.model_metadata(grps_proto.decode(message)))

@@ -56,7 +56,7 @@ class _Health:
         self._watchers: set[asyncio.Event] = set()
         dataplane.on_readiness_change(self._announce)
 
-    async def check(self, data: bytes) -> bytes:
+    def check(self, data: bytes) -> bytes:
         name = health_proto.decode_check(data)
         status = self._status(name)
         if status is ServingStatus.SERVICE_UNKNOWN:
@@ -67,7 +67,7 @@ class _Health:
             )
         return health_proto.encode_status(status)
 
-    async def list_all(self, data: bytes) -> bytes:
+    def list_all(self, data: bytes) -> bytes:
         del data  # the request has no fields
         names = (*self._readiness_names, _LIVENESS, *self._model_names())
         return health_proto.encode_list({name: self._status(name) for name in names})

@@ -1,8 +1,9 @@
 """gRPC services as tables of methods from bytes to bytes, independent of the transport.
 
-A service frontend decodes and encodes its own messages; the transport (grpcio today) only moves
-bytes and status codes. So the transport can be replaced. A method ends its call with another
-status than OK by raising an error of ``errors``, or :class:`GrpcFault` where none fits.
+A service frontend decodes and encodes its own messages; a transport (``native`` or ``grpcio``)
+only moves bytes and status codes, so that one can take the other's place. A method ends its call
+with another status than OK by raising an error of ``errors``, or :class:`GrpcFault` where none
+fits.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -11,8 +12,17 @@ from typing import Final
 
 import msgspec
 
-UnaryMethod = Callable[[bytes], Awaitable[bytes]]
+# One message in, one out. A method that has its answer at hand returns it; awaiting nothing would
+# cost a task, which is as much as a small model costs.
+UnaryMethod = Callable[[bytes], bytes | Awaitable[bytes]]
+# One message in, any number out.
 StreamMethod = Callable[[bytes], AsyncIterator[bytes]]
+# Any number in, any number out. The next message is read when it is asked for.
+DuplexMethod = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
+
+# From the full method name ("/package.Service/Method") and the call's metadata (lower-case keys)
+# to whether the call may go on.
+Authorize = Callable[[str, Mapping[str, str]], bool]
 
 
 class GrpcFault(Exception):
@@ -30,6 +40,7 @@ class GrpcFault(Exception):
 
 
 NO_STREAMS: Final[Mapping[str, StreamMethod]] = MappingProxyType({})
+NO_DUPLEXES: Final[Mapping[str, DuplexMethod]] = MappingProxyType({})
 
 
 class GrpcService(msgspec.Struct, frozen=True):
@@ -38,3 +49,4 @@ class GrpcService(msgspec.Struct, frozen=True):
     name: str
     unary: Mapping[str, UnaryMethod]
     streams: Mapping[str, StreamMethod] = NO_STREAMS
+    duplexes: Mapping[str, DuplexMethod] = NO_DUPLEXES

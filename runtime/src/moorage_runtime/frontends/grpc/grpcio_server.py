@@ -1,46 +1,37 @@
-"""The gRPC listener: tables of methods from bytes to bytes, served by grpcio's asyncio server.
+"""The gRPC listener on grpcio's asyncio server: the older of the two transports.
 
     grpcio -> bytes -> GrpcService method -> bytes -> grpcio
 
 Here are transport, authorization and the translation of errors into statuses; a method knows
-none of them. A method that raises anything but a known error ends its call with INTERNAL and no
-detail; the detail goes to the log.
+none of them. Nothing but ``transport`` imports this module, so a process that does not serve by
+grpcio does not load it either.
 """
 
-import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any, Final, NoReturn
 
 import grpc
 import grpc.aio
 
-from moorage_runtime.errors import RuntimeFault
 from moorage_runtime.frontends.grpc import status
 from moorage_runtime.frontends.grpc.methods import (
+    Authorize,
+    DuplexMethod,
     GrpcFault,
     GrpcService,
     StreamMethod,
     UnaryMethod,
 )
 
-log = logging.getLogger(__name__)
-
-# From the full method name ("/package.Service/Method") and the call's metadata (lower-case keys)
-# to whether the call may go on.
-Authorize = Callable[[str, Mapping[str, str]], bool]
-
-DEFAULT_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 _UNLIMITED: Final = -1
 # Clients may keep a connection alive with a ping this often; grpcio's own default of five
 # minutes answers usual client settings with GOAWAY.
 _PING_MILLISECONDS: Final = 10_000
-# Statuses travel in headers, of which peers take 8 KiB in all, percent-encoded.
-_STATUS_CHARACTERS: Final = 1000
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class GrpcServer:
+class GrpcioServer:
     """A gRPC server in the running event loop.
 
     Args:
@@ -61,7 +52,7 @@ class GrpcServer:
         *,
         tls: grpc.ServerCredentials | None = None,
         authorize: Authorize | None = None,
-        max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
+        max_message_bytes: int,
     ) -> None:
         self._services = tuple(services)
         self._host = host
@@ -122,29 +113,35 @@ class GrpcServer:
             handlers[name] = grpc.unary_stream_rpc_method_handler(
                 self._serve_stream(f"/{service.name}/{name}", stream)
             )
+        for name, duplex in service.duplexes.items():
+            handlers[name] = grpc.stream_stream_rpc_method_handler(
+                self._serve_stream(f"/{service.name}/{name}", duplex)
+            )
         return handlers
 
     def _serve_unary(self, path: str, method: UnaryMethod) -> Any:
         async def serve(data: bytes, context: _Context) -> bytes:
             try:
                 self._admit(path, context)
-                return await method(data)
-            except Exception as error:  # noqa: BLE001 - the request loop's edge; see _fault_of
-                fault = _fault_of(error, path)
+                answer = method(data)
+                return answer if isinstance(answer, bytes) else await answer
+            except Exception as error:  # noqa: BLE001 - the request loop's edge; see fault_of
+                fault = status.fault_of(error, path)
             return await _abort(context, fault)
 
         return serve
 
-    def _serve_stream(self, path: str, method: StreamMethod) -> Any:
-        async def serve(data: bytes, context: _Context) -> AsyncIterator[bytes]:
+    def _serve_stream(self, path: str, method: StreamMethod | DuplexMethod) -> Any:
+        # what comes in is one message, or an iterator of them, as the method wants it
+        async def serve(asked: Any, context: _Context) -> AsyncIterator[bytes]:
             messages: AsyncIterator[bytes] | None = None
             try:
                 self._admit(path, context)
-                messages = method(data)
+                messages = method(asked)
                 async for message in messages:
                     yield message
-            except Exception as error:  # noqa: BLE001 - the request loop's edge; see _fault_of
-                await _abort(context, _fault_of(error, path))
+            except Exception as error:  # noqa: BLE001 - the request loop's edge; see fault_of
+                await _abort(context, status.fault_of(error, path))
             finally:
                 if isinstance(messages, AsyncGenerator):
                     # the client may be gone; the model shall stop now, not when memory is freed
@@ -161,19 +158,8 @@ class GrpcServer:
             if isinstance(value, str)
         }
         if not self._authorize(path, metadata):
-            raise GrpcFault("UNAUTHENTICATED", "a valid bearer token is required")
-
-
-def _fault_of(error: Exception, path: str) -> GrpcFault:
-    if isinstance(error, GrpcFault):
-        return error
-    if isinstance(error, RuntimeFault):
-        return status.fault_of(error)
-    log.error("a gRPC method raised", exc_info=error, extra={"path": path})
-    return GrpcFault("INTERNAL", "internal error")
+            raise GrpcFault("UNAUTHENTICATED", status.UNAUTHENTICATED)
 
 
 async def _abort(context: _Context, fault: GrpcFault) -> NoReturn:
-    # gRPC percent-encodes what is not ASCII, but cannot carry what is not Unicode
-    message = fault.message[:_STATUS_CHARACTERS].encode(errors="backslashreplace").decode()
-    await context.abort(grpc.StatusCode[fault.code], message)
+    await context.abort(grpc.StatusCode[fault.code], status.shortened(fault.message))

@@ -1,0 +1,61 @@
+"""A gRPC service of every kind of method, which tells what became of its calls."""
+
+import asyncio
+import itertools
+
+from moorage_runtime.frontends.grpc.methods import GrpcFault, GrpcService
+
+
+class Methods:
+    """A service, and what became of its calls."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.release = asyncio.Event()
+        self.yielded = 0
+        self.taken = 0
+
+    def service(self) -> GrpcService:
+        return GrpcService(
+            "s",
+            {"Echo": lambda data: data, "Wait": self.wait, "Fail": self.fail},
+            {"Endless": self.endless, "Two": self.two},
+            {"Mirror": self.mirror, "Slow": self.slow},
+        )
+
+    async def wait(self, data: bytes) -> bytes:
+        self.begun.set()
+        try:
+            await self.release.wait()
+        finally:
+            self.ended.set()
+        return data
+
+    def fail(self, data: bytes) -> bytes:
+        raise GrpcFault("NOT_FOUND", f"100 % of é {data.decode()}")
+
+    async def endless(self, data: bytes):
+        try:
+            for _ in itertools.count():
+                self.begun.set()
+                self.yielded += 1
+                yield data * 10_000
+        finally:
+            self.ended.set()
+
+    async def two(self, data: bytes):
+        yield data
+        yield data
+        raise GrpcFault("ABORTED", "after two")
+
+    async def mirror(self, asked):
+        async for data in asked:
+            yield data
+
+    async def slow(self, asked):
+        async for _ in asked:
+            self.begun.set()
+            self.taken += 1
+            await self.release.wait()
+        yield b"done"
