@@ -46,7 +46,12 @@ PARSED = {
     "health": v1alpha1.Health,
     "contract": v1alpha1.Contract,
     "rollout": v1alpha1.Rollout,
+    "scaling": v1alpha1.Scaling,
+    "scaling.prometheus": v1alpha1.PrometheusQuery,
 }
+# What else an object must have for one of its fields to be judged by itself.
+BY_QUERY = {"metric": "Prometheus", "prometheus": {"serverAddress": "http://p", "query": "q"}}
+NEIGHBOURS = {"scaling": {"maxReplicas": 10_000, "target": 1, **BY_QUERY}}
 # Fields of InferenceModel that are not spec.<field>.
 NOT_SPEC = {
     "namespace", "name", "uid", "generation", "deleting", "rolloutRequest", "problems",
@@ -92,9 +97,15 @@ def spec_with(path: str, value: Any) -> dict[str, Any]:
     *holders, last = path.split(".")
     place = spec
     for name in holders:
-        place = place.setdefault(name, {})
+        place = place.setdefault(name, dict(NEIGHBOURS.get(name, {})))
     place[last] = value
     return spec
+
+
+def is_required(path: str) -> bool:
+    """Whether the object that has the field cannot be without it."""
+    holder, _, name = path.rpartition(".")
+    return name in (at(holder) if holder else SPEC).get("required", [])
 
 
 def problems(spec: dict[str, Any]) -> list[str]:
@@ -137,6 +148,7 @@ def test_every_number_has_its_default_in_the_crd():
         if schema.get("type") in {"integer", "boolean"}
         and "default" not in schema
         and path not in DEPENDENT
+        and not is_required(path)
     ]
 
     assert without == []

@@ -74,6 +74,26 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "spec.runtime.resources.limits.memory",
         "'1GB' does not match",
     ),
+    (
+        {"model": URI, "scaling": {"minReplicas": 3, "maxReplicas": 2, "target": 1}},
+        "spec.scaling",
+        "set maxReplicas to at least minReplicas",
+    ),
+    (
+        {"model": URI, "scaling": {"minReplicas": 0, "maxReplicas": 2, "target": 1}},
+        "spec.scaling",
+        "only metric Prometheus can wake",
+    ),
+    (
+        {"model": URI, "scaling": {"maxReplicas": 2, "target": 1, "metric": "Pods"}},
+        "spec.scaling",
+        "set metricName with metric Pods",
+    ),
+    (
+        {"model": URI, "scaling": {"maxReplicas": 2, "target": 1, "metric": "Prometheus"}},
+        "spec.scaling",
+        "set prometheus.serverAddress",
+    ),
     ({"model": URI, "replica": 2}, "spec.replica", "did you mean replicas?"),
     ({"model": {**URI, "url": "x"}}, "spec.model.url", "did you mean uri?"),
 ]

@@ -94,6 +94,22 @@ def _some_pod_may_be_replaced(rollout: Any) -> bool:
     return surge not in none or unavailable not in [None, *none]
 
 
+def _bounds_are_in_order(scaling: Any) -> bool:
+    return scaling["minReplicas"] <= scaling["maxReplicas"]
+
+
+def _zero_can_be_woken(scaling: Any) -> bool:
+    return scaling["minReplicas"] > 0 or scaling["metric"] == "Prometheus"
+
+
+def _has_name_with_pods(scaling: Any) -> bool:
+    return (scaling["metric"] == "Pods") == ("metricName" in scaling)
+
+
+def _has_query_with_prometheus(scaling: Any) -> bool:
+    return (scaling["metric"] == "Prometheus") == ("prometheus" in scaling)
+
+
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 RULES: Mapping[str, Callable[[Any], bool]] = {
     "(has(self.model) && has(self.model.uri)) || (has(self.runtime) && has(self.runtime.image))": (
@@ -124,5 +140,9 @@ RULES: Mapping[str, Callable[[Any], bool]] = {
         _some_pod_may_be_replaced
     ),
     "self.http != self.grpc": _ports_differ,
+    "self.minReplicas <= self.maxReplicas": _bounds_are_in_order,
+    "self.minReplicas > 0 || self.metric == 'Prometheus'": _zero_can_be_woken,
+    "(self.metric == 'Pods') == has(self.metricName)": _has_name_with_pods,
+    "(self.metric == 'Prometheus') == has(self.prometheus)": _has_query_with_prometheus,
     """self.matches('^/([!-"$&-~]|%[0-9A-Fa-f]{2})*$')""": _is_probe_path,
 }

@@ -86,11 +86,14 @@ class Applier:
         changed = False
         for body in objects:
             changed |= await self._apply_child(record, body)
-        if keeps_others or any(self._is_refused(record, body) for body in objects):
-            return changed  # what takes another child's place has to be there first
+        if keeps_others:
+            return changed
         planned = {_key(body) for body in objects}
+        # What takes another child's place has to be there first.
+        refused = {str(body["kind"]) for body in objects if self._is_refused(record, body)}
         for child in self._store.children(record):
-            if (child.kind, child.name) not in planned and not child.deleting:
+            is_planned = (child.kind, child.name) in planned
+            if not is_planned and not child.deleting and child.kind not in refused:
                 changed |= await self._delete_child(record, child)
         return changed
 

@@ -36,6 +36,7 @@ class ConditionType(StrEnum):
     SMOKE_TEST_PASSED = "SmokeTestPassed"
     READY = "Ready"
     UP_TO_DATE = "UpToDate"
+    SCALING_ACTIVE = "ScalingActive"
 
 
 class Reason(StrEnum):
@@ -104,6 +105,11 @@ class Reason(StrEnum):
     ROLLED_BACK = "RolledBack"
     ROLLOUT_PAUSED = "RolloutPaused"
     OPERATOR_UPDATE_PENDING = "OperatorUpdatePending"
+    # ScalingActive
+    AUTOSCALER_ACTIVE = "AutoscalerActive"
+    AWAITING_AUTOSCALER = "AwaitingAutoscaler"
+    AUTOSCALER_MISSING = "AutoscalerMissing"
+    AUTOSCALER_FAILING = "AutoscalerFailing"
 
 
 @dataclass(frozen=True, slots=True)

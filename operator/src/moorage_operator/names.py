@@ -24,6 +24,7 @@ __all__ = [
     "SPEC",
     "STATUS_FIELD_MANAGER",
     "TMP_VOLUME",
+    "autoscaler",
     "deployment",
     "service",
 ]
@@ -53,6 +54,11 @@ SERVICE_NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 
 def deployment(model_name: str) -> str:
     """Name of the model's Deployment: that of its Service."""
+    return service(model_name)
+
+
+def autoscaler(model_name: str) -> str:
+    """Name of the model's HorizontalPodAutoscaler or ScaledObject: that of its Service."""
     return service(model_name)
 
 

@@ -6,6 +6,7 @@ server, so their structure is trusted; whatever a kubelet may leave out is optio
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -82,17 +83,13 @@ def deployment(body: Body) -> DeploymentObserved:
         ready_replicas=status.get("readyReplicas", 0),
         spec_replicas=spec.get("replicas", 1),
         applied_hash=_applied_hash(metadata),
-        conditions=tuple(
-            DeploymentCondition(
-                each["type"],
-                _VERDICTS.get(each.get("status", "")),
-                each.get("reason", ""),
-                each.get("message", ""),
-                _time(each.get("lastUpdateTime")),
-            )
-            for each in status.get("conditions") or []
-        ),
+        conditions=_conditions(status),
     )
+
+
+def autoscaler(body: Body) -> ChildObserved:
+    """A HorizontalPodAutoscaler or ScaledObject as the plan sees it."""
+    return replace(presence(body), conditions=_conditions(body.get("status") or {}))
 
 
 def presence(body: Body) -> ChildObserved:
@@ -100,7 +97,11 @@ def presence(body: Body) -> ChildObserved:
     return ChildObserved(body["metadata"]["uid"], _applied_hash(body["metadata"]))
 
 
-_OF_KIND = {"Deployment": deployment}
+_OF_KIND = {
+    "Deployment": deployment,
+    "HorizontalPodAutoscaler": autoscaler,
+    "ScaledObject": autoscaler,
+}
 
 
 def child(kind: str, body: Body) -> store.Child:
@@ -149,6 +150,19 @@ class Pods:
     def drop(self, uid: str) -> None:
         """The pod is gone."""
         self._store.drop_pod(uid)
+
+
+def _conditions(status: Body) -> tuple[DeploymentCondition, ...]:
+    return tuple(
+        DeploymentCondition(
+            each["type"],
+            _VERDICTS.get(each.get("status", "")),
+            each.get("reason", ""),
+            each.get("message", ""),
+            _time(each.get("lastUpdateTime")),
+        )
+        for each in status.get("conditions") or []
+    )
 
 
 def _containers(specs: Any, statuses: Any) -> tuple[ContainerObserved, ...]:

@@ -1,6 +1,6 @@
 """The kinds of children that a cluster may lack: watched while it has them.
 
-    each minute, and when something answers 404 --> API discovery
+    three times a minute, and when something answers 404 --> API discovery
         a kind appears  --> its reflectors --> listed --> available: plans may use it
         a kind vanishes --> its reflectors end, its children are forgotten, no plan uses it
 
@@ -20,7 +20,7 @@ from .kube.reflector import Reflector
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 60.0
+LOOK_SECONDS = 20.0
 """Somebody who installs KEDA or the Gateway API waits so long at most for its use."""
 
 LOOK_AGAIN_SECONDS = 1.0

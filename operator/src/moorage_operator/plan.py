@@ -7,7 +7,7 @@ nothing for what a user wrote, and gives the same bytes for the same input. A sp
 accepted plans no objects: what runs keeps running.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,7 @@ from .contract import CONTRACT_REASONS
 from .gates import make_gates
 from .readiness import Judgement, decide
 from .replicas import DEFINITE, Replica, judge
+from .resources.autoscaler import KEDA_AUTOSCALER, autoscaler_kind, make_autoscaler
 from .resources.deployment import make_deployment
 from .resources.owned import applied_hash
 from .resources.pod_template import make_pod_template
@@ -89,7 +90,7 @@ def plan(
             kept = dict(observed.status)
             return Plan((), kept, keeps_others=True, history=course.history)
         model = course.model
-    objects = _make_objects(course) if course else ()
+    objects = _make_objects(course, observed) if course else ()
     replicas = judge(model, observed, course.applied if course else "")
     hashes = frozenset(applied_hash(item) for item in objects)
     judgement = decide(model, observed, replicas, course, hashes)
@@ -115,11 +116,18 @@ def plan(
     )
 
 
-def _make_objects(course: Course) -> tuple[dict[str, Any], ...]:
+def _make_objects(course: Course, observed: Observed) -> tuple[dict[str, Any], ...]:
     model = course.model
     kept = write_spec(model)
     deployment = make_deployment(model, course.template, kept_spec=kept, paused=course.paused)
-    return make_service(model), deployment
+    return make_service(model), deployment, *_beside(model, observed)
+
+
+def _beside(model: InferenceModel, observed: Observed) -> Iterator[dict[str, Any]]:
+    """The children beside the workload, of kinds that the cluster has."""
+    kind = autoscaler_kind(model)
+    if kind and (kind != KEDA_AUTOSCALER or kind in observed.available_kinds):
+        yield make_autoscaler(model)
 
 
 def _with_rejection(

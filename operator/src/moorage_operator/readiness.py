@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from . import diagnosis
 from .api.v1alpha1 import InferenceModel
+from .autoscaling import scaling_active
 from .conditions import Condition, ConditionType, Finding, Reason, find_condition
 from .protocols import protocol_matched
 from .replicas import PROTOCOL_REASONS, Replica, worst
@@ -81,7 +82,9 @@ def decide(
     ready = _of_an_earlier(ready, course)
     up_to_date = decide_up_to_date(course, observed, replicas, blamed, model.desired_replicas)
     found = sorted((*gates, *told), key=lambda condition: ORDER.index(condition.type))
-    return Judgement((*found, ready, up_to_date), ready, blamed, revisions)
+    scaling = scaling_active(model, observed)
+    conditions = (*found, ready, up_to_date, *((scaling,) if scaling else ()))
+    return Judgement(conditions, ready, blamed, revisions)
 
 
 def _blamed(gates: Sequence[Condition]) -> Finding | None:
@@ -188,6 +191,9 @@ def _workload_available(
 def _switched_off(model: InferenceModel) -> Finding:
     if model.suspend:
         return Finding(Reason.SUSPENDED, "spec.suspend is true; set it to false to serve")
+    if model.scaling.is_on and model.scaling.min_replicas == 0:
+        sentence = "spec.scaling asks for no replica now; one starts when its query asks for one"
+        return Finding(Reason.SCALED_TO_ZERO, sentence)
     return Finding(Reason.SCALED_TO_ZERO, "spec.replicas is 0; scale up to serve")
 
 

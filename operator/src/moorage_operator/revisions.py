@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from . import labels
-from .api.v1alpha1 import InferenceModel, Rollout
+from .api.v1alpha1 import InferenceModel, Rollout, Scaling
 from .resources.pod_template import REVISION_LENGTH, canonical_hash
 from .state import RevisionRecord
 
@@ -32,7 +32,10 @@ __all__ = [
 ]
 
 # What a template does not depend on, or what only says which object is meant.
-APART = {"namespace", "name", "uid", "generation", "deleting", "problems", "replicas", "suspend"}
+APART = {
+    "namespace", "name", "uid", "generation", "deleting", "problems", "replicas", "suspend",
+    "scaling",
+}  # fmt: skip
 
 # Annotations of an object may have 256 KiB together, and others write theirs.
 SPEC_LIMIT_BYTES = 128 << 10
@@ -121,7 +124,7 @@ def write_spec(model: InferenceModel) -> str:
     """What a revision was rendered from, as JSON; empty where it is too large to be kept."""
     anybody = replace(
         model, namespace="", name="", uid="", generation=0, rollout_request="", replicas=0,
-        suspend=False, rollout=Rollout(),
+        suspend=False, rollout=Rollout(), scaling=Scaling(),
     )  # fmt: skip
     text = msgspec.json.encode(anybody, order="deterministic")
     return text.decode() if len(text) <= SPEC_LIMIT_BYTES else ""
@@ -147,6 +150,7 @@ def read_spec(record: RevisionRecord, model: InferenceModel) -> InferenceModel |
         replicas=model.replicas,
         suspend=model.suspend,
         rollout=model.rollout,
+        scaling=model.scaling,
     )
 
 

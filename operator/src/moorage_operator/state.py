@@ -125,7 +125,7 @@ class PodObserved:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentCondition:
-    """One condition of a Deployment: `type` is Progressing, Available or ReplicaFailure.
+    """One condition of a Deployment (Progressing, Available, ReplicaFailure) or an autoscaler.
 
     `updated` is when its controller last looked at it.
     """
@@ -159,10 +159,11 @@ class DeploymentObserved:
 
 @dataclass(frozen=True, slots=True)
 class ChildObserved:
-    """A child of which the plan needs to know no more than that it is there."""
+    """A child of another kind; `conditions` are those of its status, where it has any."""
 
     uid: str
     applied_hash: str = ""
+    conditions: tuple[DeploymentCondition, ...] = ()
 
 
 ChildKey = tuple[str, str]

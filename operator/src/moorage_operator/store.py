@@ -6,7 +6,7 @@ concerns. Lost with the process and rebuilt from lists; nothing is decided here.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import labels, names
@@ -146,7 +146,9 @@ class Store:
         kept = self._children.setdefault(place, kept)
         kept[slot] = child
         self._child_places[child.uid] = (place, slot)
-        self._tell(place)
+        # An autoscaler writes what it measured every few seconds; that is no news for a plan.
+        if not known or replace(known, resource_version=child.resource_version) != child:
+            self._tell(place)
 
     def drop_child(self, uid: str) -> None:
         """The child is gone, or lost our label."""

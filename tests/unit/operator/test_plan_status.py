@@ -330,6 +330,9 @@ answers = st.sampled_from(AnswerReason).map(
 spec_values = st.fixed_dictionaries({}, optional={
     "replicas": st.integers(-1, 3),
     "suspend": st.booleans(),
+    "scaling": st.fixed_dictionaries({
+        "minReplicas": st.integers(0, 3), "maxReplicas": st.integers(1, 4), "target": st.just(1),
+    }),
     "transport": st.sampled_from(["HTTP", "GRPC", "UDP"]),
     "protocol": st.sampled_from(Protocol).map(str),
     "contract": st.fixed_dictionaries({
@@ -412,6 +415,8 @@ def test_whatever_is_observed_the_plan_is_whole_and_settles(situation):
         expected.remove("MetadataMatched")
     if not of.smoke_tests:
         expected.remove("SmokeTestPassed")
+    if not of.scaling.is_on or of.problems:
+        expected.remove("ScalingActive")
     assert [item["type"] for item in plan.status["conditions"]] == expected
     for item in plan.status["conditions"]:
         assert item["reason"] in set(Reason)

@@ -41,6 +41,11 @@ class Fields:
             value = None
         self._values: Mapping[str, Any] = cast("Mapping[str, Any]", value or {})
 
+    @property
+    def is_given(self) -> bool:
+        """Whether the object has any field."""
+        return bool(self._values)
+
     def at(self, name: str) -> str:
         """The path of a field of this object."""
         return f"{self.path}.{name}" if name else self.path

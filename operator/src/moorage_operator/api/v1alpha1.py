@@ -15,6 +15,7 @@ from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
 from .model_uri import ModelUri, Scheme, parse_model_uri
 from .rollout import OnFailure, Rollout, Strategy, parse_rollout
+from .scaling import PrometheusQuery, Scaling, ScalingMetric, parse_scaling
 from .smoke_tests import SmokeTest, SmokeTestPolicy, digest_of, parse_smoke_tests
 
 __all__ = [
@@ -30,10 +31,13 @@ __all__ = [
     "OnFailure",
     "Ports",
     "Problem",
+    "PrometheusQuery",
     "Protocol",
     "ReadinessTarget",
     "Rollout",
     "RuntimeSpec",
+    "Scaling",
+    "ScalingMetric",
     "Scheduling",
     "Scheme",
     "SmokeTest",
@@ -162,6 +166,7 @@ class InferenceModel:
     rollout_request: str
     replicas: int
     suspend: bool
+    scaling: Scaling
     model: ModelSpec
     protocol: Protocol
     transport: Transport
@@ -186,7 +191,7 @@ class InferenceModel:
     @property
     def desired_replicas(self) -> int:
         """Replicas that should run now."""
-        return 0 if self.suspend else self.replicas
+        return 0 if self.suspend else self.scaling.within(self.replicas)
 
     @property
     def enforces(self) -> bool:
@@ -215,6 +220,7 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
         rollout_request=str((metadata.get("annotations") or {}).get(ROLLOUT_REQUEST, "")),
         replicas=spec.integer("replicas", 1, 0, 2**31 - 1),
         suspend=spec.flag("suspend", default=False),
+        scaling=parse_scaling(spec.child("scaling")),
         model=_parse_model(spec.child("model"), name),
         protocol=spec.choice("protocol", Protocol.OPEN_INFERENCE),
         transport=spec.choice("transport", Transport.HTTP),
