@@ -193,7 +193,7 @@ async def test_a_raw_request_gets_a_binary_answer(dataplane):
 async def test_a_large_body_is_read_and_printed_the_same(dataplane):
     values = list(range(100_000))
     answer = await ask(dataplane, "/v2/models/identity_fp32/infer", x_of(values))
-    assert json.loads(answer.body)["outputs"][0]["data"] == values
+    assert json.loads(b"".join(answer.body))["outputs"][0]["data"] == values
 
 
 @pytest.mark.parametrize(

@@ -268,7 +268,7 @@ def _encode_elements(tensor: Tensor) -> Any:
     if tensor.datatype is Datatype.INT64:
         return list(map(str, flat.tolist()))
     if tensor.datatype is Datatype.BYTES or tensor.datatype is Datatype.FP16:
-        data = oip_json.elements_of(tensor)
+        data = oip_json.encode_data(tensor)
         return data if isinstance(data, list) else _spell(data)
     return _spell(flat)
 

@@ -2,7 +2,8 @@
 
 A strict parser reads nearly every body. When it refuses one, the standard library decides: it
 takes the tokens NaN, Infinity and -Infinity, a byte order mark and numbers beyond float64, and
-its message says where the text is wrong. Nesting is measured before anything is parsed, so that
+its message says where the text is wrong. Long lists of numbers are read apart from the rest, by
+``number_list``. Nesting is measured before anything is parsed, so that
 neither parser can run out of stack.
 
 Pure. What the values mean is for the protocol's own codec.
@@ -10,11 +11,15 @@ Pure. What the values mean is for the protocol's own codec.
 
 import json
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 import numpy as np
 import orjson
 
+from moorage_runtime.codec import json_lists, number_list
+from moorage_runtime.codec.json_lists import LONG_BYTES
+from moorage_runtime.codec.number_list import MalformedListError, NumberList
 from moorage_runtime.errors import InvalidRequest
 
 Buffer = bytes | bytearray | memoryview
@@ -35,8 +40,13 @@ _STEP[[ord("]"), ord("}")]] = -1
 _SHOWN: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=repr)
 
 
-def parse(body: Buffer) -> Any:
+def parse(body: Buffer, number_lists: Collection[str] = ()) -> Any:
     """The one JSON value that the body holds; of a repeated member the last counts.
+
+    Args:
+        body: UTF-8.
+        number_lists: Names of members. A long list of numbers that is the value of one is a
+            :class:`NumberList`; a short one is a list of Python's, as everywhere else.
 
     Raises:
         InvalidRequest: Empty, not JSON, not UTF-8, an unpaired surrogate, further text after the
@@ -45,6 +55,17 @@ def parse(body: Buffer) -> Any:
     text = bytes(body) if isinstance(body, memoryview) else body
     if not text:
         raise InvalidRequest("the request body is empty; expected a JSON object")
+    if len(text) >= LONG_BYTES:
+        parts = json_lists.cut(text)
+        if parts is not None:
+            lists = _decode_lists(text, parts)
+            if lists is not None:
+                envelope = _parse_envelope(text, parts)
+                return json_lists.fill(envelope, lists, number_lists)
+    return _parse_whole(text)
+
+
+def _parse_whole(text: bytes | bytearray) -> Any:
     if may_be_deep(text) and depth(text) > DEPTH_LIMIT:
         raise InvalidRequest(f"the JSON is nested deeper than {DEPTH_LIMIT} levels")
     try:
@@ -53,13 +74,13 @@ def parse(body: Buffer) -> Any:
         return _parse_leniently(text)
 
 
-def parse_object(body: Buffer) -> dict[str, Any]:
-    """The JSON object that the body holds.
+def parse_object(body: Buffer, number_lists: Collection[str] = ()) -> dict[str, Any]:
+    """The JSON object that the body holds; arguments as of :func:`parse`.
 
     Raises:
         InvalidRequest: As :func:`parse`, or the value is no object.
     """
-    value = parse(body)
+    value = parse(body, number_lists)
     if type(value) is not dict:
         raise InvalidRequest(f"the request body is {show(value)}; expected a JSON object")
     return value
@@ -89,12 +110,48 @@ def show(value: Any) -> str:
     """The value as JSON text, shortened, for an error message."""
     if isinstance(value, str):
         value = value[: _SHOWN_CHARACTERS * 2]
-    elif isinstance(value, list):
+    elif isinstance(value, list | NumberList):
         return "an array"
     elif isinstance(value, dict):
         return "an object"
     text = _SHOWN.encode(value).encode("utf-8", "replace").decode()
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+
+
+def _decode_lists(text: bytes | bytearray, parts: json_lists.Cut) -> dict[str, NumberList] | None:
+    """The lists by their markers, None where one needs the ordinary parsers."""
+    lists: dict[str, NumberList] = {}
+    for number, (start, stop) in enumerate(parts.spans):
+        try:
+            found = number_list.decode(text, start, stop)
+        except MalformedListError as error:
+            before = text[: error.position].decode("utf-8-sig", "replace")
+            raise _not_json(text, error.complaint, len(before)) from error
+        if found is None:
+            return None
+        lists[f"{parts.marker}{number}"] = found
+    return lists
+
+
+def _parse_envelope(text: bytes | bytearray, parts: json_lists.Cut) -> Any:
+    try:
+        return _parse_whole(parts.envelope)
+    except InvalidRequest:
+        # blanks for each list, so that the places in the message are those of the text
+        padded = bytearray(text)
+        for start, stop in parts.spans:
+            padded[start:stop] = b'""'.ljust(stop - start)
+        try:
+            json.loads(padded.decode("utf-8-sig"))
+        except json.JSONDecodeError as error:
+            raise _not_json(text, error.msg, error.pos) from error
+        raise
+
+
+def _not_json(text: bytes | bytearray, complaint: str, position: int) -> InvalidRequest:
+    """The error of the standard library, for a position in characters."""
+    error = json.JSONDecodeError(complaint, text.decode("utf-8-sig", "replace"), position)
+    return InvalidRequest(f"the body is not valid JSON: {error}")
 
 
 def _parse_leniently(text: bytes | bytearray) -> Any:

@@ -5,7 +5,7 @@ to the server: any nesting is accepted whose elements add up to the shape, numbe
 only where nothing is lost, floating point rounds to its type and overflows to infinity, and what
 is not finite travels as the bare tokens NaN, Infinity and -Infinity.
 
-Large arrays may one day be read from the text itself; :func:`decode_array` is the place for it.
+A long list of numbers comes as a NumberList, which has its elements as arrays already.
 """
 
 import array
@@ -19,6 +19,7 @@ import orjson
 from numpy.typing import NDArray
 
 from moorage_runtime.codec import json_text
+from moorage_runtime.codec.number_list import NumberList
 from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor
 
@@ -37,7 +38,7 @@ _INTEGERS: Final = frozenset(
 )
 _NUMBERS: Final = frozenset({int, float})
 # Printing holds the interpreter; so many take a millisecond or two, and then others get a turn.
-_PIECE_ELEMENTS: Final = 64 * 1024
+PIECE_ELEMENTS: Final = 64 * 1024
 # The strict parser rounds integers below -2**63 to this float, so it proves no integer.
 _INT64_FLOOR: Final = -(2.0**63)
 
@@ -57,15 +58,15 @@ def decode_array(data: Any, datatype: Datatype, shape: tuple[int, ...], path: st
     """
     if datatype is Datatype.BF16:
         raise InvalidRequest(f"{path}: BF16 has no JSON form; use binary data")
-    if type(data) is not list:
+    if type(data) is not list and not isinstance(data, NumberList):
         raise InvalidRequest(f"{path}: {json_text.show(data)} is no array")
     converted = convert(data, datatype, shape)
     if converted is not None:
         return converted
-    flat, _ = _flatten(data)
-    if len(flat) != math.prod(shape):
+    size = data.size if isinstance(data, NumberList) else len(_flatten(data)[0])
+    if size != math.prod(shape):
         raise InvalidRequest(
-            f"{path}: {len(flat)} elements, but shape {list(shape)} has {math.prod(shape)}"
+            f"{path}: {size} elements, but shape {list(shape)} has {math.prod(shape)}"
         )
     where, value = _first_unfit(data, datatype, path)
     raise InvalidRequest(f"{where}: {json_text.show(value)} is no {_EXPECTED[datatype]}")
@@ -73,6 +74,8 @@ def decode_array(data: Any, datatype: Datatype, shape: tuple[int, ...], path: st
 
 def convert(data: Any, datatype: Datatype, shape: tuple[int, ...]) -> NDArray[Any] | None:
     """As :func:`decode_array`, but None where that raises an error."""
+    if isinstance(data, NumberList):
+        return _convert_numbers(data, datatype, shape)
     if type(data) is not list or datatype is Datatype.BF16:
         return None
     flat, types = _flatten(data)
@@ -82,31 +85,11 @@ def convert(data: Any, datatype: Datatype, shape: tuple[int, ...]) -> NDArray[An
     return None if converted is None else converted.reshape(shape)
 
 
-def encode_data(tensor: Tensor) -> NDArray[Any] | list[str] | orjson.Fragment:
+def encode_data(tensor: Tensor) -> NDArray[Any] | list[str]:
     """The elements in row-major order, in a form that orjson writes as a JSON list.
 
     FP16 becomes float64, which prints its exact value; the others print the shortest decimal
-    that reads back as the same value. What is not finite is left for :func:`spell_nonfinite`,
-    unless the list is long: that is text already, printed so that others get a turn meanwhile.
-
-    Raises:
-        InvalidRequest: As :func:`elements_of`.
-    """
-    elements = elements_of(tensor)
-    if isinstance(elements, list) or elements.size <= _PIECE_ELEMENTS:
-        return elements
-    pieces: list[bytes | memoryview] = []
-    separator = b"["
-    for start in range(0, elements.size, _PIECE_ELEMENTS):
-        text = _number_text(elements[start : start + _PIECE_ELEMENTS])
-        pieces += (separator, memoryview(text)[1:-1])
-        separator = b","
-    pieces.append(b"]")
-    return orjson.Fragment(b"".join(pieces))
-
-
-def elements_of(tensor: Tensor) -> NDArray[Any] | list[str]:
-    """The elements as :func:`encode_data` gives them, however many.
+    that reads back as the same value. What is not finite is left for :func:`spell_nonfinite`.
 
     Raises:
         InvalidRequest: The elements have no JSON form: BF16, or bytes that are not UTF-8.
@@ -128,26 +111,40 @@ def elements_of(tensor: Tensor) -> NDArray[Any] | list[str]:
     return flat.astype(np.float64) if tensor.datatype is Datatype.FP16 else flat
 
 
-def spell_nonfinite(
-    data: NDArray[Any] | list[str] | orjson.Fragment,
-) -> NDArray[Any] | list[str] | orjson.Fragment:
+def encode_pieces(tensor: Tensor) -> list[bytes | memoryview]:
+    """The JSON list of many elements in pieces, with the tokens for what is not finite.
+
+    Raises:
+        InvalidRequest: As :func:`encode_data`.
+    """
+    elements = encode_data(tensor)
+    pieces: list[bytes | memoryview] = []
+    separator = b"["
+    for start in range(0, len(elements), PIECE_ELEMENTS):
+        piece = spell_nonfinite(elements[start : start + PIECE_ELEMENTS])
+        text = orjson.dumps(piece, option=orjson.OPT_SERIALIZE_NUMPY)
+        pieces += (separator, memoryview(text)[1:-1])
+        separator = b","
+    pieces.append(b"]")
+    return pieces
+
+
+def spell_nonfinite(data: NDArray[Any] | list[str]) -> NDArray[Any] | list[str] | orjson.Fragment:
     """The same data, but with the bare tokens for elements that are not finite.
 
     orjson writes those as ``null``, which is no number.
     """
-    if not isinstance(data, np.ndarray) or data.dtype.kind != "f" or np.isfinite(data).all():
+    if isinstance(data, list) or data.dtype.kind != "f":
         return data
-    return orjson.Fragment(_number_text(data))
-
-
-def _number_text(flat: NDArray[Any]) -> bytes:
-    """The numbers as a JSON list, with the bare tokens for what is not finite."""
-    text = orjson.dumps(flat, option=orjson.OPT_SERIALIZE_NUMPY)
-    if b"null" not in text:
-        return text
-    tokens = map(_token, flat[~np.isfinite(flat)].tolist())
+    odd = data[~np.isfinite(data)]
+    if not odd.size:
+        return data
+    text = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY)
+    if np.isnan(odd).all():
+        return orjson.Fragment(text.replace(b"null", b"NaN"))
     first, *rest = text.split(b"null")
-    return first + b"".join(chain.from_iterable(zip(tokens, rest, strict=True)))
+    tokens = map(_token, odd.tolist())
+    return orjson.Fragment(first + b"".join(chain.from_iterable(zip(tokens, rest, strict=True))))
 
 
 def _token(number: float) -> bytes:
@@ -166,6 +163,27 @@ def _flatten(data: list[Any]) -> tuple[list[Any], set[type]]:
             data = list(chain.from_iterable(x if type(x) is list else (x,) for x in data))
         types = set(map(type, data))
     return data, types
+
+
+def _convert_numbers(
+    numbers: NumberList, datatype: Datatype, shape: tuple[int, ...]
+) -> NDArray[Any] | None:
+    if numbers.size != math.prod(shape):
+        return None
+    parts: list[NDArray[Any]] = []
+    for piece in numbers.pieces:
+        part = None
+        if datatype in _FLOATS:
+            part = piece.floats(NUMPY_DTYPE[datatype])
+        elif datatype in _INTEGERS:
+            part = piece.integers(NUMPY_DTYPE[datatype])
+        if part is None:
+            values = piece.read()
+            part = _convert(values, set(map(type, values)), datatype)
+        if part is None:
+            return None
+        parts.append(part)
+    return np.concatenate(parts).reshape(shape)
 
 
 def _convert(flat: list[Any], types: set[type], datatype: Datatype) -> NDArray[Any] | None:
@@ -251,8 +269,14 @@ _EXPECTED: Final[dict[Datatype, str]] = {
 }
 
 
-def _first_unfit(data: list[Any], datatype: Datatype, path: str) -> tuple[str, Any]:
+def _first_unfit(data: list[Any] | NumberList, datatype: Datatype, path: str) -> tuple[str, Any]:
     fits = _FITS[datatype]
+    if isinstance(data, NumberList):
+        if data.shape is not None:
+            index, unfit = next((i, x) for i, x in enumerate(data.leaves()) if not fits(x))
+            places = np.unravel_index(index, data.shape)
+            return path + "".join(f"[{place}]" for place in places), unfit
+        data = data.tolist()
     return next((where, value) for where, value in _leaves(data, path) if not fits(value))
 
 

@@ -9,6 +9,7 @@ Source: OIP "Inference Response", "Server Metadata", "Model Metadata"; binary te
 extension, "Binary Tensor Response".
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,21 +26,29 @@ from moorage_runtime.inference import (
 from moorage_runtime.tensors import TensorSpec
 
 _NUMPY: Final = orjson.OPT_SERIALIZE_NUMPY
+# Where a long list belongs. JSON never holds this byte, which strings escape.
+_HOLE_BYTE: Final = b"\0"
+_HOLE: Final = orjson.Fragment(_HOLE_BYTE)
 
 
 class Encoded(msgspec.Struct, frozen=True):
     """An inference answer on the wire.
 
     Attributes:
-        json: The JSON object.
+        text: The JSON object, in pieces where it is long.
         parts: Binary data that follows it; views share the arrays' memory.
         is_binary: Whether an output is binary, even one of no bytes; then the answer carries
             Inference-Header-Content-Length.
     """
 
-    json: bytes
+    text: tuple[bytes | memoryview, ...]
     parts: tuple[bytes | memoryview, ...]
     is_binary: bool
+
+    @property
+    def json(self) -> bytes:
+        """The JSON object in one piece."""
+        return b"".join(self.text)
 
 
 def encode(response: InferResponse, form: OutputForm, response_id: str) -> Encoded:
@@ -50,6 +59,7 @@ def encode(response: InferResponse, form: OutputForm, response_id: str) -> Encod
     """
     outputs: list[dict[str, Any]] = []
     parts: list[bytes | memoryview] = []
+    long_lists: list[Sequence[bytes | memoryview]] = []
     is_binary = False
     for tensor in response.outputs:
         output: dict[str, Any] = {
@@ -64,6 +74,9 @@ def encode(response: InferResponse, form: OutputForm, response_id: str) -> Encod
             part = oip_binary.encode_array(tensor)
             parts.append(part)
             output["parameters"] = {**tensor.parameters, "binary_data_size": len(part)}
+        elif tensor.array.size > oip_json.PIECE_ELEMENTS:
+            long_lists.append(oip_json.encode_pieces(tensor))
+            output["data"] = _HOLE
         else:
             output["data"] = oip_json.encode_data(tensor)
         outputs.append(output)
@@ -74,7 +87,9 @@ def encode(response: InferResponse, form: OutputForm, response_id: str) -> Encod
     if response.parameters:
         document["parameters"] = dict(response.parameters)
     document["outputs"] = outputs
-    return Encoded(_dump(document), tuple(parts), is_binary)
+    text = _dump(document)
+    pieces = _fill_holes(text, long_lists) if long_lists else (text,)
+    return Encoded(pieces, tuple(parts), is_binary)
 
 
 def encode_error(message: str) -> bytes:
@@ -142,3 +157,13 @@ def _dump(document: dict[str, Any]) -> bytes:
         if "data" in output:
             output["data"] = oip_json.spell_nonfinite(output["data"])
     return orjson.dumps(document, option=_NUMPY)
+
+
+def _fill_holes(
+    text: bytes, long_lists: Sequence[Sequence[bytes | memoryview]]
+) -> tuple[bytes | memoryview, ...]:
+    before, *rest = text.split(_HOLE_BYTE)
+    pieces: list[bytes | memoryview] = [before]
+    for long_list, after in zip(long_lists, rest, strict=True):
+        pieces += (*long_list, after)
+    return tuple(pieces)

@@ -179,14 +179,12 @@ def error_response(fault: errors.RuntimeFault) -> HttpResponse:
 
 
 def _success(encoded: oip_response.Encoded) -> HttpResponse:
+    text = encoded.text
     if not encoded.is_binary:
-        return HttpResponse(200, encoded.json)
-    return HttpResponse(
-        200,
-        (encoded.json, *encoded.parts),
-        OCTET_STREAM,
-        ((b"Inference-Header-Content-Length", b"%d" % len(encoded.json)),),
-    )
+        return HttpResponse(200, encoded.json if len(text) == 1 else text)
+    size = b"%d" % sum(map(len, text))
+    further = ((b"Inference-Header-Content-Length", size),)
+    return HttpResponse(200, (*text, *encoded.parts), OCTET_STREAM, further)
 
 
 def _wrong_method(request: HttpRequest, target: Target) -> HttpResponse:

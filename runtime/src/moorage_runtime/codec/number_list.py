@@ -1,0 +1,221 @@
+"""A long JSON list of numbers as arrays, without a Python object for each number.
+
+    json_lists -> decode(text of the list) -> NumberList -> oip_json, tfs_values, grps_json
+
+The text is cut at commas into pieces of some ten thousand bytes. A parser in C with an array for
+a result reads most of them; the tokens for what is not finite are put in by position; whatever
+else a list may hold (true, numbers beyond 64 bits) is read as Python values, but only the piece
+that holds it. Between two pieces other threads get their turn, so that a body of many megabytes
+holds up nobody.
+
+Brackets within the list become blanks before it is cut, after their nesting is checked. Pure.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, Literal, cast
+
+import msgspec
+import numpy as np
+import orjson
+import simdjson
+from numpy.typing import NDArray
+
+from moorage_runtime.codec import list_nesting
+
+# Some thousand numbers: a fraction of a millisecond, and little overhead for each piece.
+_PIECE_BYTES: Final = 64 * 1024
+_FLOAT64: Final = np.dtype(np.float64)
+_Kind = tuple[Literal["i", "u", "d"], np.dtype[Any]]
+_FLOATS_ONLY: Final[tuple[_Kind, ...]] = (("d", _FLOAT64),)
+_KINDS: Final[tuple[_Kind, ...]] = (
+    ("i", np.dtype(np.int64)),
+    ("u", np.dtype(np.uint64)),
+    *_FLOATS_ONLY,
+)
+# Blanks around it keep the rest from growing together: "1NaN" must not become a number.
+_FILLER: Final = b" 0 "
+_TOKENS: Final = (b"-Infinity", b"Infinity", b"NaN")
+
+
+class MalformedListError(ValueError):
+    """The text is no JSON list.
+
+    Attributes:
+        position: Where, counted in bytes from the beginning of the body.
+        complaint: What the JSON parser says.
+    """
+
+    def __init__(self, position: int, complaint: str) -> None:
+        super().__init__(complaint)
+        self.position = position
+        self.complaint = complaint
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Consecutive leaves of a list.
+
+    Attributes:
+        text: A list of them alone.
+        values: int64 or uint64 where all are spelled as integers, else float64; a list where
+            these do not hold all of them.
+    """
+
+    text: bytes
+    values: NDArray[Any] | list[Any]
+
+    def read(self) -> list[Any]:
+        """The leaves as Python's json gives them."""
+        return self.values if isinstance(self.values, list) else _read(self.text)
+
+    def floats(self, dtype: np.dtype[Any]) -> NDArray[Any] | None:
+        """The leaves rounded to this type, infinite beyond it; None where one is no number."""
+        if isinstance(self.values, list):
+            return None
+        with np.errstate(over="ignore"):
+            # Python's numbers are rounded to float64 first as well
+            return self.values.astype(np.float64, copy=False).astype(dtype, copy=False)
+
+    def integers(self, dtype: np.dtype[Any]) -> NDArray[Any] | None:
+        """The leaves in this type; None where one is no integer or out of its range."""
+        values = self.values
+        if isinstance(values, list) or values.dtype == _FLOAT64:
+            return None
+        limits = np.iinfo(dtype)
+        if int(values.min()) < limits.min or int(values.max()) > limits.max:
+            return None
+        return values.astype(dtype, copy=False)
+
+
+class NumberList(msgspec.Struct, frozen=True):
+    """The leaves of a list, in order.
+
+    Attributes:
+        text: All of the list.
+        pieces: One or more.
+        size: How many leaves there are.
+        shape: The shape of the nesting, None where it is ragged; ``(size,)`` of a flat list.
+    """
+
+    text: memoryview
+    pieces: tuple[Piece, ...]
+    size: int
+    shape: tuple[int, ...] | None
+
+    def leaves(self) -> Iterator[Any]:
+        """The leaves as Python's json gives them, read a piece at a time."""
+        for piece in self.pieces:
+            yield from piece.read()
+
+    def tolist(self) -> list[Any]:
+        """The list as Python's json gives it."""
+        if self.shape is None:
+            return _read(bytes(self.text))
+        nested: list[Any] = list(self.leaves())
+        for length in reversed(self.shape[1:]):
+            nested = [nested[at : at + length] for at in range(0, len(nested), length)]
+        return nested
+
+
+def decode(body: bytes | bytearray, start: int, stop: int) -> NumberList | None:
+    """The numbers of a list, None where another parser has to read it.
+
+    Args:
+        body: Where the list stands.
+        start: Its first bracket.
+        stop: Behind its last bracket; there are no strings or objects between.
+
+    Raises:
+        MalformedListError: It is a flat list, and no valid JSON.
+    """
+    text = memoryview(body)[start:stop]
+    if body.find(b",", start, stop) < 0:
+        return None  # one value, or nothing but blanks
+    shape: tuple[int, ...] | None = None
+    is_flat = body.find(b"[", start + 1, stop) < 0 and body.find(b"]", start) == stop - 1
+    if not is_flat:
+        nesting = list_nesting.read(text)
+        if nesting is None:
+            return None
+        shape = nesting.shape
+        body = bytes(text).replace(b"[", b" ").replace(b"]", b" ")
+        start, stop = 0, len(body)
+    try:
+        pieces = _pieces(body, start + 1, stop - 1)
+    except MalformedListError:
+        if is_flat:
+            raise
+        return None
+    except ValueError:  # not UTF-8, or a number of thousands of digits
+        return None
+    size = sum(len(piece.values) for piece in pieces)
+    return NumberList(text, pieces, size, (size,) if is_flat else shape)
+
+
+def _pieces(body: bytes | bytearray, start: int, stop: int) -> tuple[Piece, ...]:
+    parser = simdjson.Parser()
+    view = memoryview(body)
+    pieces: list[Piece] = []
+    while start <= stop:
+        comma = body.find(b",", min(start + _PIECE_BYTES, stop), stop)
+        end = stop if comma < 0 else comma
+        text = b"[%b]" % view[start:end]
+        pieces.append(Piece(text, _decode_piece(parser, text, start)))
+        start = end + 1
+    return tuple(pieces)
+
+
+def _decode_piece(parser: simdjson.Parser, text: bytes, start: int) -> NDArray[Any] | list[Any]:
+    values = _parse(parser, text)
+    if values is None and (b"N" in text or b"I" in text):
+        values = _parse_tokens(parser, text)
+    if values is None:
+        try:
+            values = _read(text)
+        except json.JSONDecodeError as error:
+            raise MalformedListError(start + error.pos - 1, error.msg) from error
+    if not len(values):
+        raise MalformedListError(start, "Expecting value")
+    return values
+
+
+def _parse(parser: simdjson.Parser, text: bytes) -> NDArray[Any] | None:
+    try:
+        # no variable of this function may outlive it: the parser's memory is used again
+        document = cast("simdjson.Array", parser.parse(text))
+    except (ValueError, RuntimeError):  # the latter for integers beyond 64 bits
+        return None
+    # a point in it rules integers out
+    for kind, dtype in _FLOATS_ONLY if b"." in text else _KINDS:
+        try:
+            return np.frombuffer(document.as_buffer(of_type=kind), dtype)
+        except (ValueError, TypeError):
+            continue
+    return None
+
+
+def _parse_tokens(parser: simdjson.Parser, text: bytes) -> NDArray[Any] | None:
+    """The values of a piece that holds NaN, Infinity or -Infinity."""
+    filled = text
+    for token in _TOKENS:
+        filled = filled.replace(token, _FILLER)
+    values = _parse(parser, filled)
+    if values is None:
+        return None
+    spelled = values.astype(np.float64)
+    codes = np.frombuffer(text, np.uint8)
+    commas = np.flatnonzero(codes == ord(","))
+    # each token has one letter that no other has: the "a" of NaN and the "y" of Infinity
+    spelled[np.searchsorted(commas, np.flatnonzero(codes == ord("a")))] = np.nan
+    ends = np.flatnonzero(codes == ord("y"))
+    signs = np.where(codes[ends - len("Infinity")] == ord("-"), -np.inf, np.inf)
+    spelled[np.searchsorted(commas, ends)] = signs
+    return spelled
+
+
+def _read(text: bytes) -> list[Any]:
+    """The list as Python's; raises json.JSONDecodeError."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text.decode())
