@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from moorage_operator import names
-from moorage_operator.api import contract, smoke_tests, v1alpha1
+from moorage_operator.api import contract, smoke_tests, uri_patterns, v1alpha1
 from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.smoke import SmokeOutcome, SmokeVerdict
 from moorage_operator.state import ContainerObserved
@@ -40,6 +40,8 @@ SIZE_LIMIT_BYTES = 60_000  # far below the 262144 bytes of an annotation of `kub
 # Dataclass of parse() for each object of the schema that parse() reads itself.
 PARSED = {
     "model": v1alpha1.ModelSpec,
+    "model.credentials": v1alpha1.Credentials,
+    "model.download": v1alpha1.Download,
     "runtime": v1alpha1.RuntimeSpec,
     "runtime.ports": v1alpha1.Ports,
     "endpoints": v1alpha1.Endpoints,
@@ -191,22 +193,47 @@ def test_a_path_is_judged_alike(name, path):
     )
 
 
-def crd_takes_uri(uri: str) -> bool:
-    scheme, config_map, claim, dots = (
-        rule["rule"] for rule in at("model.uri")["x-kubernetes-validations"]
-    )
-
-    def matches(rule: str) -> bool:
-        pattern = re.search(r"matches\('(.*)'\)", rule)
+def uri_rules() -> dict[str, str]:
+    """The pattern of each scheme's rule, of the one for all schemes and of the one for dots."""
+    rules = [rule["rule"] for rule in at("model.uri")["x-kubernetes-validations"]]
+    found = {}
+    for rule in rules:
+        scheme = re.match(r"!self\.startsWith\('(.*?)://'\) \|\| ", rule)
+        pattern = re.search(r"self\.matches\('(.*)'\)$", rule)
         assert pattern
-        return bool(re.search(pattern[1].replace("\\\\", "\\"), uri))
+        name = scheme[1] if scheme else ("dots" if rule.startswith("!") else "any")
+        found[name] = pattern[1].replace("\\\\", "\\")
+    return found
 
+
+def crd_takes_uri(uri: str) -> bool:
+    rules = uri_rules()
+    any_scheme, dots = rules.pop("any"), rules.pop("dots")
     return (
-        matches(scheme)
-        and (not uri.startswith("configmap://") or matches(config_map))
-        and (not uri.startswith("pvc://") or matches(claim))
-        and not matches(dots)
+        bool(re.search(any_scheme, uri))
+        and all(
+            not uri.startswith(f"{scheme}://") or re.search(pattern, uri)
+            for scheme, pattern in rules.items()
+        )
+        and not re.search(dots, uri)
     )
+
+
+def test_the_patterns_of_uris_are_the_same():
+    rules = uri_rules()
+
+    assert rules.pop("any") == f"^({'|'.join(v1alpha1.Scheme)})://"
+    assert rules.pop("dots") == uri_patterns.DOTS.pattern.replace("\\Z", "$")
+    assert rules == {
+        scheme: f"^{pattern.pattern}$" for scheme, pattern in uri_patterns.PATTERNS.items()
+    }
+    assert set(rules) == set(uri_patterns.EXPECTED) == set(v1alpha1.Scheme)
+
+
+def test_the_sentences_about_uris_are_the_same():
+    messages = {rule["message"] for rule in at("model.uri")["x-kubernetes-validations"]}
+
+    assert {f"write {sentence}" for sentence in uri_patterns.EXPECTED.values()} <= messages
 
 
 @pytest.mark.parametrize(
@@ -215,7 +242,13 @@ def crd_takes_uri(uri: str) -> bool:
         "pvc://claim", "pvc://claim/", "pvc://my.claim/a/b", "pvc://claim/a..b/c", "pvc://",
         "pvc://Big", "pvc://a_b/c", "pvc://claim/..", "pvc://claim/./a", "configmap://files",
         "configmap://a/b", "configmap://", "configmap://-a", "ftp://a/b", "claim/path",
-        "pvc:claim", "PVC://claim", "s3://bucket/key",
+        "pvc:claim", "PVC://claim", "s3://bucket/key", "s3://bucket", "s3://b", "s3://Bucket/a",
+        "s3://bucket/a b", "s3://bucket/a?region=eu-west-1", "s3://bucket/a?zone=1",
+        "s3://bucket/a?endpoint=http://minio:9000&region=x", "s3://bucket/a?endpoint=minio",
+        "s3://bucket/a#sha256=" + "0" * 64, "s3://bucket/a#sha256=12", "s3://u:p@bucket/a",
+        "https://host/file", "https://host:8443/a/file.tar.gz", "https://host/", "https://host",
+        "https://u:p@host/file", "https://host/file?a=b/c", "https://host/file#sha256=12",
+        "https://host/file#sha256=" + "a" * 64, "http://host/file", "https://host/a/../b",
     ],
 )  # fmt: skip
 def test_a_uri_is_judged_alike(uri):

@@ -36,11 +36,27 @@ def refusal(api: Api, **spec: Any) -> str:
 @pytest.mark.parametrize(
     ("spec", "path", "sentence"),
     [
-        ({"replicas": 1}, "spec", "set model.uri (pvc://CLAIM/PATH or configmap://NAME)"),
+        ({"replicas": 1}, "spec", "set model.uri, such as pvc://CLAIM/PATH or s3://BUCKET/PATH"),
         ({"model": {}}, "spec", "or runtime.image when the image holds the model"),
         ({"model": {"uri": "ftp://a/b"}}, "spec.model.uri", "'ftp://a/b' has no scheme"),
-        ({"model": {"uri": "s3://bucket/key"}}, "spec.model.uri", "write pvc://CLAIM/PATH"),
-        ({"model": {"uri": "configmap://a/b"}}, "spec.model.uri", "and no path"),
+        ({"model": {"uri": "s3://B/key"}}, "spec.model.uri", "write s3://BUCKET/PATH, after it"),
+        (
+            {"model": {"uri": "s3://bucket/key?zone=a"}},
+            "spec.model.uri",
+            "after it ?region= and endpoint=",
+        ),
+        ({"model": {"uri": "https://u:p@host/a"}}, "spec.model.uri", "without a user"),
+        (
+            {"model": {**URI, "credentials": {"secretName": "s"}}},
+            "spec.model",
+            "credentials and download are for a model that is fetched",
+        ),
+        (
+            {"model": {"uri": "s3://bucket/key", "download": {"sizeLimit": "lots"}}},
+            "spec.model.download.sizeLimit",
+            "should match",
+        ),
+        ({"model": {"uri": "configmap://a/b"}}, "spec.model.uri", "without a path"),
         ({"model": {"uri": "pvc://Claim/a"}}, "spec.model.uri", "PersistentVolumeClaim's name"),
         ({"model": {"uri": "pvc://claim/../a"}}, "spec.model.uri", "without '.' and '..'"),
         ({"model": URI, "rollout": {"maxSurge": "0%"}}, "spec.rollout", "write maxSurge 1"),

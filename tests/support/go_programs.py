@@ -1,4 +1,4 @@
-"""Third-party programs in Go, built from the pinned source of a module in tests/conformance."""
+"""Third-party programs in Go, built from the pinned source of a module beside the tests."""
 
 import os
 import subprocess

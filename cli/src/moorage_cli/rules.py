@@ -16,6 +16,17 @@ _PROBE_PATH = re.compile(r'/([!-"$&-~]|%[0-9A-Fa-f]{2})*')
 _CONFIG_MAP = re.compile(rf"configmap://{_NAME}")
 _CLAIM = re.compile(rf"pvc://{_NAME}(/.*)?")
 _DOTS = re.compile(r"/\.\.?(/|\Z)")
+_PATH = r"""(/[!-"$->@-~]*)?"""
+_ENDPOINT = "endpoint=https?://[^/?#&@ ]+"
+_PLACE = f"(region=[a-z0-9-]+|{_ENDPOINT})"
+_SHA256 = "(#sha256=[0-9a-f]{64})?"
+_BUCKET = "[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
+# The URIs of schemes that are fetched, as the CRD has them.
+_FETCHED = {
+    "s3": rf"s3://{_BUCKET}{_PATH}(\?{_PLACE}(&{_PLACE})?)?{_SHA256}",
+    "https": r"""https://[A-Za-z0-9.:-]+/([!-"$->@-~]*/)?[!-"$-.0->@-~]+(\?[!-"$-~]*)?"""
+    + _SHA256,
+}
 _DIGITS = re.compile(r"[0-9]+")
 
 
@@ -60,7 +71,18 @@ def _tensorflow_has_the_readiness(spec: Any) -> bool:
 
 
 def _has_served_scheme(uri: Any) -> bool:
-    return uri.startswith(("pvc://", "configmap://"))
+    return uri.startswith(("pvc://", "configmap://", "s3://", "https://"))
+
+
+def _is_well_formed(scheme: str, pattern: str) -> Callable[[Any], bool]:
+    whole = re.compile(pattern)
+    return lambda uri: not uri.startswith(f"{scheme}://") or bool(whole.fullmatch(uri))
+
+
+def _has_something_to_fetch(model: Any) -> bool:
+    told = _get(model, "credentials") is not None or _get(model, "download") is not None
+    uri = _get(model, "uri")
+    return not told or (uri is not None and not uri.startswith(("pvc://", "configmap://")))
 
 
 def _names_a_config_map(uri: Any) -> bool:
@@ -126,7 +148,16 @@ RULES: Mapping[str, Callable[[Any], bool]] = {
     "self.protocol != 'TensorFlowServing' || !has(self.health) || "
     "self.health.readinessTarget != 'Server' || "
     "(has(self.endpoints) && has(self.endpoints.ready))": _tensorflow_has_the_readiness,
-    "self.matches('^(pvc|configmap)://')": _has_served_scheme,
+    "self.matches('^(pvc|configmap|s3|https)://')": _has_served_scheme,
+    **{
+        f"!self.startsWith('{scheme}://') || "
+        f"self.matches('^{pattern.replace(chr(92), chr(92) * 2)}$')": (
+            _is_well_formed(scheme, pattern)
+        )
+        for scheme, pattern in _FETCHED.items()
+    },
+    "(!has(self.credentials) && !has(self.download)) || "
+    "(has(self.uri) && !self.uri.matches('^(pvc|configmap)://'))": _has_something_to_fetch,
     f"!self.startsWith('configmap://') || self.matches('^configmap://{_LABEL}$')": (
         _names_a_config_map
     ),

@@ -59,6 +59,7 @@ class Reason(StrEnum):
     CREATE_CONTAINER_CONFIG_ERROR = "CreateContainerConfigError"
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105  a reason, not a password
     VOLUME_MOUNT_FAILED = "VolumeMountFailed"
+    ARTIFACT_DOWNLOAD_FAILED = "ArtifactDownloadFailed"
     CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
     OOM_KILLED = "OOMKilled"
     STARTUP_TIMEOUT = "StartupTimeout"

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from .api.v1alpha1 import Health
 from .conditions import Finding, Reason
+from .names import FETCH_CONTAINER
 from .resources.pod_template import TERMINATION_GRACE_SECONDS
 from .state import ContainerObserved, PodObserved, Reference, ReferenceKind, ReferenceState
 
@@ -136,12 +137,14 @@ def last_run(container: ContainerObserved) -> Termination | None:
     return None
 
 
-def ended_reason(ended: Termination, health: Health) -> Reason:
-    """What an ended run of a container that should run for ever amounts to."""
+def ended_reason(container: ContainerObserved, ended: Termination, health: Health) -> Reason:
+    """What an ended run of a container that should not have ended so amounts to."""
     if ended.reason == "OOMKilled":
         return Reason.OOM_KILLED
     if ended.reason in NEVER_BEGAN_REASONS:
         return Reason.CREATE_CONTAINER_CONFIG_ERROR
+    if container.name == FETCH_CONTAINER:
+        return Reason.ARTIFACT_DOWNLOAD_FAILED
     if _ended_by_startup_probe(ended, health):
         return Reason.STARTUP_TIMEOUT
     if ended.exit_code in SIGNAL_EXIT_CODES:
@@ -165,6 +168,12 @@ def _unscheduled_finding(pod: PodObserved) -> Finding:
 def _pending_sentence(pod: PodObserved) -> str:
     if pod.scheduled.status is None:
         return f"pod {pod.name} waits for the scheduler"
+    fetching = any(
+        each.name == FETCH_CONTAINER and each.running_since is not None for each in pod.init
+    )
+    if fetching:
+        told = f"`kubectl logs {pod.name} -c {FETCH_CONTAINER}` shows how far it is"
+        return f"pod {pod.name} is downloading the model; {told}"
     waiting = pod.runtime.waiting_reason or "ContainerCreating"
     detail = f": {pod.runtime.waiting_message}" if pod.runtime.waiting_message else ""
     return f"pod {pod.name} starts on node {pod.node or 'unknown'} ({waiting}{detail})"
@@ -203,11 +212,18 @@ def _config_finding(container: ContainerObserved, detail: str) -> Finding:
 
 
 def _ended_finding(container: ContainerObserved, ended: Termination, health: Health) -> Finding:
-    reason = ended_reason(ended, health)
+    reason = ended_reason(container, ended, health)
+    if reason is Reason.ARTIFACT_DOWNLOAD_FAILED:
+        return Finding(reason, _fetch_sentence(ended))
     if reason is Reason.CREATE_CONTAINER_CONFIG_ERROR:
         return _config_finding(container, ended.message)
+    advice = (
+        "raise model.download.resources.limits.memory"
+        if container.name == FETCH_CONTAINER
+        else "raise its memory limit"
+    )
     how = {
-        Reason.OOM_KILLED: "ran out of memory and was killed; raise its memory limit",
+        Reason.OOM_KILLED: f"ran out of memory and was killed; {advice}",
         Reason.STARTUP_TIMEOUT: (
             f"was not ready within health.startupTimeoutSeconds "
             f"({health.startup_timeout_seconds}) and was restarted"
@@ -223,6 +239,15 @@ def _ended_finding(container: ContainerObserved, ended: Termination, health: Hea
     tail = log_tail(ended.message)
     lines = f"; its last lines: {tail}" if tail else ""
     return Finding(reason, f"container {container.name} {how}{lines}")
+
+
+def _fetch_sentence(ended: Termination) -> str:
+    """The sentence that the container left; it is told on while the kubelet tries again."""
+    if ended.exit_code in SIGNAL_EXIT_CODES:
+        return "the download was ended by a signal; the next attempt goes on where it was"
+    if told := log_tail(ended.message):
+        return told
+    return f"the download ended with code {ended.exit_code} and said nothing"
 
 
 def _ended_by_startup_probe(ended: Termination, health: Health) -> bool:

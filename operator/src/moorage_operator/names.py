@@ -11,6 +11,9 @@ from .shortening import LABEL_LIMIT, with_hash
 __all__ = [
     "API_VERSION",
     "APPLIED_HASH",
+    "FETCHED_FOLDER",
+    "FETCH_CONTAINER",
+    "FETCH_MOUNT_PATH",
     "FIELD_MANAGER",
     "GROUP",
     "GRPC_PORT",
@@ -43,6 +46,10 @@ READINESS_GATE = f"{GROUP}/model-ready"
 
 RUNTIME_CONTAINER = "runtime"
 MODEL_VOLUME = "model"
+# Where the init container that fetches a model writes, and the folder in it that is the model.
+FETCH_CONTAINER = "fetch"
+FETCH_MOUNT_PATH = "/mnt/volume"
+FETCHED_FOLDER = "model"
 MODEL_MOUNT_PATH = "/mnt/models"
 TMP_VOLUME = "tmp"
 HTTP_PORT = "http"

@@ -219,7 +219,7 @@ def _failure(
     if ended is None or ended.ended_at is None or (init and ended.exit_code == 0):
         return None
     return {
-        "reason": str(diagnosis.ended_reason(ended, model.health)),
+        "reason": str(diagnosis.ended_reason(container, ended, model.health)),
         "pod": replica.pod.name,
         "container": container.name,
         "exitCode": ended.exit_code,

@@ -18,7 +18,7 @@ def test_the_smallest_resource_has_every_default():
     assert parsed.problems == ()
     assert parsed.model.name == "iris"
     assert parsed.model.version == ""
-    assert parsed.model.uri == ModelUri(Scheme.PVC, "models", "iris")
+    assert parsed.model.uri == ModelUri(Scheme.PVC, "models", "iris", "pvc://models/iris")
     assert parsed.replicas == parsed.desired_replicas == 1
     assert parsed.transport is Transport.HTTP
     assert parsed.runtime.image == ""
@@ -35,27 +35,32 @@ def test_a_suspended_model_wants_no_replicas_and_keeps_its_number():
 @pytest.mark.parametrize(
     ("uri", "expected"),
     [
-        ("pvc://claim", ModelUri(Scheme.PVC, "claim")),
-        ("pvc://claim/", ModelUri(Scheme.PVC, "claim")),
-        ("pvc://my.claim/a/b.onnx", ModelUri(Scheme.PVC, "my.claim", "a/b.onnx")),
-        ("configmap://digits-files", ModelUri(Scheme.CONFIG_MAP, "digits-files")),
+        ("pvc://claim", (Scheme.PVC, "claim", "")),
+        ("pvc://claim/", (Scheme.PVC, "claim", "")),
+        ("pvc://my.claim/a/b.onnx", (Scheme.PVC, "my.claim", "a/b.onnx")),
+        ("configmap://digits-files", (Scheme.CONFIG_MAP, "digits-files", "")),
+        ("s3://models/iris?region=eu-west-1", (Scheme.S3, "", "")),
+        ("https://host/iris.tgz?token=x", (Scheme.HTTPS, "", "")),
     ],
 )
 def test_a_uri_is_read(uri, expected):
     parsed = model(model={"uri": uri})
 
-    assert parsed.model.uri == expected
+    assert parsed.model.uri == ModelUri(*expected, uri)
     assert parsed.problems == ()
 
 
 @pytest.mark.parametrize(
     ("uri", "reason", "sentence"),
     [
-        ("ftp://a/b", "UnsupportedScheme", "pvc://CLAIM/PATH or configmap://NAME; the scheme"),
-        ("s3://bucket/key", "UnsupportedScheme", "'s3://bucket/key'"),
-        ("models/iris", "InvalidSpec", "expected pvc://CLAIM/PATH or configmap://NAME"),
-        ("pvc://", "InvalidSpec", "'' is no name"),
-        ("pvc://Big/x", "InvalidSpec", "'Big' is no name"),
+        ("ftp://a/b", "UnsupportedScheme", "s3://BUCKET/PATH"),
+        ("ftp://a/b", "UnsupportedScheme", "the scheme is unknown, got 'ftp://a/b'"),
+        ("models/iris", "InvalidSpec", "expected pvc://CLAIM/PATH, configmap://NAME, s3://"),
+        ("pvc://", "InvalidSpec", "with a PersistentVolumeClaim's name"),
+        ("pvc://Big/x", "InvalidSpec", "with a PersistentVolumeClaim's name"),
+        (f"pvc://{'a' * 254}/x", "InvalidSpec", "is no name of a Kubernetes object"),
+        ("s3://bucket/key?zone=a", "InvalidSpec", "after it ?region= and endpoint="),
+        ("https://user:secret@host/file", "InvalidSpec", "https://HOST/PATH/FILE without a user"),
         ("pvc://claim/../x", "InvalidSpec", "without '.' and '..' parts"),
         ("configmap://name/key", "InvalidSpec", "without a path"),
     ],

@@ -82,8 +82,12 @@ def unscheduled(message) -> Observed:
 
 
 def failed_init(code: int) -> Observed:
-    init = ContainerObserved("fetch", exit_code=code, terminated_message="no route")
+    init = ContainerObserved("prepare", exit_code=code, terminated_message="no route")
     return observed(pending("p", MODEL, init=(init,)))
+
+
+def fetching(**facts) -> Observed:
+    return observed(pending("p", MODEL, init=(ContainerObserved("fetch", **facts),)))
 
 
 CAUSES = {
@@ -151,7 +155,46 @@ CAUSES = {
     "a signal ended it": (
         crashed(90, last_terminated_exit_code=143), "LivenessFailing", "exit code 143",
     ),
-    "an init container fails": (failed_init(2), "CrashLoopBackOff", "fetch exited with code 2"),
+    "an init container fails": (failed_init(2), "CrashLoopBackOff", "prepare exited with code 2"),
+    "the model is being downloaded": (
+        fetching(running_since=NOW), "Pending", "kubectl logs p -c fetch",
+    ),
+    "a download failed": (
+        fetching(exit_code=1, terminated_message="bucket 'b' does not exist at s3.example"),
+        "ArtifactDownloadFailed", "bucket 'b' does not exist at s3.example",
+    ),
+    "a download that failed is tried again": (
+        fetching(
+            running_since=NOW, restart_count=1, last_terminated_exit_code=1,
+            last_terminated_message="access to s3://b/a is denied",
+        ),
+        "ArtifactDownloadFailed", "access to s3://b/a is denied",
+    ),
+    "a download waits for its next attempt": (
+        fetching(
+            waiting_reason="CrashLoopBackOff", waiting_message="back-off 10s restarting",
+            last_terminated_exit_code=1, last_terminated_message="access to s3://b/a is denied",
+        ),
+        "ArtifactDownloadFailed", "access to s3://b/a is denied",
+    ),
+    "a download was ended from outside": (
+        fetching(exit_code=143, terminated_message="INFO 3 of 4 files"),
+        "ArtifactDownloadFailed", "goes on where it was",
+    ),
+    "a download says nothing": (
+        fetching(exit_code=3), "ArtifactDownloadFailed", "ended with code 3 and said nothing",
+    ),
+    "a download takes too much memory": (
+        fetching(exit_code=137, terminated_reason="OOMKilled"),
+        "OOMKilled", "raise model.download.resources.limits.memory",
+    ),
+    "the Secret of a download is missing": (
+        fetching(
+            waiting_reason="CreateContainerConfigError",
+            waiting_message='secret "models-reader" not found',
+        ),
+        "SecretNotFound", "models-reader",
+    ),
     "an init container has done its work": (failed_init(0), "Pending", "p"),
     "nobody asked yet": (observed(unready("p", MODEL)), "ModelLoading", "not been asked"),
     "nothing listens yet": (

@@ -177,6 +177,58 @@ def test_the_model_is_mounted_read_only(uri, volume, repository):
     ]
 
 
+def test_a_model_of_a_store_is_fetched_before_the_server_starts():
+    uri = "s3://models/a$(HOME)?region=eu-west-1"
+    download = {"sizeLimit": "20Gi", "resources": {"limits": {"memory": "1Gi"}}}
+    spec = {"uri": uri, "credentials": {"secretName": "reader"}, "download": download}
+
+    made = template(model=spec)["spec"]
+
+    (fetch,) = made["initContainers"]
+    assert fetch == {
+        "name": "fetch",
+        "image": CONFIG.runtime_image,
+        "command": ["moorage-fetch"],
+        "args": [
+            *("s3://models/a$$(HOME)?region=eu-west-1", "--volume", "/mnt/volume"),
+            *("--message-file", "/dev/termination-log", "--size-limit", "20Gi"),
+        ],
+        "envFrom": [{"prefix": "MOORAGE_CREDENTIAL_", "secretRef": {"name": "reader"}}],
+        "resources": {"limits": {"memory": "1Gi"}},
+        "volumeMounts": [{"name": "model", "mountPath": "/mnt/volume"}],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    assert {"name": "model", "emptyDir": {"sizeLimit": "20Gi"}} in made["volumes"]
+    assert made["containers"][0]["volumeMounts"][0] == {
+        "name": "model",
+        "mountPath": "/mnt/models",
+        "subPath": "model",
+        "readOnly": True,
+    }
+    assert references({"spec": made}) == {Reference(ReferenceKind.SECRET, "reader")}
+
+
+def test_a_public_model_is_fetched_without_a_secret():
+    (fetch,) = template(model={"uri": "https://host/iris.tgz"})["spec"]["initContainers"]
+
+    assert "envFrom" not in fetch
+    assert fetch["resources"]["limits"] == {"memory": "512Mi"}
+
+
+def test_a_download_has_more_time_to_make_progress():
+    def seconds(uri: str) -> int:
+        spec = model(model={"uri": uri})
+        made = make_deployment(spec, make_pod_template(spec, CONFIG))
+        return made["spec"]["progressDeadlineSeconds"]
+
+    assert seconds("s3://models/a") - seconds("pvc://models/a") == 1800
+
+
 def test_an_image_that_holds_the_model_gets_no_volume_and_no_repository():
     made = template(**OTHER)
 

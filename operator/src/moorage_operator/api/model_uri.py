@@ -1,37 +1,53 @@
-"""Where a model's files come from: `pvc://claim/path` and `configmap://name`, read and checked.
+"""Where a model's files come from: a volume, a ConfigMap, or a store that it is fetched from.
 
-The CRD's rules say the same at the API server; this reading stands for objects that passed an
-older CRD. A scheme of a later version is named as such.
+The CRD's rules say the same at the API server, by the same patterns; this reading stands for
+objects that passed an older CRD. A scheme of a later version is named as such. What is fetched is
+read in full by the init container that fetches it (`moorage_runtime.fetch.source`).
 """
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from .fields import Fields, abridged
+from .uri_patterns import DOTS, EXPECTED, NAME_LIMIT, PATTERNS, SECRET_SAFE
 
 __all__ = ["ModelUri", "Scheme", "parse_model_uri"]
 
-# RFC 1123 subdomain, the name of a ConfigMap or a claim.
-OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-OBJECT_NAME_LIMIT = 253
-EXPECTED = "pvc://CLAIM/PATH or configmap://NAME"
-
 
 class Scheme(StrEnum):
-    """The schemes that this version mounts."""
+    """The schemes that this version mounts or fetches."""
 
     PVC = "pvc"
     CONFIG_MAP = "configmap"
+    S3 = "s3"
+    HTTPS = "https"
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether an init container brings the files."""
+        return self not in {Scheme.PVC, Scheme.CONFIG_MAP}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUri:
-    """A claim with a path in it (no leading slash, may be empty), or a ConfigMap (no path)."""
+    """A URI that is well formed.
+
+    Attributes:
+        scheme: Its scheme.
+        name: A claim or a ConfigMap; empty where the model is fetched.
+        path: Where the model lies in what is mounted, no leading slash, may be empty.
+        text: The URI as it was written.
+    """
 
     scheme: Scheme
     name: str
     path: str = ""
+    text: str = ""
+
+    @property
+    def shown(self) -> str:
+        """As in a status or an event: the query of a web address may be a secret."""
+        return self.text.partition("?")[0] if self.scheme in SECRET_SAFE else self.text
 
 
 def parse_model_uri(fields: Fields, name: str) -> ModelUri | None:
@@ -41,24 +57,30 @@ def parse_model_uri(fields: Fields, name: str) -> ModelUri | None:
         return None
     scheme, found, rest = text.partition("://")
     if not found:
-        fields.reject(name, text, EXPECTED)
+        fields.reject(name, text, _any())
         return None
     if scheme not in set(Scheme):
-        fields.reject(name, text, f"{EXPECTED}; the scheme is unknown", "UnsupportedScheme")
+        fields.reject(name, text, f"{_any()}; the scheme is unknown", "UnsupportedScheme")
         return None
-    holder, slash, path = rest.partition("/")
-    problem = _problem(Scheme(scheme), holder, slash, path)
-    if problem:
+    if problem := _problem(Scheme(scheme), text):
         fields.reject(name, text, problem)
         return None
-    return ModelUri(Scheme(scheme), holder, path.strip("/"))
+    if Scheme(scheme).is_fetched:
+        return ModelUri(Scheme(scheme), "", "", text)
+    holder, _, path = rest.partition("/")
+    return ModelUri(Scheme(scheme), holder, path.strip("/"), text)
 
 
-def _problem(scheme: Scheme, holder: str, slash: str, path: str) -> str:
-    if not OBJECT_NAME.fullmatch(holder) or len(holder) > OBJECT_NAME_LIMIT:
-        return f"{EXPECTED}; {abridged(holder)} is no name of a Kubernetes object"
-    if scheme is Scheme.CONFIG_MAP and slash:
-        return "configmap://NAME without a path: the whole ConfigMap is one model's folder"
-    if any(part in {".", ".."} for part in path.split("/")):
+def _problem(scheme: Scheme, text: str) -> str:
+    if DOTS.search(text):
         return "a path without '.' and '..' parts"
+    if not PATTERNS[scheme].fullmatch(text):
+        return EXPECTED[scheme]
+    holder = text.partition("://")[2].partition("/")[0]
+    if not scheme.is_fetched and len(holder) > NAME_LIMIT:
+        return f"{EXPECTED[scheme]}; {abridged(holder)} is no name of a Kubernetes object"
     return ""
+
+
+def _any() -> str:
+    return ", ".join(EXPECTED[scheme].partition(" ")[0] for scheme in Scheme)

@@ -13,7 +13,8 @@ from typing import Any, cast
 
 from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
-from .model_uri import ModelUri, Scheme, parse_model_uri
+from .model_spec import Credentials, Download, ModelSpec, parse_model
+from .model_uri import ModelUri, Scheme
 from .rollout import OnFailure, Rollout, Strategy, parse_rollout
 from .scaling import PrometheusQuery, Scaling, ScalingMetric, parse_scaling
 from .smoke_tests import SmokeTest, SmokeTestPolicy, digest_of, parse_smoke_tests
@@ -22,7 +23,9 @@ __all__ = [
     "GROUP",
     "Contract",
     "ContractPolicy",
+    "Credentials",
     "DeclaredTensor",
+    "Download",
     "Endpoints",
     "Health",
     "InferenceModel",
@@ -51,12 +54,12 @@ GROUP = "moorage.dev"
 
 # What a pod may take beside loading its model, to be scheduled and to pull its image: a guess.
 PULL_ALLOWANCE_SECONDS = 300
+# What a model of a hundred gigabytes may take to be fetched at 55 MB/s: a guess as well.
+FETCH_ALLOWANCE_SECONDS = 1800
 
 # An annotation with any text: another text asks for one more rollout of the same spec.
 ROLLOUT_REQUEST = f"{GROUP}/rollout-request"
 
-# A model's name or version is one segment of a URL's path, of folders and of label-like texts.
-MODEL_NAME = re.compile(r"[A-Za-z0-9._-]+")
 # What a kubelet can ask for: an absolute path of printable characters, with valid escapes.
 PROBE_PATH = re.compile(r'/([!-"$&-~]|%[0-9A-Fa-f]{2})*')
 # TensorFlow Serving knows a model's versions by number.
@@ -85,15 +88,6 @@ class ReadinessTarget(StrEnum):
 
     MODEL = "Model"
     SERVER = "Server"
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSpec:
-    """`spec.model`; `name` has its default, an empty `version` is the server's choice."""
-
-    name: str
-    version: str = ""
-    uri: ModelUri | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +180,10 @@ class InferenceModel:
     def progress_deadline_seconds(self) -> int:
         """How long a rollout may stand still; with 600 s to start, by default 900."""
         written = self.rollout.progress_deadline_seconds
-        return written or self.health.startup_timeout_seconds + PULL_ALLOWANCE_SECONDS
+        uri = self.model.uri
+        fetching = FETCH_ALLOWANCE_SECONDS if uri and uri.scheme.is_fetched else 0
+        starting = self.health.startup_timeout_seconds + PULL_ALLOWANCE_SECONDS
+        return written or starting + fetching
 
     @property
     def desired_replicas(self) -> int:
@@ -221,7 +218,7 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
         replicas=spec.integer("replicas", 1, 0, 2**31 - 1),
         suspend=spec.flag("suspend", default=False),
         scaling=parse_scaling(spec.child("scaling")),
-        model=_parse_model(spec.child("model"), name),
+        model=parse_model(spec.child("model"), name),
         protocol=spec.choice("protocol", Protocol.OPEN_INFERENCE),
         transport=spec.choice("transport", Transport.HTTP),
         runtime=_parse_runtime(spec.child("runtime")),
@@ -239,24 +236,6 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
     spec.unknown()
     _check_together(parsed, spec)
     return replace(parsed, problems=tuple(problems))
-
-
-def _parse_model(fields: Fields, resource_name: str) -> ModelSpec:
-    spec = ModelSpec(
-        name=_parse_name(fields, "name") or resource_name,
-        version=_parse_name(fields, "version"),
-        uri=parse_model_uri(fields, "uri"),
-    )
-    fields.unknown()
-    return spec
-
-
-def _parse_name(fields: Fields, name: str) -> str:
-    text = fields.text(name)
-    if not text or MODEL_NAME.fullmatch(text):
-        return text
-    fields.reject(name, text, "letters, digits, '.', '_' and '-'")
-    return ""
 
 
 def _parse_runtime(fields: Fields) -> RuntimeSpec:
@@ -334,7 +313,7 @@ def _parse_pod_template(spec: Fields) -> Mapping[str, Any]:
 def _check_together(parsed: InferenceModel, spec: Fields) -> None:
     if not parsed.runtime.image and not parsed.model.uri and not spec.problems:
         sentence = (
-            "set model.uri (pvc://CLAIM/PATH or configmap://NAME), "
+            "set model.uri, such as pvc://CLAIM/PATH or s3://BUCKET/PATH, "
             "or runtime.image when the image holds the model"
         )
         spec.problems.append(Problem(spec.path, sentence))

@@ -28,7 +28,7 @@ REVISION_LENGTH = 10
 
 def make_pod_template(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
     """The whole template, labelled with its revision."""
-    storage = make_storage(model.model)
+    storage = make_storage(model.model, config)
     planned = {"spec": _make_pod_spec(model, storage, config)}
     template = merged(planned, model.pod_template)
     # The uid tells this model's pods from a deleted one's of the same name and spec.
@@ -65,6 +65,7 @@ def _make_pod_spec(
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "readinessGates": make_readiness_gates(model, config),
+            "initContainers": list(storage.init_containers),
             "containers": [_make_container(model, storage, config)],
             "volumes": [*storage.volumes, *tmp],
             "nodeSelector": dict(scheduling.node_selector),

@@ -1,0 +1,76 @@
+"""From an HTTP status, or the lack of an answer, to the failure that it means. Pure.
+
+Every store has these in common; what a store says of its own errors (`s3_answers`) comes first.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+from moorage_runtime.fetch.failures import (
+    BadSource,
+    Changed,
+    Denied,
+    FetchError,
+    NotFound,
+    Unreachable,
+)
+
+__all__ = ["cleaned", "failure_of", "retry_after_seconds"]
+
+# A quoted text of a server, in a sentence.
+QUOTE_LIMIT = 200
+# A server that asks for more is not waited for: the kubelet starts the container again.
+LONGEST_WAIT_SECONDS = 60.0
+PASSING = {408, 425, 429}
+
+
+def failure_of(
+    status: int, headers: Mapping[str, str], what: str, detail: str, *, now: datetime, told: bool
+) -> FetchError:
+    """What a status other than success means for a download.
+
+    Args:
+        status: The HTTP status.
+        headers: The answer's headers.
+        what: What was asked for, as the user knows it.
+        detail: What the server says, may be empty.
+        now: The present moment, for a Retry-After that is a date.
+        told: Whether credentials were sent.
+    """
+    said = f" ({cleaned(detail)})" if detail.strip() else ""
+    if status in {401, 403, 407}:
+        advice = (
+            "check the credentials in the Secret and what they may read"
+            if told
+            else "no credentials were sent; name a Secret in model.credentials.secretName"
+        )
+        return Denied(f"access to {what} is denied with status {status}{said}; {advice}")
+    if status in {404, 410}:
+        return NotFound(f"{what} does not exist{said}; check the URI")
+    if status == 412:
+        return Changed(f"{what} was changed while it was downloaded")
+    if status in PASSING or status >= 500:
+        wait = retry_after_seconds(headers, now)
+        return Unreachable(f"{what}: the server answers with status {status}{said}", wait)
+    return BadSource(f"{what}: the server answers with status {status}{said}")
+
+
+def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float:
+    """How long the server asks to wait, 0 to 60 s. Source: RFC 9110, 10.2.3."""
+    text = headers.get("Retry-After", "").strip()
+    if re.fullmatch("[0-9]{1,9}", text):
+        return min(float(text), LONGEST_WAIT_SECONDS)
+    try:
+        wanted = (parsedate_to_datetime(text) - now).total_seconds()
+    except (ValueError, TypeError):
+        return 0.0
+    return min(max(wanted, 0.0), LONGEST_WAIT_SECONDS)
+
+
+def cleaned(text: str) -> str:
+    """A server's own words in one line of at most 200 printable characters."""
+    line = "".join(each if each.isprintable() else " " for each in text)
+    words = " ".join(line.split())
+    return words if len(words) <= QUOTE_LIMIT else f"{words[: QUOTE_LIMIT - 3]}..."

@@ -1,0 +1,283 @@
+"""A web server that fails in every way: what is resumed, what is refused, what is said."""
+
+import hashlib
+import io
+import os
+import tarfile
+import zipfile
+
+import pytest
+
+from support.file_server import Route, file_server
+
+pytestmark = [pytest.mark.conformance]
+
+BIG = os.urandom(2_000_000)
+
+
+def tar(members: dict[str, bytes], mode: str = "w:gz") -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode=mode) as archive:
+        for name, body in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(body)
+            archive.addfile(info, io.BytesIO(body))
+    return made.getvalue()
+
+
+def tar_of(info: tarfile.TarInfo) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        archive.addfile(info)
+    return made.getvalue()
+
+
+def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, body in members.items():
+            archive.writestr(name, body)
+    return made.getvalue()
+
+
+def test_a_file_with_its_checksum(secure, fetch, trusted):
+    secure.routes["/m/model.onnx"] = Route(BIG)
+    digest = hashlib.sha256(BIG).hexdigest()
+
+    done = fetch(f"{secure.url}/m/model.onnx#sha256={digest}", trusted)
+
+    assert done.files == {"model.onnx": BIG}, done.log
+
+
+def test_a_wrong_checksum_is_told_with_both(secure, fetch, trusted):
+    secure.routes["/model.onnx"] = Route(b"weights")
+    wanted, found = "0" * 64, hashlib.sha256(b"weights").hexdigest()
+
+    done = fetch(f"{secure.url}/model.onnx#sha256={wanted}", trusted)
+
+    assert done.status == 1
+    assert f"expected sha256:{wanted}" in done.message
+    assert f"sha256:{found}" in done.message
+    assert not (done.volume / "model").exists()
+
+
+def test_what_arrived_before_a_cut_is_not_asked_for_again(secure, fetch, trusted):
+    secure.routes["/model.onnx"] = Route(BIG, etag='"one"', cuts=[900_000, 600_000])
+
+    done = fetch(f"{secure.url}/model.onnx", trusted)
+
+    assert done.files == {"model.onnx": BIG}, done.log
+    assert secure.sent("/model.onnx") < len(BIG) + 3 * 65536
+    ranges = [each.headers.get("range") for each in secure.requests[1:]]
+    assert ranges[0] is None
+    assert all(range_ and range_ != "bytes=0-0" for range_ in ranges[1:])
+
+
+def test_without_a_version_a_cut_download_begins_anew(secure, fetch, trusted):
+    secure.routes["/model.onnx"] = Route(BIG, cuts=[900_000])
+
+    done = fetch(f"{secure.url}/model.onnx", trusted)
+
+    assert done.files == {"model.onnx": BIG}, done.log
+    assert secure.sent("/model.onnx") >= len(BIG) + 800_000
+
+
+def test_a_server_without_ranges_begins_anew(secure, fetch, trusted):
+    secure.routes["/model.onnx"] = Route(BIG, etag='"one"', ranges=False, cuts=[0, 900_000])
+
+    done = fetch(f"{secure.url}/model.onnx", trusted)
+
+    assert done.files == {"model.onnx": BIG}, done.log
+
+
+def test_failures_that_pass_are_waited_for(secure, fetch, trusted):
+    secure.routes["/model.onnx"] = Route(b"weights", failures=[503, 429, 500])
+
+    done = fetch(f"{secure.url}/model.onnx", trusted)
+
+    assert done.files == {"model.onnx": b"weights"}
+    assert done.log.count("trying again") == 3
+
+
+def test_an_empty_file(secure, fetch, trusted):
+    secure.routes["/model.py"] = Route(b"")
+
+    assert fetch(f"{secure.url}/model.py", trusted).files == {"model.py": b""}
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (404, "does not exist"),
+        (410, "does not exist"),
+        (403, "is denied with status 403"),
+        (400, "the server answers with status 400"),
+    ],
+)
+def test_failures_that_stay_end_at_once(secure, fetch, trusted, status, sentence):
+    secure.routes["/model.onnx"] = Route(failures=[status] * 9)
+
+    done = fetch(f"{secure.url}/model.onnx", trusted)
+
+    assert done.status == 1
+    assert sentence in done.message
+    assert len(secure.requests) == 1
+
+
+def test_credentials_go_to_their_own_host_alone(secure, fetch, trusted, certificate):
+    with file_server(certificate) as other:
+        other.routes["/cdn"] = Route(b"weights")
+        secure.routes["/model.onnx"] = Route(location=f"{other.url}/cdn")
+
+        done = fetch(f"{secure.url}/model.onnx", {**trusted, "token": "very-secret"})
+
+    assert done.files == {"model.onnx": b"weights"}, done.log
+    assert secure.requests[0].headers["authorization"] == "Bearer very-secret"
+    assert all("authorization" not in each.headers for each in other.requests)
+
+
+def test_a_user_and_a_password(secure, fetch, trusted):
+    secure.routes["/model.onnx"] = Route(b"weights", authorization="Basic YW5uOnB3")
+
+    assert fetch(
+        f"{secure.url}/model.onnx", {**trusted, "username": "ann", "password": "pw"}
+    ).files
+    other = fetch(f"{secure.url}/model.onnx?again", {**trusted, "token": "other"})
+
+    assert "is denied with status 401" in other.message
+    assert "check the credentials in the Secret" in other.message
+    assert "other" not in other.log.replace("another", "")
+
+
+def test_a_redirect_to_http_is_not_followed(secure, fetch, trusted):
+    secure.routes["/model.onnx"] = Route(location="http://127.0.0.1:9/model.onnx")
+
+    done = fetch(f"{secure.url}/model.onnx", trusted)
+
+    assert "redirects from https to http, which is not followed" in done.message
+
+
+def test_a_ring_of_redirects_ends(secure, fetch, trusted):
+    secure.routes["/model.onnx"] = Route(location="/model.onnx")
+    running = fetch.start(f"{secure.url}/model.onnx", trusted)
+
+    running.wait_log("redirects more than 5 times")
+
+
+def test_an_authority_that_is_not_trusted_is_told(secure, fetch):
+    secure.routes["/model.onnx"] = Route(b"weights")
+
+    done = fetch(f"{secure.url}/model.onnx")
+
+    assert "self-signed certificate; put" in done.message
+    assert "ca.crt" in done.message
+    assert not secure.requests
+
+
+def test_the_query_of_a_url_is_in_no_log(secure, fetch, trusted):
+    secure.routes["/model.onnx"] = Route(b"weights")
+
+    good = fetch(f"{secure.url}/model.onnx?signature=very-secret", trusted)
+    bad = fetch(f"{secure.url}/absent.onnx?signature=very-secret", trusted)
+
+    assert (good.status, bad.status) == (0, 1)
+    assert "very-secret" not in good.log + bad.log + bad.message
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_a_tar_archive_is_unpacked(secure, fetch, trusted, mode):
+    members = {"1/model.onnx": b"weights", "./labels.txt": b"setosa"}
+    secure.routes["/iris.tar"] = Route(tar(members, mode))
+
+    done = fetch(f"{secure.url}/iris.tar", trusted)
+
+    assert done.files == {"1/model.onnx": b"weights", "labels.txt": b"setosa"}, done.log
+
+
+def test_a_zip_is_unpacked(secure, fetch, trusted):
+    secure.routes["/iris.zip"] = Route(zipped({"1/": b"", "1/model.onnx": b"weights"}))
+
+    assert fetch(f"{secure.url}/iris.zip", trusted).files == {"1/model.onnx": b"weights"}
+
+
+@pytest.mark.parametrize(
+    ("file", "body", "sentence"),
+    [
+        ("a.tgz", tar({"../evil": b"x"}), "does not lie below the archive's own folder"),
+        ("a.tgz", tar({"/etc/evil": b"x"}), "does not lie below the archive's own folder"),
+        ("a.tgz", tar({"a/../../evil": b"x"}), "does not lie below the archive's own folder"),
+        ("a.zip", zipped({"../evil": b"x"}), "does not lie below the archive's own folder"),
+        ("a.zip", zipped({"..\\evil": b"x"}), "does not lie below the archive's own folder"),
+        ("a.tgz", tar_of(link("model.onnx", "/etc/passwd")), "which is a link or a device"),
+        ("a.tgz", tar_of(link("m", "/etc/passwd", tarfile.LNKTYPE)), "a link or a device"),
+        ("a.tgz", tar_of(link("m", "", tarfile.FIFOTYPE)), "a link or a device"),
+        ("a.tgz", tar({"a": b"x", "a/b": b"y"}), "both as a file and as a folder"),
+        ("a.tgz", b"this is no archive", "is broken, or is no tar archive"),
+        ("a.zip", b"this is no archive", "is broken, or is no zip"),
+        ("a.tgz", tar({"a": os.urandom(90_000)})[:60_000], "is broken, or is no tar archive"),
+        ("a.tgz", tar({"bomb": bytes(60_000_000)}), "that the volume has room for"),
+        ("a.zip", zipped({"bomb": bytes(60_000_000)}), "that the volume has room for"),
+    ],
+    ids=[
+        "parent", "root", "parent in the middle", "zip parent", "zip backslash", "symbolic link",
+        "hard link", "pipe", "file and folder", "no tar", "no zip", "half a tar", "tar bomb",
+        "zip bomb",
+    ],
+)  # fmt: skip
+def test_an_archive_that_is_not_unpacked(secure, fetch, trusted, file, body, sentence):
+    secure.routes[f"/{file}"] = Route(body)
+
+    done = fetch(f"{secure.url}/{file}", trusted, "--size-limit", "50Mi")
+
+    assert done.status == 1
+    assert sentence in done.message
+    assert not (done.volume / "model").exists()
+    assert not list(done.volume.parent.glob("evil*"))
+
+
+def test_a_model_that_is_larger_than_the_volume_is_not_begun(secure, fetch, trusted):
+    secure.routes["/model.onnx"] = Route(BIG)
+
+    done = fetch(f"{secure.url}/model.onnx", trusted, "--size-limit", "1Mi")
+
+    assert "the model has 1.9 MiB and the volume has room for 1.0 MiB" in done.message
+    assert "raise model.download.sizeLimit" in done.message
+    assert secure.sent("/model.onnx") == 0
+
+
+def test_a_slow_server_is_waited_for_and_told_of(secure, fetch, trusted):
+    secure.routes["/model.onnx"] = Route(BIG[:700_000], pause=0.6)
+
+    done = fetch(f"{secure.url}/model.onnx", trusted)
+
+    assert done.files == {"model.onnx": BIG[:700_000]}
+    assert "of 683.6 KiB (" in done.log
+
+
+@pytest.mark.parametrize(
+    ("uri", "sentence"),
+    [
+        ("https://127.0.0.1/", "it has to end with a file's name"),
+        ("https://ann:pw@127.0.0.1/a", "which belong into a Secret"),
+        ("https://127.0.0.1/a#sha256=1", "64 hexadecimal digits"),
+        ("http://127.0.0.1/a", "expected gs or hf or https or oci or s3"),
+        ("/mnt/model", "expected gs or hf or https or oci or s3"),
+    ],
+)
+def test_a_uri_that_cannot_be_used(fetch, uri, sentence):
+    done = fetch(uri)
+
+    assert done.status == 1
+    assert sentence in done.message
+    assert "pw" not in done.log
+
+
+@pytest.mark.parametrize("words", [["--volume", "/absent"], ["--size-limit", "5 apples"]])
+def test_a_command_that_is_used_wrongly_ends_with_2(fetch, words):
+    assert fetch("s3://a/b", {}, *words).status == 2

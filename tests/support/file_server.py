@@ -1,0 +1,150 @@
+"""A web server that does what each test says, wrong things too, and counts what it sends."""
+
+import re
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+@dataclass
+class Route:
+    """What a path answers.
+
+    Attributes:
+        body: The file.
+        etag: Its ETag with quotes, empty: none.
+        ranges: Whether ranges are served.
+        cuts: After how many bytes of the body each of the first downloads is cut.
+        failures: Statuses that the first requests are answered with.
+        location: Where to redirect to.
+        authorization: What is demanded.
+        headers: More headers of a good answer.
+        pause: Seconds before each 64 KiB.
+        told_length: Content-Length where it is another than the body's.
+    """
+
+    body: bytes = b""
+    etag: str = ""
+    ranges: bool = True
+    cuts: list[int] = field(default_factory=list)
+    failures: list[int] = field(default_factory=list)
+    location: str = ""
+    authorization: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    pause: float = 0.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as it came, and how many bytes of the body were sent."""
+
+    path: str
+    headers: dict[str, str]
+    sent: int
+
+
+class FileServer:
+    """The routes by path, and the requests so far."""
+
+    def __init__(self, scheme: str, port: int) -> None:
+        self.url = f"{scheme}://127.0.0.1:{port}"
+        self.routes: dict[str, Route] = {}
+        self.requests: list[Request] = []
+
+    def sent(self, path: str) -> int:
+        """Bytes of bodies sent for a path, without the one byte by which a size is asked."""
+        probe = "bytes=0-0"
+        of_path = [each for each in self.requests if each.path.partition("?")[0] == path]
+        return sum(each.sent for each in of_path if each.headers.get("range") != probe)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    files: FileServer
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        route = self.files.routes.get(self.path) or self.files.routes.get(
+            self.path.partition("?")[0]
+        )
+        sent = self._answer(route) if route else self._plain(404)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.files.requests.append(Request(self.path, headers, sent))
+
+    def _plain(self, status: int, **headers: str) -> int:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        return 0
+
+    def _answer(self, route: Route) -> int:
+        if refusal := self._refusal(route):
+            return self._plain(refusal)
+        if route.location:
+            return self._plain(302, Location=route.location)
+        asked = re.fullmatch("bytes=([0-9]+)-([0-9]*)", self.headers.get("Range", ""))
+        if not asked or not route.ranges:
+            return self._send(route, 200, 0, len(route.body), {})
+        start, end = int(asked[1]), int(asked[2] or len(route.body) - 1) + 1
+        if start >= len(route.body):
+            return self._plain(416)
+        told = {"Content-Range": f"bytes {start}-{end - 1}/{len(route.body)}"}
+        return self._send(route, 206, start, end, told)
+
+    def _refusal(self, route: Route) -> int:
+        if route.failures:
+            return route.failures.pop(0)
+        if route.authorization and self.headers.get("Authorization") != route.authorization:
+            return 401
+        return 412 if self.headers.get("If-Match", route.etag) != route.etag else 0
+
+    def _send(self, route: Route, status: int, start: int, end: int, told: dict[str, str]) -> int:
+        self.send_response(status)
+        for name, value in {**told, **route.headers}.items():
+            self.send_header(name, value)
+        if route.etag:
+            self.send_header("ETag", route.etag)
+        self.send_header("Content-Length", str(end - start))
+        self.end_headers()
+        stop = end
+        # the question for the size is not the download
+        if route.cuts and (start, end) != (0, 1):
+            stop = min(end, start + route.cuts.pop(0))
+        for place in range(start, stop, 65536):
+            time.sleep(route.pause)
+            self.wfile.write(route.body[place : min(place + 65536, stop)])
+        if stop < end:
+            self.wfile.flush()
+            self.close_connection = True
+            self.connection.close()
+        return stop - start
+
+
+@contextmanager
+def file_server(certificate: Path | None = None) -> Iterator[FileServer]:
+    """A server on a free port of loopback; over TLS with a file of certificate and key."""
+    handler = type("Handler", (_Handler,), {})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *_: None  # a client that went away
+    handler.files = FileServer("https" if certificate else "http", server.server_address[1])
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield handler.files
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
