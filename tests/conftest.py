@@ -1,6 +1,13 @@
 """Options of the test run."""
 
+import hypothesis
 import pytest
+
+# A machine that does other work as well is no finding of a property.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -34,11 +34,12 @@ class Package(NamedTuple):
 
 RUNTIME: Final = Package(
     ROOT / "runtime" / "src" / "moorage_runtime" / "_generated",
-    tuple(sorted(path.stem for path in PROTO.glob("*.proto"))),
+    tuple(sorted(path.stem for path in PROTO.glob("*.proto") if path.stem != "repository")),
 )
-# What the operator asks servers in; grpc.health.v1 is the kubelet's.
+# What the operator asks servers in; grpc.health.v1 is the kubelet's. The repository's index is a
+# question that the runtime answers over HTTP alone.
 OPERATOR: Final = Package(
-    ROOT / "operator" / "src" / "moorage_operator" / "_generated", ("grps", "oip")
+    ROOT / "operator" / "src" / "moorage_operator" / "_generated", ("grps", "oip", "repository")
 )
 
 

@@ -292,7 +292,7 @@ def _answer_finding(
         return _protocol_finding(pod, model, result, answer)
     if answer.reason is AnswerReason.NOT_READY and result.ready.verdict is True:
         reason = Reason.SERVER_READY_MODEL_NOT
-    if answer.reason in NOT_THERE and result.ready.verdict is False:
+    if answer.reason in NOT_THERE and result.ready.verdict is False and not answer.listed:
         reason = Reason.MODEL_LOADING
     name = model.model.name
     sentence = {

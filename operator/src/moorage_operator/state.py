@@ -191,11 +191,16 @@ class AnswerReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One question's outcome. `verdict` None: unknown, nobody said yes or no."""
+    """One question's outcome. `verdict` None: unknown, nobody said yes or no.
+
+    `listed` says that the server has shown all that it has, so that what is not there is not on
+    its way either.
+    """
 
     verdict: bool | None
     reason: AnswerReason
     message: str = ""
+    listed: bool = False
 
 
 NOT_ASKED = Answer(None, AnswerReason.NOT_ASKED)

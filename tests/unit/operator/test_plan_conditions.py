@@ -142,6 +142,13 @@ CAUSES = {
         answered(no(AnswerReason.MODEL_NOT_FOUND), ready=no(AnswerReason.NOT_READY)),
         "ModelLoading", "digits",
     ),
+    "a server that is not ready itself has listed its models": (
+        answered(
+            replace(no(AnswerReason.MODEL_NOT_FOUND, "it has wine"), listed=True),
+            ready=no(AnswerReason.NOT_READY),
+        ),
+        "ModelNotFound", "it has wine",
+    ),
     "memory ran out": (
         crashed(last_terminated_reason="OOMKilled", last_terminated_exit_code=137),
         "OOMKilled", "memory",

@@ -7,7 +7,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from moorage_operator._generated import oip_pb2
+from moorage_operator._generated import oip_pb2, repository_pb2
 from moorage_operator.probe.grpc_channels import GrpcChannels
 from moorage_operator.probe.oip_grpc import SERVICE, OipGrpc
 from moorage_operator.state import Answer, AnswerReason, ModelInfo, ServerInfo, TensorInfo
@@ -22,7 +22,7 @@ async def grpc_server(methods: Mapping[str, Method], service: str = SERVICE) -> 
     handlers = {
         name: grpc.unary_unary_rpc_method_handler(
             method,
-            request_deserializer=getattr(oip_pb2, f"{name}Request").FromString,
+            request_deserializer=_message(f"{name}Request").FromString,
             response_serializer=lambda message: message.SerializeToString(),
         )
         for name, method in methods.items()
@@ -35,6 +35,10 @@ async def grpc_server(methods: Mapping[str, Method], service: str = SERVICE) -> 
         yield f"http://127.0.0.1:{port}"
     finally:
         await server.stop(None)
+
+
+def _message(name: str) -> Any:
+    return getattr(repository_pb2 if name.startswith("Repository") else oip_pb2, name)
 
 
 def replies(message: Any) -> Method:
@@ -84,6 +88,36 @@ async def test_ready_false_is_not_ready() -> None:
     answer = await model_ready({"ModelReady": NOT_READY})
 
     assert (answer.verdict, answer.reason) == (False, AnswerReason.NOT_READY)
+
+
+def index(*models: tuple[str, str, str, str]) -> Method:
+    response = repository_pb2.RepositoryIndexResponse()
+    for name, version, state, reason in models:
+        response.models.add(name=name, version=version, state=state, reason=reason)
+    return replies(response)
+
+
+# Triton says false of every model that is not ready, MLServer UNKNOWN of one that it lacks.
+MLSERVERS_NO = refuses(grpc.StatusCode.UNKNOWN, "Model iris with version  not found")
+
+
+@pytest.mark.parametrize("no", [NOT_READY, MLSERVERS_NO], ids=["Triton", "MLServer"])
+async def test_a_model_that_the_index_lacks_is_not_found_and_the_others_are_named(
+    no: Method,
+) -> None:
+    methods = {"ModelReady": no, "RepositoryIndex": index(("wine", "1", "READY", ""))}
+
+    answer = await model_ready(methods)
+
+    assert (answer.reason, answer.message) == (AnswerReason.MODEL_NOT_FOUND, "it has wine")
+
+
+async def test_a_load_that_failed_is_told_by_the_index() -> None:
+    failed = index(("iris", "1", "UNAVAILABLE", "no weights"))
+
+    answer = await model_ready({"ModelReady": NOT_READY, "RepositoryIndex": failed})
+
+    assert (answer.reason, answer.message) == (AnswerReason.LOAD_FAILED, "no weights")
 
 
 async def test_why_a_model_is_not_ready_is_asked_of_its_metadata() -> None:

@@ -126,6 +126,39 @@ async def test_a_404_of_a_server_without_oip_is_the_wrong_protocol() -> None:
     assert (answer.verdict, answer.reason) == (None, AnswerReason.WRONG_PROTOCOL)
 
 
+TRITONS_NO = (400, '{"error":"Model version not ready"}')
+INDEX = "/v2/repository/index"
+
+
+async def test_a_no_that_does_not_say_why_is_looked_up_in_the_index() -> None:
+    entries = [{"name": "iris", "version": "1", "state": "UNAVAILABLE", "reason": "no weights"}]
+    routes = {**OIP, READY: TRITONS_NO, INDEX: (200, json.dumps(entries))}
+
+    answer = await asked(routes, lambda d, t: d.model_ready(t))
+
+    assert (answer.reason, answer.message) == (AnswerReason.LOAD_FAILED, "no weights")
+
+
+@pytest.mark.parametrize("no", [TRITONS_NO, (404, '{"error":"Model iris not found"}')])
+async def test_a_model_that_the_index_lacks_is_not_found_and_the_others_are_named(
+    no: tuple[int, str],
+) -> None:
+    routes = {**OIP, READY: no, INDEX: (200, '[{"name":"wine"}]')}
+
+    answer = await asked(routes, lambda d, t: d.model_ready(t))
+
+    assert (answer.reason, answer.message) == (AnswerReason.MODEL_NOT_FOUND, "it has wine")
+
+
+async def test_a_server_that_names_the_state_is_not_asked_for_its_index() -> None:
+    told = (503, '{"ready":false,"state":"LOADING","error":"30 %"}')
+    routes = {**OIP, READY: told, INDEX: (200, "[]")}
+
+    answer = await asked(routes, lambda d, t: d.model_ready(t))
+
+    assert answer.reason is AnswerReason.LOADING
+
+
 async def test_live_and_ready_ask_their_own_paths() -> None:
     routes = {LIVE: (200, ""), "/v2/health/ready": (503, "")}
 

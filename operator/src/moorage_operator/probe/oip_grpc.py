@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from moorage_operator._generated import oip_pb2
+from moorage_operator._generated import oip_pb2, repository_pb2
 from moorage_operator.api.smoke_tests import InputTensor
 from moorage_operator.smoke import Outputs
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
-from . import metadata, oip_tensors
+from . import metadata, oip_tensors, repository_index
 from .driver import Described, evidence, unreadable, version_not_found
 from .elements import Unreadable
 from .grpc_channels import GrpcChannels
+from .repository_index import IndexEntry
 
 SERVICE = "inference.GRPCInferenceService"
 
@@ -47,16 +48,19 @@ class OipGrpc:
         )
 
     async def model_ready(self, target: ProbeTarget) -> Answer:
-        """Whether ModelReady says yes; a no is looked into by ModelMetadata."""
+        """Whether ModelReady says yes; a no is looked into by the index and by ModelMetadata."""
         request = oip_pb2.ModelReadyRequest(name=target.model_name, version=target.model_version)
         answer = await self._yes_or_no(
             target, "ModelReady", request, oip_pb2.ModelReadyResponse.FromString, "ready"
         )
-        if answer.verdict is False and answer.reason is AnswerReason.MODEL_NOT_FOUND:
-            return await self._version(target) or answer
-        if answer.verdict is False and not answer.message:
-            return await self._why_not(target) or answer
-        return answer
+        if answer.verdict is not False:
+            return answer
+        told = await self._from_index(target)
+        if told is None and answer.reason is AnswerReason.MODEL_NOT_FOUND:
+            told = await self._version(target)
+        if told is None and not answer.message:
+            told = await self._why_not(target)
+        return told or answer
 
     async def describe(self, target: ProbeTarget) -> Described:
         """Server and model metadata; a part that cannot be read is None."""
@@ -100,6 +104,17 @@ class OipGrpc:
             return oip_tensors.outputs_of_message(reply)
         except Unreadable as why:
             return unreadable(method, why)
+
+    async def _from_index(self, target: ProbeTarget) -> Answer | None:
+        parse = repository_pb2.RepositoryIndexResponse.FromString
+        request = repository_pb2.RepositoryIndexRequest()
+        reply = await self._ask(target, "RepositoryIndex", request, parse)
+        if isinstance(reply, Answer):
+            return None
+        entries = [
+            IndexEntry(each.name, each.version, each.state, each.reason) for each in reply.models
+        ]
+        return repository_index.verdict(target, entries)
 
     async def _version(self, target: ProbeTarget) -> Answer | None:
         # NOT_FOUND is said of an unknown model and of an unknown version alike.

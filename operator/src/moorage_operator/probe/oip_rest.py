@@ -13,7 +13,7 @@ from moorage_operator.api.smoke_tests import InputTensor
 from moorage_operator.smoke import Outputs
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
-from . import metadata, oip_tensors
+from . import metadata, oip_tensors, repository_index
 from .driver import Described, evidence, quoted, unreadable, version_not_found
 from .elements import Unreadable
 from .http_client import HttpClient, Reply, refusal, rejection
@@ -37,10 +37,14 @@ class OipRest:
         return await self._yes_or_no(target, target.ready_path)
 
     async def model_ready(self, target: ProbeTarget) -> Answer:
-        """Whether the model's ready endpoint says yes; a 404 is looked into."""
+        """Whether the model's ready endpoint says yes; a no without a reason is looked into."""
         reply = await self._http.get(target, target.model_ready_path)
-        if isinstance(reply, Answer) or reply.code != HTTPStatus.NOT_FOUND:
-            return reply if isinstance(reply, Answer) else _judged(reply, target.model_ready_path)
+        if isinstance(reply, Answer):
+            return reply
+        if reply.code != HTTPStatus.NOT_FOUND:
+            answer = _judged(reply, target.model_ready_path)
+            unexplained = answer.reason is AnswerReason.NOT_READY and "state" not in reply.document
+            return (await self._from_index(target) if unexplained else None) or answer
         server = await self._http.get(target, target.server_path)
         if isinstance(server, Reply) and metadata.server_from_json(server.body) is None:
             return Answer(
@@ -101,7 +105,14 @@ class OipRest:
             if found is not None:
                 return version_not_found(target, found.versions)
         words = said or f"HTTP 404 from {target.model_ready_path}"
-        return Answer(verdict=False, reason=AnswerReason.MODEL_NOT_FOUND, message=words)
+        answer = Answer(verdict=False, reason=AnswerReason.MODEL_NOT_FOUND, message=words)
+        return await self._from_index(target) or answer
+
+    async def _from_index(self, target: ProbeTarget) -> Answer | None:
+        # MLServer refuses an index request without a document.
+        reply = await self._http.post(target, f"{target.server_path}/repository/index", {})
+        entries = repository_index.entries_from_json(_body_of_ok(reply))
+        return None if entries is None else repository_index.verdict(target, entries)
 
 
 def _body_of_ok(reply: Reply | Answer) -> bytes:
