@@ -230,6 +230,15 @@ async def test_a_hostile_server_makes_no_verdict(
     assert (answer.verdict, answer.reason) == (None, reason)
 
 
+async def test_words_that_are_no_utf_8_are_no_words() -> None:
+    reply = b'HTTP/1.1 503 Unavailable\r\ncontent-length: 13\r\n\r\n{"error":"\x80"}'
+
+    answer = await raw(reply)
+
+    assert (answer.verdict, answer.reason) == (False, AnswerReason.NOT_READY)
+    assert "HTTP 503" in answer.message
+
+
 async def test_a_servers_words_are_cut_and_made_printable() -> None:
     body = json.dumps({"error": "a\x1b[31m\nb " + "x" * 5000})
 

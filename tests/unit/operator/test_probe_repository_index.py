@@ -70,7 +70,7 @@ def test_what_is_no_index_tells_nothing(document: Any) -> None:
     assert entries_from_json(json.dumps(document).encode()) is None
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"<html>", b'["\x80"]', b"[" * 100_000])
 def test_what_is_no_json_tells_nothing(body: bytes) -> None:
     assert entries_from_json(body) is None
 

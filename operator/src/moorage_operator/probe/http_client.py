@@ -14,6 +14,7 @@ import msgspec
 
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
+from . import json_text
 from .driver import ANSWER_LIMIT_BYTES, INFERENCE_LIMIT_BYTES, MESSAGE_LIMIT, quoted
 from .http_transport import LIMIT, BodyTooLarge, Disconnected, OneConnectionEach
 
@@ -37,8 +38,8 @@ class Reply:
     def document(self) -> dict[str, Any]:
         """The body as a JSON object, {} when it is something else."""
         try:
-            found: object = msgspec.json.decode(self.body)
-        except (msgspec.DecodeError, RecursionError):
+            found = json_text.decode(self.body)
+        except json_text.NotJson:
             return {}
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 

@@ -7,9 +7,9 @@ unknown (None) rather than wrong, because the values go into the resource's stat
 
 from typing import Any, cast
 
-import msgspec
-
 from moorage_operator.state import ModelInfo, ServerInfo, TensorInfo
+
+from . import json_text
 
 TEXT_LIMIT = 256
 TENSOR_LIMIT = 64
@@ -100,9 +100,9 @@ def error_text(data: bytes) -> str:
 
 def _loads(data: bytes) -> object:
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise NotMetadata("the body is not JSON") from error
+        return json_text.decode(data)
+    except json_text.NotJson as error:
+        raise NotMetadata(str(error)) from error
 
 
 def mapping(value: object, field: str) -> dict[str, Any]:

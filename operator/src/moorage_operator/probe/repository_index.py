@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-import msgspec
-
 from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
-from . import metadata
+from . import json_text, metadata
 from .driver import quoted, version_not_found
 
 __all__ = ["IndexEntry", "entries_from_json", "verdict"]
@@ -44,8 +42,8 @@ class IndexEntry:
 def entries_from_json(body: bytes) -> tuple[IndexEntry, ...] | None:
     """The entries of a JSON index; None when the body is something else."""
     try:
-        document: object = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+        document = json_text.decode(body)
+    except json_text.NotJson:
         return None
     if not isinstance(document, list):
         return None
