@@ -92,6 +92,7 @@ def test_help_teaches_every_option_and_its_variable():
         (["--http-port=many"], {}, "--http-port is 'many', expected a port"),
         (["--http-port=70000"], {}, "--http-port is '70000', expected a port"),
         ([], {"MOORAGE_GRPC_PORT": "x"}, "MOORAGE_GRPC_PORT is 'x', expected a port"),
+        (["--workers=0"], {}, "--workers is '0', expected a number, or auto"),
         (["--drain-seconds=-1"], {}, "--drain-seconds is '-1', expected seconds"),
         (["--protocols=oip,http"], {}, "--protocols is 'oip,http', expected a comma-separated"),
         (

@@ -51,10 +51,10 @@ GRPS_QUERIES = (
 class Dataplane(FakeDataplane):
     """Streams what it infers, and lets GRPS switch its traffic."""
 
-    def online(self) -> None:
+    async def online(self) -> None:
         self.is_online = True
 
-    def offline(self) -> None:
+    async def offline(self) -> None:
         self.is_online = False
 
     def default_model(self) -> str:

@@ -1,18 +1,26 @@
-"""The command ``moorage-runtime``: settings, logs, event loop, exit status."""
+"""The command ``moorage-runtime``: settings, logs, event loop, exit status.
 
+    settings -> this process serves | supervisor -> this command again, as a worker
+
+Until it is known which, nothing large is imported: a supervisor needs no tensors.
+"""
+
+import asyncio
 import logging
 import os
 import sys
 
-import uvloop
-
-from moorage_runtime import app, logs, settings
-from moorage_runtime.errors import InvalidConfig
+from moorage_runtime import cores, logs, settings
+from moorage_runtime.errors import InvalidConfig, ListenError
+from moorage_runtime.settings import Settings
+from moorage_runtime.workers import supervisor
 
 log = logging.getLogger(__name__)
 
 # As of commands that were used wrongly.
 _UNUSABLE = 2
+# OpenBLAS is numpy's, OpenMP scikit-learn's.
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def main() -> None:
@@ -35,12 +43,27 @@ def _run() -> int:
     logs.configure(chosen.log_level, chosen.log_format)
     for name in settings.unknown_variables(os.environ):
         log.warning("the variable %s is no setting and has no effect; see --help", name)
+    link = os.environ.get(supervisor.LINK_VARIABLE)
+    workers = chosen.workers or cores.usable()
     try:
-        uvloop.run(app.run(chosen))
-    except (app.ListenError, InvalidConfig) as error:
+        if link is None and workers > 1:
+            return asyncio.run(supervisor.run(workers, chosen, sys.argv[1:]))
+        _serve(chosen, None if link is None else int(link))
+    except (ListenError, InvalidConfig, ConnectionError) as error:
         log.error("%s", error)  # noqa: TRY400 - expected trouble, no trace
         return 1
     return 0
+
+
+def _serve(chosen: Settings, link: int | None) -> None:
+    # numpy's library starts a thread for each core of the host, unless it is told before
+    for variable in _THREADS:
+        os.environ.setdefault(variable, str(chosen.threads or cores.usable()))
+    import uvloop  # noqa: PLC0415 - see the module's docstring
+
+    from moorage_runtime import app  # noqa: PLC0415 - the same
+
+    uvloop.run(app.run(chosen, link))
 
 
 def _check_paths(chosen: settings.Settings) -> None:

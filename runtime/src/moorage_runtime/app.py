@@ -11,6 +11,7 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from moorage_runtime import cores
@@ -19,6 +20,7 @@ from moorage_runtime.backends.extra import ExtraBackend
 from moorage_runtime.backends.onnx import OnnxBackend
 from moorage_runtime.backends.python import PythonBackend
 from moorage_runtime.dataplane import Dataplane
+from moorage_runtime.errors import ListenError
 from moorage_runtime.frontends import grps_grpc, grps_rest, health_grpc, oip_grpc
 from moorage_runtime.frontends.credentials import Certificate, Token
 from moorage_runtime.frontends.custom_http import CustomHttpFrontend
@@ -38,6 +40,10 @@ from moorage_runtime.metrics import InferenceMetrics, new_registry
 from moorage_runtime.repository.loader import Loader, LoaderOptions
 from moorage_runtime.repository.registry import Registry
 from moorage_runtime.settings import Settings
+from moorage_runtime.workers.collected import Collected
+from moorage_runtime.workers.link import connect
+from moorage_runtime.workers.member import Member
+from moorage_runtime.workers.messages import Begin
 
 log = logging.getLogger(__name__)
 
@@ -46,18 +52,21 @@ NAME: Final = "moorage"
 REFRESH_SECONDS: Final = 2.0
 
 
-class ListenError(Exception):
-    """A port cannot be opened; the text says which and why."""
-
-
-async def run(settings: Settings) -> None:
+async def run(settings: Settings, link: int | None = None) -> None:
     """Serve until SIGTERM or SIGINT.
+
+    Args:
+        settings: What to serve and how.
+        link: Descriptor of the wire to a supervisor, of which this process is a worker.
 
     Raises:
         InvalidConfig: A certificate or token file cannot be used.
         ListenError: A port is taken or not allowed.
     """
     stop = _stop_signals()
+    supervisor = None if link is None else await connect(link)
+    if supervisor is not None:
+        settings = _as_told(settings, supervisor.begin)
     prometheus = new_registry()
     metrics = InferenceMetrics(prometheus)
     registry = Registry()
@@ -70,28 +79,40 @@ async def run(settings: Settings) -> None:
         metrics=metrics,
         default_model=settings.default_model,
         online=not settings.start_offline,
+        others=supervisor,
     )
+    member = None if supervisor is None else Member(supervisor, dataplane, prometheus)
     certificate, token = _credentials(settings)
-    http = _http_server(settings, dataplane, prometheus, certificate, token)
+    figures = prometheus if supervisor is None else Collected(supervisor)
+    http = _http_server(settings, dataplane, figures, certificate, token)
     listening = Listening(
         host=settings.host,
         port=settings.grpc_port,
         max_message_bytes=settings.max_request_bytes,
         certificate=certificate,
         authorize=None if token is None else token.authorize,
+        reuse_port=supervisor is not None,
     )
     services = _grpc_services(settings, dataplane)
     grpc = make_listener(settings.grpc_transport, services, listening)
+    background = [loader.run(), _refresh(certificate, token)]
+    if member is not None:
+        background.append(member.run())
+    tasks = [asyncio.create_task(work) for work in background]
+    for task in tasks:
+        task.add_done_callback(_log_failure)
+    if member is not None:
+        catching_up = asyncio.create_task(member.catch_up())
+        await asyncio.wait((catching_up, stop), return_when=asyncio.FIRST_COMPLETED)
     http_port = await _listen(http, "http_port", settings.http_port)
     grpc_port = await _listen(grpc, "grpc_port", settings.grpc_port)
     log.info("listening on HTTP port %d and gRPC port %d", http_port, grpc_port)
-    loading = asyncio.create_task(loader.run())
-    loading.add_done_callback(_log_failure)
-    refreshing = asyncio.create_task(_refresh(certificate, token))
+    if member is not None:
+        member.listens()
     received = await stop
     await _drain(settings, received, dataplane, http, grpc)
-    loading.cancel()
-    refreshing.cancel()
+    for task in tasks:
+        task.cancel()
     loader.close()
     log.info("ended")
 
@@ -111,6 +132,19 @@ async def _drain(
     await asyncio.sleep(delay)
     await asyncio.gather(
         http.stop(settings.shutdown_grace_seconds), grpc.stop(settings.shutdown_grace_seconds)
+    )
+
+
+def _as_told(settings: Settings, begin: Begin) -> Settings:
+    """The settings of a worker: the supervisor's ports, and its share of the cores."""
+    workers = settings.workers or cores.usable()
+    offline = settings.start_offline if begin.is_online is None else not begin.is_online
+    return msgspec.structs.replace(
+        settings,
+        http_port=begin.http_port,
+        grpc_port=begin.grpc_port,
+        threads=settings.threads or max(1, cores.usable() // workers),
+        start_offline=offline,
     )
 
 
@@ -180,12 +214,14 @@ async def _refresh(certificate: Certificate | None, token: Token | None) -> None
 def _http_server(
     settings: Settings,
     dataplane: Dataplane,
-    prometheus: CollectorRegistry,
+    figures: CollectorRegistry,
     certificate: Certificate | None,
     token: Token | None,
 ) -> HttpServer:
+    is_shared = isinstance(figures, Collected)
     otherwise: Handler | None = None
-    mounts = [Mount("/metrics", MetricsFrontend(prometheus).handle)]
+    metrics: Handler = MetricsFrontend(figures).handle
+    mounts = [Mount("/metrics", figures.refreshing(metrics) if is_shared else metrics)]
     if "oip" in settings.protocols:
         handle: Handler = OipRestFrontend(dataplane).handle
         if settings.repository_control:
@@ -203,7 +239,8 @@ def _http_server(
         grps = grps_rest.GrpsRestFrontend(dataplane, control, custom)
         otherwise = custom.handle
         mounts.append(Mount("/grps/v1", grps.handle, grps_rest.fault))
-        mounts.append(Mount("/", GrpsPage(prometheus).handle))
+        page: Handler = GrpsPage(figures).handle
+        mounts.append(Mount("/", figures.refreshing(page) if is_shared else page))
     router = Router(*mounts, otherwise=otherwise)
     return HttpServer(
         router.handle,
@@ -213,6 +250,7 @@ def _http_server(
         fault=router.fault,
         admission=None if token is None else token.admission,
         tls=None if certificate is None else certificate.context,
+        reuse_port=is_shared,
     )
 
 

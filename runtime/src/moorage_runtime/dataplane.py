@@ -20,6 +20,7 @@ from moorage_runtime.inference import (
     ServerMetadata,
 )
 from moorage_runtime.metrics import InferenceMetrics
+from moorage_runtime.others import Change, Others
 from moorage_runtime.repository.loader import Loader
 from moorage_runtime.repository.registry import Loaded, Registry
 from moorage_runtime.tensors import Tensor
@@ -38,9 +39,10 @@ class Dataplane:
         metrics: Gets every inference.
         default_model: Model for requests of protocols that may name none.
         online: Initial state of the traffic switch (R3-044).
+        others: The other workers of the server, None when this process is all of it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a server; all but two by keyword
         self,
         registry: Registry,
         loader: Loader,
@@ -49,6 +51,7 @@ class Dataplane:
         metrics: InferenceMetrics,
         default_model: str | None = None,
         online: bool = True,
+        others: Others | None = None,
     ) -> None:
         self._registry = registry
         self._loader = loader
@@ -56,6 +59,7 @@ class Dataplane:
         self._metrics = metrics
         self._default_model = default_model
         self._is_online = online
+        self._others = others
         self._is_draining = False
         self._watchers: list[Callable[[], None]] = []
         registry.watch(self._changed)
@@ -67,8 +71,16 @@ class Dataplane:
         return True
 
     def ready(self) -> bool:
-        """Online, not draining, and every configured model is ready."""
-        return self._is_online and not self._is_draining and self._registry.is_ready()
+        """Every worker is online, not draining, and every configured model is ready."""
+        return self.ready_here() and (self._others is None or self._others.are_ready())
+
+    def ready_here(self) -> bool:
+        """As ``ready``, of this worker alone."""
+        return self._is_online and not self._is_draining and self.has_loaded()
+
+    def has_loaded(self) -> bool:
+        """Every configured model can answer."""
+        return self._registry.is_ready()
 
     def accepting(self) -> bool:
         """False from the moment the server was told to end."""
@@ -78,15 +90,13 @@ class Dataplane:
         """The traffic switch of GRPS (R3-042)."""
         return self._is_online
 
-    def online(self) -> None:
+    async def online(self) -> None:
         """Put the server into traffic; idempotent."""
-        self._is_online = True
-        self._changed()
+        await self._change("online")
 
-    def offline(self) -> None:
+    async def offline(self) -> None:
         """Take the server out of traffic; what it serves is unaffected; idempotent."""
-        self._is_online = False
-        self._changed()
+        await self._change("offline")
 
     def drain(self) -> None:
         """The server ends soon: not ready from now on, for good (C-021)."""
@@ -114,7 +124,7 @@ class Dataplane:
             return msgspec.structs.replace(
                 status, state="UNLOADED", message="the server is shutting down"
             )
-        return status
+        return status if self._others is None else self._others.worst(status)
 
     def model_metadata(self, name: str, version: str = "") -> ModelMetadata:
         """Metadata of the version that a request with this version would reach.
@@ -127,6 +137,11 @@ class Dataplane:
 
     def model_index(self) -> tuple[ModelStatus, ...]:
         """Every known version of every model, with its state."""
+        statuses = self._registry.statuses()
+        return statuses if self._others is None else tuple(map(self._others.worst, statuses))
+
+    def index_here(self) -> tuple[ModelStatus, ...]:
+        """As ``model_index``, of this worker alone."""
         return self._registry.statuses()
 
     def default_model(self) -> str | None:
@@ -254,7 +269,7 @@ class Dataplane:
         Raises:
             ModelNotFound, ModelFailed: As the loader's ``load``.
         """
-        await self._loader.load(name)
+        await self._change("load", name)
 
     async def unload(self, name: str) -> None:
         """Unload a model.
@@ -262,7 +277,38 @@ class Dataplane:
         Raises:
             ModelNotFound: There is no such model.
         """
-        await self._loader.unload(name)
+        await self._change("unload", name)
+
+    # Several workers.
+
+    async def change_here(self, change: Change, name: str) -> None:
+        """Make a change in this worker alone.
+
+        Args:
+            change: What to do.
+            name: Of the model, "" for the traffic switch.
+
+        Raises:
+            ModelNotFound, ModelFailed: As ``load`` and ``unload``.
+        """
+        match change:
+            case "load":
+                await self._loader.load(name)
+            case "unload":
+                await self._loader.unload(name)
+            case "online" | "offline":
+                self._is_online = change == "online"
+                self._changed()
+
+    def others_changed(self) -> None:
+        """The other workers have told something new."""
+        self._changed()
+
+    async def _change(self, change: Change, name: str = "") -> None:
+        if self._others is None:
+            await self.change_here(change, name)
+        else:
+            await self._others.change(change, name)
 
     def _record(self, request: InferRequest, version: str, outcome: str, started: float) -> None:
         self._metrics.record(request.model_name, version, outcome, time.perf_counter() - started)

@@ -28,6 +28,10 @@ from typing import ClassVar, TypeVar
 Value = TypeVar("Value")
 
 
+class ListenError(Exception):
+    """A port cannot be opened; the text says which and why. No client ever sees it."""
+
+
 class RuntimeFault(Exception):
     """Base of all expected errors; ``message`` is meant for the client."""
 

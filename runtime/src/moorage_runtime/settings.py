@@ -34,6 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     grpc_port: int
     grpc_transport: GrpcTransport
     protocols: tuple[str, ...]
+    workers: int
     threads: int
     queue_size: int
     poll_seconds: float
@@ -112,6 +113,10 @@ def _positive(text: str) -> int:
     if count < 1:
         raise ValueError
     return count
+
+
+def _workers(text: str) -> int:
+    return 0 if text == "auto" else _positive(text)
 
 
 def _seconds(text: str) -> float:
@@ -212,9 +217,16 @@ SETTINGS: Final[Sequence[Setting]] = (
         _protocols,
     ),
     Setting(
+        "workers",
+        "1",
+        "a number, or auto for the cores that the container may use",
+        "Processes that serve. Each loads every model, so that memory grows with their number.",
+        _workers,
+    ),
+    Setting(
         "threads",
         "0",
-        "a number, 0 for the cores that the container may use",
+        "a number, 0 for the cores that the container may use, shared among the workers",
         "Threads that run one model.",
         _count,
     ),

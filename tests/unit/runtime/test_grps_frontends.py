@@ -42,10 +42,10 @@ class StreamingDataplane(FakeDataplane):
         self.closed = asyncio.Event()
         self._default = default
 
-    def online(self):
+    async def online(self):
         self.is_online = True
 
-    def offline(self):
+    async def offline(self):
         self.is_online = False
 
     def default_model(self):

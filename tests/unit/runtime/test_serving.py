@@ -324,10 +324,10 @@ async def test_draining_and_offline_turn_readiness_off(tmp_path):
     await server.load()
     plane = server.dataplane
 
-    plane.offline()
+    await plane.offline()
     assert not plane.ready()
     assert plane.model_ready("m").state == "READY"
-    plane.online()
+    await plane.online()
     assert plane.ready()
 
     plane.drain()

@@ -56,13 +56,13 @@ class GrpsCalls:
     def __init__(self, dataplane: "Dataplane") -> None:
         self._dataplane = dataplane
 
-    def online(self) -> None:
+    async def online(self) -> None:
         """Take traffic."""
-        self._dataplane.online()
+        await self._dataplane.online()
 
-    def offline(self) -> None:
+    async def offline(self) -> None:
         """Take no traffic; what is asked nevertheless is still answered."""
-        self._dataplane.offline()
+        await self._dataplane.offline()
 
     def is_ready(self) -> bool:
         """Online, and every model is loaded."""

@@ -64,14 +64,14 @@ class _Methods:
         except RuntimeFault as fault:
             yield grps_proto.encode(status_of(fault), None)
 
-    def online(self, data: bytes) -> bytes:
+    async def online(self, data: bytes) -> bytes:
         grps_proto.parse(data)
-        self._calls.online()
+        await self._calls.online()
         return grps_proto.encode(OK, None)
 
-    def offline(self, data: bytes) -> bytes:
+    async def offline(self, data: bytes) -> bytes:
         grps_proto.parse(data)
-        self._calls.offline()
+        await self._calls.offline()
         return grps_proto.encode(OK, None)
 
     def check_liveness(self, data: bytes) -> bytes:

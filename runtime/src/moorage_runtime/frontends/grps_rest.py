@@ -108,12 +108,12 @@ class GrpsRestFrontend:
         except RuntimeFault as error:
             return _failure(error)
 
-    def _online(self, _: HttpRequest) -> HttpResponse:
-        self._calls.online()
+    async def _online(self, _: HttpRequest) -> HttpResponse:
+        await self._calls.online()
         return _answer(OK, None)
 
-    def _offline(self, _: HttpRequest) -> HttpResponse:
-        self._calls.offline()
+    async def _offline(self, _: HttpRequest) -> HttpResponse:
+        await self._calls.offline()
         return _answer(OK, None)
 
     def _live(self, _: HttpRequest) -> HttpResponse:

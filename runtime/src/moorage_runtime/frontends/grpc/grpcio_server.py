@@ -40,11 +40,12 @@ class GrpcioServer:
         port: Port, or 0 for any free one.
         tls: Serve TLS with these credentials.
         authorize: Decides for each call before its message is decoded; None admits all.
+        reuse_port: Other processes of this server listen on the port too.
         max_message_bytes: Largest request message; a larger one is RESOURCE_EXHAUSTED. Answers
             have no limit of their own.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options of a listener; all but three by keyword
         self,
         services: Sequence[GrpcService],
         host: str,
@@ -52,6 +53,7 @@ class GrpcioServer:
         *,
         tls: grpc.ServerCredentials | None = None,
         authorize: Authorize | None = None,
+        reuse_port: bool = False,
         max_message_bytes: int,
     ) -> None:
         self._services = tuple(services)
@@ -59,6 +61,7 @@ class GrpcioServer:
         self._port = port
         self._tls = tls
         self._authorize = authorize
+        self._reuse_port = reuse_port
         self._max_message_bytes = max_message_bytes
         self._server: grpc.aio.Server | None = None
 
@@ -72,7 +75,7 @@ class GrpcioServer:
             options=(
                 ("grpc.max_receive_message_length", self._max_message_bytes),
                 ("grpc.max_send_message_length", _UNLIMITED),
-                ("grpc.so_reuseport", 0),
+                ("grpc.so_reuseport", int(self._reuse_port)),
                 ("grpc.http2.min_ping_interval_without_data_ms", _PING_MILLISECONDS),
                 ("grpc.keepalive_permit_without_calls", 1),
             )

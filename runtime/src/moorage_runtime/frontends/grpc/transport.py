@@ -43,6 +43,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
             RESOURCE_EXHAUSTED. Answers have no limit of their own.
         certificate: Serve TLS with it.
         authorize: Decides for each call before its message is decoded; None admits all.
+        reuse_port: Other processes of this server listen on the port too.
     """
 
     host: str
@@ -50,6 +51,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
     max_message_bytes: int
     certificate: Certificate | None = None
     authorize: Authorize | None = None
+    reuse_port: bool = False
 
 
 def make_listener(
@@ -84,6 +86,7 @@ def _native(services: Sequence[GrpcService], listening: Listening) -> GrpcListen
         limits=Limits(message_bytes=listening.max_message_bytes),
         tls=None if certificate is None else certificate.http2_context,
         authorize=listening.authorize,
+        reuse_port=listening.reuse_port,
     )
 
 
@@ -97,5 +100,6 @@ def _grpcio(services: Sequence[GrpcService], listening: Listening) -> GrpcListen
         listening.port,
         tls=None if certificate is None else certificate.grpcio_credentials(),
         authorize=listening.authorize,
+        reuse_port=listening.reuse_port,
         max_message_bytes=listening.max_message_bytes,
     )

@@ -37,6 +37,7 @@ class HttpServer:
         fault: Renders the errors of the listener itself.
         admission: Looks at each head before the body is read, as BearerToken does.
         tls: Serve HTTPS with this context.
+        reuse_port: Other processes of this server listen on the port too.
         compress_from_bytes: Compress answers of at least this size for clients that accept it.
             None never does: within a cluster the bandwidth is cheaper than the processor, and
             common clients accept gzip without wanting it.
@@ -52,6 +53,7 @@ class HttpServer:
         fault: FaultRenderer = render_json,
         admission: Admission | None = None,
         tls: ssl.SSLContext | None = None,
+        reuse_port: bool = False,
         compress_from_bytes: int | None = None,
     ) -> None:
         self.handler = handler
@@ -66,6 +68,7 @@ class HttpServer:
         self._host = host
         self._port = port
         self._tls = tls
+        self._reuse_port = reuse_port
         self._connections: set[Connection] = set()
         self._listener: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -78,7 +81,12 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         self._tick()
         self._listener = await loop.create_server(
-            lambda: Connection(self), self._host, self._port, ssl=self._tls, backlog=_BACKLOG
+            lambda: Connection(self),
+            self._host,
+            self._port,
+            ssl=self._tls,
+            backlog=_BACKLOG,
+            reuse_port=self._reuse_port,
         )
         port: int = self._listener.sockets[0].getsockname()[1]
         return port

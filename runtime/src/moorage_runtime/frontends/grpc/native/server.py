@@ -37,9 +37,10 @@ class NativeServer:
         limits: Bounds on clients. Answers have no limit of their own.
         tls: Serve TLS with this context, which must offer "h2" by ALPN.
         authorize: Decides for each call before its message is read; None admits all.
+        reuse_port: Other processes of this server listen on the port too.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options of a listener; all but three by keyword
         self,
         services: Sequence[GrpcService],
         host: str,
@@ -48,6 +49,7 @@ class NativeServer:
         limits: Limits,
         tls: ssl.SSLContext | None = None,
         authorize: Authorize | None = None,
+        reuse_port: bool = False,
     ) -> None:
         self.methods: Mapping[bytes, MakeCall] = _methods(services)
         self.authorize = authorize
@@ -57,6 +59,7 @@ class NativeServer:
         self._host = host
         self._port = port
         self._tls = tls
+        self._reuse_port = reuse_port
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Server | None = None
@@ -80,7 +83,12 @@ class NativeServer:
         self._tick()
         try:
             self._listener = await loop.create_server(
-                lambda: Connection(self), self._host, self._port, ssl=self._tls, backlog=_BACKLOG
+                lambda: Connection(self),
+                self._host,
+                self._port,
+                ssl=self._tls,
+                backlog=_BACKLOG,
+                reuse_port=self._reuse_port,
             )
         except OSError as error:
             address = f"{self._host}:{self._port}"
