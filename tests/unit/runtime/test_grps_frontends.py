@@ -51,9 +51,9 @@ class StreamingDataplane(FakeDataplane):
     def default_model(self):
         return self._default
 
-    async def infer(self, request):
+    def _answer(self, request):
         if not self.model_metadata(request.model_name, request.model_version).dynamic:
-            return await super().infer(request)
+            return super()._answer(request)
         self.requests.append(request)
         if self.failure is not None:
             raise self.failure
@@ -69,10 +69,12 @@ class StreamingDataplane(FakeDataplane):
             self.closed.set()
 
 
-@pytest.fixture
-async def dataplane():
+@pytest.fixture(params=[True, False], ids=["at once", "later"])
+async def dataplane(request):
     models = echo("your-model"), echo("other", "2"), identity("floats", "FP32", -1)
-    return StreamingDataplane(*models, default="your-model")
+    fake = StreamingDataplane(*models, default="your-model")
+    fake.is_quick = request.param
+    return fake
 
 
 async def ask(dataplane, path, body=None, method=None, **headers):

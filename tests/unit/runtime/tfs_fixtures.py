@@ -1,7 +1,7 @@
 """A dataplane over plain functions, and the models that the TensorFlow Serving tests ask."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class FakeDataplane:
     def __init__(self, *models: FakeModel) -> None:
         self._models = models
         self.requests: list[InferRequest] = []
+        self.is_quick = True
 
     def model_index(self) -> tuple[ModelStatus, ...]:
         return tuple(
@@ -55,7 +56,13 @@ class FakeDataplane:
             raise ModelNotReady(f"model {name} is not ready")
         return model.metadata
 
+    def begin(self, request: InferRequest) -> InferResponse | Awaitable[InferResponse]:
+        return self._answer(request) if self.is_quick else self.infer(request)
+
     async def infer(self, request: InferRequest) -> InferResponse:
+        return self._answer(request)
+
+    def _answer(self, request: InferRequest) -> InferResponse:
         self.requests.append(request)
         model = self._find(request.model_name, request.model_version)
         results = model.compute({tensor.name: tensor.array for tensor in request.inputs})

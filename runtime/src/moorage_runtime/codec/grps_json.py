@@ -31,6 +31,7 @@ from moorage_runtime.codec.grps_message import (
     Tensors,
     Text,
 )
+from moorage_runtime.codec.number_list import NumberList
 from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor
 
@@ -47,7 +48,7 @@ def decode(body: json_text.Buffer) -> Message:
     Raises:
         InvalidRequest: Not JSON, two data members, ``bin_data``, or a member of the wrong form.
     """
-    document = json_text.parse_object(body)
+    document = json_text.parse_object(body, _number_lists())
     present = [kind for kind in _KINDS if _member(document, kind) is not None]
     if len(present) > 1:
         raise InvalidRequest(f"{present[0]} and {present[1]} are both there; expected one of them")
@@ -151,7 +152,7 @@ def _decode_tensor(value: Any, path: str) -> Tensor:
     )
 
 
-def _flat(item: dict[str, Any], datatype: Datatype, path: str) -> tuple[str, list[Any]]:
+def _flat(item: dict[str, Any], datatype: Datatype, path: str) -> tuple[str, Any]:
     """The one field that may hold elements, and its list."""
     wanted = grps_tensors.FIELDS[datatype]
     filled = [
@@ -173,6 +174,10 @@ def _flat(item: dict[str, Any], datatype: Datatype, path: str) -> tuple[str, lis
 
 def _decode_nested(value: Any) -> NDArray[Any]:
     """The FP32 array of nested lists; its shape is the nesting, and a number is a scalar."""
+    if isinstance(value, NumberList):
+        if value.shape is not None:
+            return oip_json.decode_array(value, Datatype.FP32, value.shape, "ndarray")
+        value = value.tolist()
     shape: list[int] = []
     level: list[Any] = [value]
     while any(type(item) is list for item in level):
@@ -220,8 +225,12 @@ def _decode_base64(text: str, path: str) -> bytes:
         raise InvalidRequest(f"{path}: {json_text.show(text)} is no base64") from error
 
 
-def _unquote(values: list[Any], datatype: Datatype, path: str) -> list[Any]:
+def _unquote(values: Any, datatype: Datatype, path: str) -> Any:
     """The values with strings read as the numbers that they spell."""
+    if isinstance(values, NumberList) and values.shape == (values.size,):
+        return values
+    if isinstance(values, NumberList):
+        values = values.tolist()
     types = set(map(type, values))
     if list in types:
         raise InvalidRequest(f"{path}: holds an array; expected the elements in one flat array")
@@ -321,16 +330,24 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
+@functools.cache
+def _number_lists() -> frozenset[str]:
+    """The members whose value may be a long list of numbers, in both spellings."""
+    names = (*grps_tensors.FIELDS.values(), _DOUBLE_ALIAS, "ndarray")
+    return frozenset(names) | frozenset(map(_camel, names))
+
+
 def _object(value: Any, path: str) -> dict[str, Any]:
     if type(value) is not dict:
         raise InvalidRequest(f"{path}: {json_text.show(value)} is no object")
     return value
 
 
-def _list(item: dict[str, Any], name: str, path: str) -> list[Any]:
+def _list(item: dict[str, Any], name: str, path: str) -> Any:
+    """A list, or a NumberList where :func:`decode` asks for one."""
     value = _member(item, name)
     if value is None:
         return []
-    if type(value) is not list:
+    if type(value) is not list and not isinstance(value, NumberList):
         raise InvalidRequest(f"{path}.{name}: {json_text.show(value)} is no array")
     return value

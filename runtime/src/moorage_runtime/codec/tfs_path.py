@@ -7,6 +7,7 @@ The literals match in any case, as the real server's do. Names and labels are pe
 after they are cut out, so that a name may hold an encoded ``/`` or ``:``.
 """
 
+import functools
 import re
 from enum import Enum, auto
 from typing import Final
@@ -54,6 +55,8 @@ class Target(msgspec.Struct, frozen=True):
     label: str | None = None
 
 
+# Clients ask the same few paths; only those that parse are kept, at most 2 MiB of them.
+@functools.lru_cache(maxsize=256)
 def parse_target(method: str, path: str) -> Target:
     """The target of a request.
 

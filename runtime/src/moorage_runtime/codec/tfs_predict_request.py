@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from moorage_runtime.codec.number_list import NumberList
 from moorage_runtime.codec.tfs_signatures import BoundSignature
 from moorage_runtime.codec.tfs_values import decode_array, is_base64_object, show
 from moorage_runtime.errors import InvalidRequest
@@ -57,8 +58,10 @@ def decode_predict(document: dict[str, Any], signature: BoundSignature) -> Predi
     raise InvalidRequest("Missing 'inputs' or 'instances' key")
 
 
-def _instances(document: dict[str, Any]) -> list[Any]:
+def _instances(document: dict[str, Any]) -> list[Any] | NumberList:
     instances = document["instances"]
+    if isinstance(instances, NumberList):
+        return instances
     if not isinstance(instances, list):
         raise InvalidRequest(
             f"JSON Value: {show(document)} Expecting 'instances' to be an list/array"
@@ -68,8 +71,10 @@ def _instances(document: dict[str, Any]) -> list[Any]:
     return instances  # pyright: ignore[reportUnknownVariableType] # JSON
 
 
-def _decode_rows(instances: list[Any], inputs: Mapping[str, TensorSpec]) -> tuple[Tensor, ...]:
-    if not _is_named(instances[0]):
+def _decode_rows(
+    instances: list[Any] | NumberList, inputs: Mapping[str, TensorSpec]
+) -> tuple[Tensor, ...]:
+    if isinstance(instances, NumberList) or not _is_named(instances[0]):
         spec = _only_input(inputs, "instances is a plain list, but expecting list of objects")
         return (_stack(instances, spec, where=""),)
     _check_names(instances, inputs)
@@ -128,11 +133,13 @@ def _check_names(instances: list[Any], inputs: Mapping[str, TensorSpec]) -> None
             )
 
 
-def _stack(values: list[Any], spec: TensorSpec, *, where: str) -> Tensor:
+def _stack(values: list[Any] | NumberList, spec: TensorSpec, *, where: str) -> Tensor:
     """One tensor whose first dimension counts the instances."""
     try:
         return Tensor(spec.name, spec.datatype, decode_array(values, spec.datatype))
     except InvalidRequest:
+        if isinstance(values, NumberList):
+            values = values.tolist()
         _explain(values, spec.datatype, where=where)
         raise
 

@@ -8,6 +8,7 @@ Python step for each number, and the set of leaf types tells exactly what is the
 their memory.
 """
 
+import array as array_
 import base64
 import json
 import math
@@ -17,6 +18,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage_runtime.codec.number_list import NumberList
 from moorage_runtime.codec.tfs_dtypes import FLOATS, INTEGERS, JSON_DATATYPES, short_name
 from moorage_runtime.errors import InvalidRequest, UnsupportedDatatype
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype
@@ -25,7 +27,9 @@ from moorage_runtime.tensors import NUMPY_DTYPE, Datatype
 _RANK_LIMIT: Final = 64
 # Long enough to recognize the value, short enough for a log line.
 _SHOWN_CHARACTERS: Final = 120
-_TEXT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_TEXT: Final = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), default=NumberList.tolist
+)
 
 _TYPE_NAMES: Final[dict[type, str]] = {
     type(None): "Null",
@@ -54,6 +58,11 @@ def decode_array(value: Any, datatype: Datatype) -> NDArray[Any]:
         raise UnsupportedDatatype(
             f"Conversion of JSON Value: {show(value)} to type: {short_name(datatype)}"
         )
+    if isinstance(value, NumberList):
+        numbers = _numbers(value, datatype)
+        if numbers is not None:
+            return numbers
+        value = value.tolist()
     shape: list[int] = []
     items: list[Any] = [value]
     types = set(map(type, items))
@@ -65,6 +74,20 @@ def decode_array(value: Any, datatype: Datatype) -> NDArray[Any]:
     if not types <= _LEAF_TYPES[datatype]:
         _refuse_leaf(items, datatype)
     return _leaves(items, datatype).reshape(shape)
+
+
+def _numbers(value: NumberList, datatype: Datatype) -> NDArray[Any] | None:
+    """The array of a regular nesting of the datatype's own numbers."""
+    if value.shape is None or datatype not in FLOATS | INTEGERS:
+        return None
+    dtype = NUMPY_DTYPE[datatype]
+    parts: list[NDArray[Any]] = []
+    for piece in value.pieces:
+        part = piece.floats(dtype) if datatype in FLOATS else piece.integers(dtype)
+        if part is None:
+            return None
+        parts.append(part)
+    return np.concatenate(parts).reshape(value.shape)
 
 
 def is_base64_object(value: Any) -> bool:
@@ -166,6 +189,8 @@ def _leaves(items: list[Any], datatype: Datatype) -> NDArray[Any]:
 def _floats(items: list[Any], datatype: Datatype) -> NDArray[Any]:
     """Silent rounding, and infinity for what is too large, as the real server does."""
     try:
+        if datatype is Datatype.FP32:
+            return np.frombuffer(array_.array("f", items), np.float32)
         array = np.array(items, np.float64)
     except OverflowError:
         array = np.array([_as_float(item) for item in items], np.float64)

@@ -64,7 +64,7 @@ class CustomHttpFrontend:
             request.method,
             unquote(request.path),
             dict(parse_qsl(request.query, keep_blank_values=True)),
-            request.headers,
+            dict(request.headers),
             bytes(request.body),
         )
         replies = cast("AsyncGenerator[HttpReply]", self._dataplane.http(name, version, call))

@@ -8,7 +8,7 @@ the answer.
 Source: GRPS interface, "health", "metadata", "model selection", "streaming".
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import aclosing
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
@@ -101,8 +101,20 @@ class GrpsCalls:
         Raises:
             RuntimeFault: Any.
         """
+        begun = self.begin(message)
+        return await begun if isinstance(begun, Awaitable) else begun
+
+    def begin(self, message: Message) -> Data | Awaitable[Data]:
+        """The answer at once where the model is known to be quick, else by awaiting.
+
+        Raises:
+            RuntimeFault: As ``predict``; the awaitable raises it too.
+        """
         data, request = self._request(message)
-        return _answer(await self._dataplane.infer(request), data)
+        response = self._dataplane.begin(request)
+        if isinstance(response, InferResponse):
+            return _answer(response, data)
+        return _answer_later(response, data)
 
     async def predict_stream(self, message: Message) -> AsyncGenerator[Data]:
         """The answer in as many parts as the model gives.
@@ -157,3 +169,7 @@ class GrpsCalls:
 
 def _answer(response: InferResponse, request: Data) -> Data:
     return grps_mapping.answer_of(response.outputs, request)
+
+
+async def _answer_later(response: Awaitable[InferResponse], request: Data) -> Data:
+    return _answer(await response, request)

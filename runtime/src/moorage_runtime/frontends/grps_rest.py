@@ -37,6 +37,7 @@ Method = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 _PREFIX: Final = "/grps/v1/"
 # Parsing and printing so much takes milliseconds, which health checks would wait for.
 _INLINE_BYTES: Final = 256 * 1024
+_NO_QUERY: Final[Mapping[str, list[str]]] = MappingProxyType({})
 _EITHER: Final = ("GET", "POST")
 
 
@@ -128,34 +129,36 @@ class GrpsRestFrontend:
     def _model_metadata(self, request: HttpRequest) -> HttpResponse:
         return _answer(OK, self._calls.model_metadata(grps_json.decode(request.body)))
 
-    async def _predict(self, request: HttpRequest) -> Answer:
-        try:
-            return await self._predict_or_raise(request)
-        except RuntimeFault as error:
-            return _failure(error)
-
-    async def _predict_or_raise(self, request: HttpRequest) -> Answer:
-        query = parse_qs(request.query, keep_blank_values=True)
+    def _predict(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
+        """The answer at once where nothing takes time, which saves the listener a task."""
+        query = parse_qs(request.query, keep_blank_values=True) if request.query else _NO_QUERY
         if self._custom is not None and (chosen := self._custom_model(query)):
-            return await self._custom.answer(*chosen, request)
+            return self._custom.answer(*chosen, request)
         streams = self._asks_stream(request, query)
         nests = _is_true(query, "return-ndarray")
         if streams and nests:
             raise InvalidRequest("streaming and return-ndarray exclude each other")
-        if len(request.body) > _INLINE_BYTES:
-            message = await asyncio.to_thread(_decode, request)
-        else:
-            message = _decode(request)
-        if not message.model and "model" in query:
-            message = msgspec.structs.replace(message, model=query["model"][-1])
-        if streams:
-            return await self._stream(message)
-        data = await self._calls.predict(message)
-        if nests:
-            data = grps_mapping.nested_of(data)
-        if grps_message.size_bytes(data) > _INLINE_BYTES:
-            return await asyncio.to_thread(_answer, OK, data)
-        return _answer(OK, data)
+        if streams or len(request.body) > _INLINE_BYTES:
+            return self._predict_later(request, query, streams=streams, nests=nests)
+        data = self._calls.begin(_named(_decode(request), query))
+        if isinstance(data, Awaitable) or grps_message.size_bytes(data) > _INLINE_BYTES:
+            return _print_later(data, nests=nests)
+        return _answer(OK, grps_mapping.nested_of(data) if nests else data)
+
+    async def _predict_later(
+        self, request: HttpRequest, query: Mapping[str, list[str]], *, streams: bool, nests: bool
+    ) -> Answer:
+        try:
+            if len(request.body) > _INLINE_BYTES:
+                message = await asyncio.to_thread(_decode, request)
+            else:
+                message = _decode(request)
+            message = _named(message, query)
+            if streams:
+                return await self._stream(message)
+            return await _print_later(self._calls.begin(message), nests=nests)
+        except RuntimeFault as error:
+            return _failure(error)
 
     def _custom_model(self, query: Mapping[str, list[str]]) -> tuple[str, str] | None:
         """The model of this request when it takes the predict path in its own format.
@@ -190,6 +193,26 @@ class GrpsRestFrontend:
             raise ModelFailed("the model gave no part of an answer") from end
         content_type = self._streaming.content_type.encode("latin-1", "replace")
         return StreamingResponse(200, _chunks(first, parts), content_type)
+
+
+async def _print_later(data: Data | Awaitable[Data], *, nests: bool) -> Answer:
+    try:
+        if isinstance(data, Awaitable):
+            data = await data
+        if nests:
+            data = grps_mapping.nested_of(data)
+        if grps_message.size_bytes(data) > _INLINE_BYTES:
+            return await asyncio.to_thread(_answer, OK, data)
+        return _answer(OK, data)
+    except RuntimeFault as error:
+        return _failure(error)
+
+
+def _named(message: Message, query: Mapping[str, list[str]]) -> Message:
+    """The message, with the model of the query where it names none itself."""
+    if message.model or "model" not in query:
+        return message
+    return msgspec.structs.replace(message, model=query["model"][-1])
 
 
 def fault(path: str, status: int, message: str) -> HttpResponse:  # noqa: ARG001 - a FaultRenderer

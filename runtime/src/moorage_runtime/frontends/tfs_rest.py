@@ -6,10 +6,13 @@ The decisions are in ``codec.tfs_*``; here requests find their model version, er
 status, and the dataplane is called.
 """
 
-from collections.abc import Awaitable, Mapping
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
+import msgspec
 import orjson
 
 from moorage_runtime import errors
@@ -110,41 +113,50 @@ class TfsRestFrontend:
         numbers = {status.version: number for number, status in self._numbered(target.model)}
         return tfs_status.encode_metadata(metadata, numbers[metadata.version])
 
-    async def _infer(self, target: Target, body: json_text.Buffer) -> HttpResponse:
+    def _infer(
+        self, target: Target, body: json_text.Buffer
+    ) -> HttpResponse | Awaitable[HttpResponse]:
+        """The answer at once where nothing takes time, which saves the listener a task."""
+        if len(body) > _INLINE_BYTES:
+            return self._infer_later(target, body)
+        document = tfs_json.parse_object(body)
+        metadata, signature = self._signature(target, document)
+        call = _decode(target, document, metadata, signature)
+        response = self._dataplane.begin(call.request)
+        if isinstance(response, InferResponse) and not _is_large(response):
+            return HttpResponse(200, call.encode(response.outputs))
+        return self._encode_later(response, call)
+
+    async def _infer_later(self, target: Target, body: json_text.Buffer) -> HttpResponse:
         try:
-            document = tfs_json.parse_object(body)
-            signature_name = tfs_json.parse_signature_name(document)
-            metadata = self._model(target)
-            signature = tfs_signatures.select_signature(
-                self._signatures.of(metadata), signature_name, target.operation.name.lower()
-            )
-            if target.operation is Operation.PREDICT:
-                call = tfs_predict_request.decode_predict(document, signature)
-                response = await self._run(metadata, signature, call.inputs)
-                answer = tfs_predict_response.encode_predict(
-                    response.outputs, signature, row=call.row
-                )
-            else:
-                inputs = tfs_examples.decode_examples(document, signature)
-                response = await self._run(metadata, signature, inputs)
-                encode = _RESULT_ENCODERS[target.operation]
-                answer = encode(response.outputs, signature, len(document["examples"]))
+            document = await asyncio.to_thread(tfs_json.parse_object, body)
+            metadata, signature = self._signature(target, document)
+            call = await asyncio.to_thread(_decode, target, document, metadata, signature)
+            response = self._dataplane.begin(call.request)
         except errors.RuntimeFault as fault:
             return error_response(fault)
-        return HttpResponse(200, answer)
+        return await self._encode_later(response, call)
 
-    async def _run(
-        self, metadata: ModelMetadata, signature: BoundSignature, inputs: tuple[Tensor, ...]
-    ) -> InferResponse:
-        # the version is pinned: the signature that decoded the request is that version's
-        return await self._dataplane.infer(
-            InferRequest(
-                metadata.name,
-                metadata.version,
-                inputs,
-                tfs_signatures.requested_outputs(signature),
-            )
-        )
+    async def _encode_later(
+        self, response: InferResponse | Awaitable[InferResponse], call: "Call"
+    ) -> HttpResponse:
+        try:
+            if not isinstance(response, InferResponse):
+                response = await response
+            if _is_large(response):
+                return HttpResponse(200, await asyncio.to_thread(call.encode, response.outputs))
+            return HttpResponse(200, call.encode(response.outputs))
+        except errors.RuntimeFault as fault:
+            return error_response(fault)
+
+    def _signature(
+        self, target: Target, document: dict[str, Any]
+    ) -> tuple[ModelMetadata, BoundSignature]:
+        name = tfs_json.parse_signature_name(document)
+        metadata = self._model(target)
+        signatures = self._signatures.of(metadata)
+        method = _METHODS[target.operation]
+        return metadata, tfs_signatures.select_signature(signatures, name, method)
 
     def _model(self, target: Target) -> ModelMetadata:
         """The metadata of the version that the URL asks for."""
@@ -195,6 +207,13 @@ class TfsRestFrontend:
         return [status for status in self._dataplane.model_index() if status.name == model]
 
 
+class Call(msgspec.Struct, frozen=True):
+    """A decoded request, and how its answer is written."""
+
+    request: InferRequest
+    encode: Callable[[Iterable[Tensor]], bytes]
+
+
 class SignatureMemo:
     """Bound signatures, kept for as long as a version's metadata is the same object."""
 
@@ -221,6 +240,38 @@ _RESULT_ENCODERS: Final = MappingProxyType(
         Operation.REGRESS: tfs_results.encode_regression,
     }
 )
+_METHODS: Final = MappingProxyType({operation: operation.name.lower() for operation in Operation})
+# Parsing and printing so much takes milliseconds, which health checks would wait for.
+_INLINE_BYTES: Final = 256 * 1024
+
+
+def _decode(
+    target: Target,
+    document: dict[str, Any],
+    metadata: ModelMetadata,
+    signature: BoundSignature,
+) -> Call:
+    if target.operation is Operation.PREDICT:
+        decoded = tfs_predict_request.decode_predict(document, signature)
+        inputs = decoded.inputs
+        encode: Callable[[Iterable[Tensor]], bytes] = functools.partial(
+            tfs_predict_response.encode_predict, signature=signature, row=decoded.row
+        )
+    else:
+        inputs = tfs_examples.decode_examples(document, signature)
+        encode = functools.partial(
+            _RESULT_ENCODERS[target.operation],
+            signature=signature,
+            batch=len(document["examples"]),
+        )
+    # the version is pinned: the signature that decoded the request is that version's
+    outputs = tfs_signatures.requested_outputs(signature)
+    return Call(InferRequest(metadata.name, metadata.version, inputs, outputs), encode)
+
+
+def _is_large(response: InferResponse) -> bool:
+    """Whether printing takes long, at 8 bytes an element."""
+    return sum([tensor.array.size for tensor in response.outputs]) * 8 > _INLINE_BYTES
 
 
 def error_response(fault: errors.RuntimeFault) -> HttpResponse:
