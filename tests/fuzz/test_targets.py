@@ -92,9 +92,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in NAMES if not name.endswith(("proto", "native"))]
-)
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("proto")])
 @BOUNDED
 @given(data=st.data())
 def test_documents_of_the_protocols_words_are_answered(name, data):

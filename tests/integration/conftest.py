@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.chart_rights import operators_kubeconfig
 from support.operator_cluster import (
     Api,
     Kubelet,
@@ -39,7 +40,10 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def running_operator(
     kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OperatorProcess]:
-    operator = OperatorProcess(kubeconfig, tmp_path_factory.mktemp("operator") / "log")
+    """With the rights that the chart grants and no others, so that every test proves them."""
+    folder = tmp_path_factory.mktemp("operator")
+    rights = operators_kubeconfig(kubeconfig, folder)
+    operator = OperatorProcess(rights, folder / "log")
     operator.start()
     try:
         yield operator

@@ -173,6 +173,19 @@ FULL = {
         "pollIntervalSeconds": 3,
         "readinessTarget": "Server",
     },
+    "contract": {
+        "policy": "Enforce",
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}],
+        "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 3]}],
+    },
+    "smokeTests": [
+        {
+            "name": "blank",
+            "inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}],
+            "maxLatencyMilliseconds": 200,
+        }
+    ],
+    "smokeTestPolicy": "Enforce",
     "podTemplate": {
         "metadata": {"labels": {"team": "risk"}, "annotations": {"scrape": "true"}},
         "spec": {

@@ -192,7 +192,9 @@ def test_a_child_edited_by_hand_is_mended(
 
 def test_what_others_add_to_a_child_is_left_alone(operator: OperatorProcess, api: Api) -> None:
     api.apply(model("iris"))
-    eventually("a Service", lambda: api.get("Service", "iris"))
+    eventually(
+        "both children", lambda: api.get("Service", "iris") and api.get("Deployment", "iris")
+    )
     api.patch("Service", "iris", {"metadata": {"annotations": {"example.com/note": "mine"}}})
 
     api.patch("InferenceModel", "iris", {"spec": {"replicas": 2}})

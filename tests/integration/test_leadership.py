@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.chart_rights import LEASE, operators_kubeconfig
 from support.operator_cluster import (
     Api,
     OperatorProcess,
@@ -18,8 +19,6 @@ from support.operator_cluster import (
 )
 
 pytestmark = pytest.mark.integration
-
-LEASE = ("--lease-namespace", "kube-system")
 
 
 @pytest.fixture
@@ -32,8 +31,9 @@ def pair(tmp_path: Path) -> Iterator[tuple[Api, list[OperatorProcess]]]:
         control_plane("up", folder)
         kubeconfig = folder / "kubeconfig"
         install_crd(kubeconfig)
+        rights = operators_kubeconfig(kubeconfig, tmp_path)
         operators = [
-            OperatorProcess(kubeconfig, tmp_path / f"operator-{name}.log", options=LEASE)
+            OperatorProcess(rights, tmp_path / f"operator-{name}.log", options=LEASE)
             for name in ("a", "b")
         ]
         for operator in operators:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moorage_operator.kube import kinds
+from support.chart_rights import operators_kubeconfig
 from support.operator_cluster import (
     Api,
     Kubelet,
@@ -215,8 +216,8 @@ def test_only_the_namespaces_of_the_list_are_served(api: Api, tmp_path: Path) ->
     mine.of("Namespace").create(
         body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": mine.namespace}}
     )
-    options = ("--namespaces", mine.namespace)
-    operator = OperatorProcess(api.kubeconfig, tmp_path / "log", options)
+    rights = operators_kubeconfig(api.kubeconfig, tmp_path, [mine.namespace])
+    operator = OperatorProcess(rights, tmp_path / "log", ("--namespaces", mine.namespace))
     operator.start()
     try:
         operator.wait_ready()

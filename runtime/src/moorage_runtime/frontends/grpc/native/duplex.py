@@ -7,7 +7,7 @@ The inbox is the back-pressure: a client whose messages are not taken may send o
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 from moorage_runtime.frontends.grpc.methods import DuplexMethod
 from moorage_runtime.frontends.grpc.native.call import Call, Wire
@@ -61,9 +61,15 @@ class DuplexCall(Call):
     ) -> None:
         super().__init__(path, wire, stream_id, head, started)
         self._inbox = Inbox()
+        self._withheld_bytes = 0  # received, and not yet acknowledged
         self._spawn(self._send_all(method(self._messages())))
 
-    def _take(self, payloads: Sequence[Payload], *, is_last: bool) -> None:
+    def abandon(self) -> None:
+        """The client is gone; what is withheld counts against the connection no longer."""
+        super().abandon()
+        self._release()
+
+    def _take(self, payloads: list[Payload], *, is_last: bool) -> None:
         for payload in payloads:
             self._inbox.put(payload)
         if is_last:
@@ -72,11 +78,17 @@ class DuplexCall(Call):
     def _awaits_message(self) -> bool:
         return not self._reader.is_between
 
-    def _acknowledge(self) -> None:
+    def _acknowledge(self, size: int) -> None:
+        self._withheld_bytes += size
         if self._inbox.waiting_bytes <= self._wire.limits.inbox_bytes:
-            super()._acknowledge()
+            self._release()
+
+    def _release(self) -> None:
+        size, self._withheld_bytes = self._withheld_bytes, 0
+        self._wire.acknowledge(self.stream_id, size)
 
     async def _messages(self) -> AsyncIterator[bytes]:
         while (payload := await self._inbox.take()) is not None:
-            self._acknowledge()
+            if self._inbox.waiting_bytes <= self._wire.limits.inbox_bytes:
+                self._release()
             yield await self._decoded(payload)
