@@ -14,14 +14,15 @@ from support.operator_values import CONFIG, NOW
 ROOT = Path(__file__).resolve().parents[2]
 CRD = yaml.safe_load((ROOT / "crds" / "inferencemodels.yaml").read_text())
 SCHEMA = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-MANIFESTS = sorted((ROOT / "examples").glob("*/inferencemodel.yaml"))
+EXAMPLES = ROOT / "examples"
+MANIFESTS = sorted([*EXAMPLES.glob("*/inferencemodel.yaml"), *EXAMPLES.glob("05-stores/*.yaml")])
 
 
 def documents(path: Path, kind: str) -> list[dict]:
     return [item for item in yaml.safe_load_all(path.read_text()) if item["kind"] == kind]
 
 
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_manifest_is_accepted_and_planned(path):
     (document,) = documents(path, "InferenceModel")
     named = {**document["metadata"], "namespace": "default", "uid": "u", "generation": 1}
@@ -33,7 +34,7 @@ def test_the_manifest_is_accepted_and_planned(path):
     assert planning.plan(parsed, Observed(), now=NOW, config=CONFIG).objects
 
 
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_config_map_that_the_manifest_names_is_in_it_and_small_enough(path):
     (document,) = documents(path, "InferenceModel")
     scheme, _, name = document["spec"]["model"]["uri"].partition("://")

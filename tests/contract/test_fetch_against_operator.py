@@ -69,6 +69,10 @@ def test_every_uri_that_the_api_server_takes_is_read_or_refused_with_a_sentence(
     [
         "s3://models/iris", "s3://models", "s3://models/iris/?region=eu-west-1",
         "s3://my.models/a%20b?endpoint=http://minio:9000#sha256=" + "0" * 64,
+        "gs://models/iris", "gs://models/iris?endpoint=http://gcs:4443",
+        "hf://org/iris", "hf://org/iris@refs%2Fpr%2F1/onnx", "hf://org/iris/onnx/model.onnx",
+        "oci://registry.example/models/iris:1.0", "oci://registry:5000/iris:1?path=models/iris",
+        "oci://registry.example/iris@sha256:" + "a" * 64,
         "https://host/iris.onnx", "https://host:8443/a/iris.tgz?token=a/b#sha256=" + "0" * 64,
     ],
 )  # fmt: skip

@@ -131,3 +131,43 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     finally:
         process.terminate()
         process.wait(10)
+
+
+@dataclass(frozen=True)
+class PlainServer:
+    """A server on a port of loopback that asks nobody who they are."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainServer]:
+    """An OCI registry."""
+    made = program(SERVERS / "oci", "github.com/google/go-containerregistry/cmd/registry")
+    server = PlainServer(free_port())
+    yield from _served([made, f"--port={server.port}"], server, tmp_path_factory.mktemp("oci"))
+
+
+@pytest.fixture(scope="session")
+def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainServer]:
+    """Google Cloud Storage as far as an emulator has it."""
+    made = program(SERVERS / "gcs", "github.com/fsouza/fake-gcs-server")
+    server = PlainServer(free_port())
+    command = [made, "-scheme=http", "-host=127.0.0.1", f"-port={server.port}"]
+    command += ["-backend=memory", f"-public-host=127.0.0.1:{server.port}"]
+    yield from _served(command, server, tmp_path_factory.mktemp("gcs"))
+
+
+def _served(command: list[str | Path], server: PlainServer, folder: Path) -> Iterator[PlainServer]:
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        wait_listening(process, server.port)
+        yield server
+    finally:
+        process.terminate()
+        process.wait(10)

@@ -24,6 +24,16 @@ _BUCKET = "[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
 # The URIs of schemes that are fetched, as the CRD has them.
 _FETCHED = {
     "s3": rf"s3://{_BUCKET}{_PATH}(\?{_PLACE}(&{_PLACE})?)?{_SHA256}",
+    "gs": rf"gs://{_BUCKET}{_PATH}(\?{_ENDPOINT})?{_SHA256}",
+    "hf": (
+        r"""hf://[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[!"$-.0-;=A-~]+)?"""
+        rf"{_PATH}(\?{_ENDPOINT})?"
+    ),
+    "oci": (
+        r"oci://[A-Za-z0-9.:-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*"
+        r"(:[A-Za-z0-9_][A-Za-z0-9._-]*|@sha256:[0-9a-f]{64})"
+        r"""(\?path=[!"$%(->@-~]+)?"""
+    ),
     "https": r"""https://[A-Za-z0-9.:-]+/([!-"$->@-~]*/)?[!-"$-.0->@-~]+(\?[!-"$-~]*)?"""
     + _SHA256,
 }
@@ -71,7 +81,9 @@ def _tensorflow_has_the_readiness(spec: Any) -> bool:
 
 
 def _has_served_scheme(uri: Any) -> bool:
-    return uri.startswith(("pvc://", "configmap://", "s3://", "https://"))
+    return uri.startswith(
+        ("pvc://", "configmap://", "s3://", "gs://", "hf://", "oci://", "https://")
+    )
 
 
 def _is_well_formed(scheme: str, pattern: str) -> Callable[[Any], bool]:
@@ -148,7 +160,7 @@ RULES: Mapping[str, Callable[[Any], bool]] = {
     "self.protocol != 'TensorFlowServing' || !has(self.health) || "
     "self.health.readinessTarget != 'Server' || "
     "(has(self.endpoints) && has(self.endpoints.ready))": _tensorflow_has_the_readiness,
-    "self.matches('^(pvc|configmap|s3|https)://')": _has_served_scheme,
+    "self.matches('^(pvc|configmap|s3|gs|hf|oci|https)://')": _has_served_scheme,
     **{
         f"!self.startsWith('{scheme}://') || "
         f"self.matches('^{pattern.replace(chr(92), chr(92) * 2)}$')": (

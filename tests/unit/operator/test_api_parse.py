@@ -41,6 +41,7 @@ def test_a_suspended_model_wants_no_replicas_and_keeps_its_number():
         ("configmap://digits-files", (Scheme.CONFIG_MAP, "digits-files", "")),
         ("s3://models/iris?region=eu-west-1", (Scheme.S3, "", "")),
         ("https://host/iris.tgz?token=x", (Scheme.HTTPS, "", "")),
+        ("oci://ghcr.io/a/iris:1?path=/models/iris/", (Scheme.OCI, "", "models/iris")),
     ],
 )
 def test_a_uri_is_read(uri, expected):

@@ -7,6 +7,7 @@ read in full by the init container that fetches it (`moorage_runtime.fetch.sourc
 
 from dataclasses import dataclass
 from enum import StrEnum
+from urllib.parse import unquote
 
 from .fields import Fields, abridged
 from .uri_patterns import DOTS, EXPECTED, NAME_LIMIT, PATTERNS, SECRET_SAFE
@@ -20,6 +21,9 @@ class Scheme(StrEnum):
     PVC = "pvc"
     CONFIG_MAP = "configmap"
     S3 = "s3"
+    GCS = "gs"
+    HUB = "hf"
+    OCI = "oci"
     HTTPS = "https"
 
     @property
@@ -66,7 +70,8 @@ def parse_model_uri(fields: Fields, name: str) -> ModelUri | None:
         fields.reject(name, text, problem)
         return None
     if Scheme(scheme).is_fetched:
-        return ModelUri(Scheme(scheme), "", "", text)
+        path = unquote(rest.partition("?path=")[2]).strip("/") if scheme == Scheme.OCI else ""
+        return ModelUri(Scheme(scheme), "", path, text)
     holder, _, path = rest.partition("/")
     return ModelUri(Scheme(scheme), holder, path.strip("/"), text)
 

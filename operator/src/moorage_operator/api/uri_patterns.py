@@ -25,6 +25,16 @@ PATTERNS = {
     "s3": re.compile(
         rf"s3://{_BUCKET}{_PATH}(\?{_REGION_OR_ENDPOINT}(&{_REGION_OR_ENDPOINT})?)?{_SHA256}"
     ),
+    "gs": re.compile(rf"gs://{_BUCKET}{_PATH}(\?{_ENDPOINT})?{_SHA256}"),
+    "hf": re.compile(
+        r"""hf://[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[!"$-.0-;=A-~]+)?"""
+        rf"{_PATH}(\?{_ENDPOINT})?"
+    ),
+    "oci": re.compile(
+        r"oci://[A-Za-z0-9.:-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*"
+        r"(:[A-Za-z0-9_][A-Za-z0-9._-]*|@sha256:[0-9a-f]{64})"
+        r"""(\?path=[!"$%(->@-~]+)?"""
+    ),
     "https": re.compile(
         r"""https://[A-Za-z0-9.:-]+/([!-"$->@-~]*/)?[!-"$-.0->@-~]+(\?[!-"$-~]*)?""" + _SHA256
     ),
@@ -40,6 +50,9 @@ EXPECTED = {
         "s3://BUCKET/PATH, after it ?region= and endpoint= (https://HOST) and, for one object, "
         "#sha256= and 64 hexadecimal digits"
     ),
+    "gs": "gs://BUCKET/PATH, after it ?endpoint=https://HOST, and #sha256= for one object",
+    "hf": "hf://OWNER/NAME@REVISION/PATH; @REVISION and /PATH may be left out",
+    "oci": "oci://REGISTRY/NAME:TAG or @sha256: and the digest, after it ?path= in the image",
     "https": (
         "https://HOST/PATH/FILE without a user, and #sha256= and 64 hexadecimal digits where the "
         "file is to be verified"

@@ -5,10 +5,21 @@ from dataclasses import replace
 
 from moorage_runtime.fetch.aws_keys import KeySource
 from moorage_runtime.fetch.credentials import Credentials
-from moorage_runtime.fetch.failures import BadSource
+from moorage_runtime.fetch.gcs import GcsStore
+from moorage_runtime.fetch.google_token import GoogleToken
 from moorage_runtime.fetch.https_store import HttpsStore
+from moorage_runtime.fetch.hub import HubStore
+from moorage_runtime.fetch.oci import OciStore
 from moorage_runtime.fetch.s3 import S3Store
-from moorage_runtime.fetch.source import HttpsSource, S3Source, Source, parse_endpoint
+from moorage_runtime.fetch.source import (
+    GcsSource,
+    HttpsSource,
+    HubSource,
+    OciSource,
+    S3Source,
+    Source,
+    parse_endpoint,
+)
 from moorage_runtime.fetch.store import Store
 from moorage_runtime.fetch.web import Web
 
@@ -35,8 +46,14 @@ def make_store(
                 source, region=source.region or region, endpoint=source.endpoint or endpoint
             )
             return S3Store(chosen, web, KeySource(credentials, environment, web))
-        case _:
-            raise BadSource("this version does not fetch from there")
+        case GcsSource():
+            return GcsStore(source, web, GoogleToken(credentials))
+        case HubSource():
+            endpoint = _endpoint(credentials, environment, "HF_ENDPOINT")
+            chosen = replace(source, endpoint=source.endpoint or endpoint)
+            return HubStore(chosen, web, credentials)
+        case OciSource():
+            return OciStore(source, web, credentials)
 
 
 def _endpoint(credentials: Credentials, environment: Mapping[str, str], *names: str) -> str:

@@ -1,0 +1,21 @@
+"""Which names of a store belong to a path: its one file, or all below it as a folder. Pure."""
+
+from collections.abc import Iterable, Iterator
+
+__all__ = ["below"]
+
+
+def below(names: Iterable[str], path: str) -> Iterator[tuple[str, str]]:
+    """Each name that belongs to the path, with what is left of it below the path.
+
+    A folder wins over a file of the same name, an empty path is everything: of a/b.onnx the path
+    "a" leaves b.onnx, and so does the path "a/b.onnx".
+    """
+    known = list(names)
+    folder = path.rstrip("/")
+    inside = [name for name in known if not folder or name.startswith(f"{folder}/")]
+    cut = len(folder) + 1 if folder else 0
+    if inside:
+        yield from ((name, name[cut:]) for name in inside)
+    elif folder in known and not path.endswith("/"):
+        yield folder, folder.rpartition("/")[2]

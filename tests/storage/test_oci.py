@@ -1,0 +1,123 @@
+"""A real registry: images and artifacts, by tag and by digest."""
+
+import hashlib
+import io
+import json
+import tarfile
+
+import httpx
+import pytest
+
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(600)]
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+INDEX = "application/vnd.oci.image.index.v1+json"
+LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+TITLE = "org.opencontainers.image.title"
+
+
+def layer(*members: tuple[str, bytes | None]) -> bytes:
+    """A layer with files, and with a symbolic link where there is no content."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        for name, body in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(body or b"")
+            if body is None:
+                info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            archive.addfile(info, io.BytesIO(body or b""))
+    return made.getvalue()
+
+
+class Repository:
+    """Pushes to one repository."""
+
+    def __init__(self, registry, name: str) -> None:
+        self.api = f"{registry.url}/v2/{name}"
+        self.uri = f"oci://127.0.0.1:{registry.port}/{name}"
+
+    def blob(self, body: bytes, kind: str = LAYER, **annotations: str) -> dict:
+        digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        place = httpx.post(f"{self.api}/blobs/uploads/").headers["Location"]
+        url = httpx.URL(self.api).join(place).copy_add_param("digest", digest)
+        assert httpx.put(url, content=body).status_code == 201
+        found = {"mediaType": kind, "digest": digest, "size": len(body)}
+        return {**found, "annotations": annotations} if annotations else found
+
+    def manifest(self, tag: str, document: dict) -> str:
+        body = json.dumps({"schemaVersion": 2, **document}).encode()
+        kind = {"Content-Type": document["mediaType"]}
+        put = httpx.put(f"{self.api}/manifests/{tag}", content=body, headers=kind)
+        assert put.status_code == 201, put.text
+        return f"sha256:{hashlib.sha256(body).hexdigest()}"
+
+    def image(self, tag: str, *layers: dict) -> str:
+        config = self.blob(b"{}", "application/vnd.oci.image.config.v1+json")
+        return self.manifest(tag, {"mediaType": MANIFEST, "config": config, "layers": layers})
+
+
+def test_layers_are_laid_over_each_other(registry, fetch):
+    repository = Repository(registry, "models/iris")
+    first = layer(("models/a.onnx", b"old"), ("models/gone.onnx", b"x"), ("bin/sh", None))
+    second = layer(("models/a.onnx", b"new"), ("models/.wh.gone.onnx", b""))
+    digest = repository.image("1", repository.blob(first), repository.blob(second))
+
+    done = fetch(f"{repository.uri}:1")
+
+    assert done.files == {"models/a.onnx": b"new"}, done.log
+    assert f"at {digest}" in done.log
+    assert "1 links and devices of the layer are left out" in done.log
+
+
+def test_a_path_of_an_image(registry, fetch):
+    repository = Repository(registry, "models/path")
+    repository.image("1", repository.blob(layer(("models/a", b"a"), ("usr/b", b"b"))))
+
+    assert fetch(f"{repository.uri}:1?path=models").files == {"models/a": b"a"}
+
+
+def test_files_of_an_artifact_by_digest(registry, fetch):
+    repository = Repository(registry, "artifact")
+    file = repository.blob(b"weights", "application/octet-stream", **{TITLE: "1/model.onnx"})
+    digest = repository.image("latest", file)
+
+    assert fetch(f"{repository.uri}@{digest}").files == {"1/model.onnx": b"weights"}
+
+
+def test_the_image_for_this_machine_is_taken_from_an_index(registry, fetch):
+    repository = Repository(registry, "index")
+    images = []
+    for architecture in ("amd64", "arm64", "s390x"):
+        made = repository.blob(layer((architecture, b"x")))
+        digest = repository.image(architecture, made)
+        body = httpx.get(f"{repository.api}/manifests/{digest}", headers={"Accept": MANIFEST})
+        platform = {"os": "linux", "architecture": architecture}
+        entry = {"mediaType": MANIFEST, "digest": digest, "size": len(body.content)}
+        images.append({**entry, "platform": platform})
+    repository.manifest("1", {"mediaType": INDEX, "manifests": images})
+
+    assert list(fetch(f"{repository.uri}:1").files) in (["amd64"], ["arm64"])
+
+
+@pytest.mark.parametrize(
+    ("suffix", "sentence"),
+    [
+        ("models/absent:1", "does not exist"),
+        ("models/absent@sha256:" + "0" * 64, "does not exist"),
+    ],
+)
+def test_what_is_not_there_is_named(registry, fetch, suffix, sentence):
+    uri = f"oci://127.0.0.1:{registry.port}/{suffix}"
+
+    done = fetch(uri)
+
+    assert done.status == 1
+    assert uri in done.message
+    assert sentence in done.message
+
+
+def test_a_member_that_leads_out_of_the_layer_is_refused(registry, fetch):
+    repository = Repository(registry, "evil")
+    repository.image("1", repository.blob(layer(("../evil", b"x"))))
+
+    assert "does not lie below" in fetch(f"{repository.uri}:1").message
