@@ -146,8 +146,11 @@ def parse_endpoint(text: str, where: str) -> str:
     Raises:
         BadSource: It is none.
     """
-    parts = urlsplit(text)
-    plain = not parts.query and not parts.fragment and "@" not in parts.netloc
+    try:
+        parts = urlsplit(text)
+    except ValueError as error:
+        raise BadSource(f"{where} is no address ({error})") from error
+    plain = not parts.query and not parts.fragment and parts.path in {"", "/"}
     if parts.scheme not in {"http", "https"} or not HOST.fullmatch(parts.netloc) or not plain:
         raise BadSource(
             f"{where} cannot be used, expected an address like https://s3.example:9000"
