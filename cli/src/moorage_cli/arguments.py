@@ -140,13 +140,24 @@ COMMANDS: tuple[Command, ...] = (
         "lint",
         "check manifests without a cluster",
         "Every InferenceModel of the files against the schema and the rules of the API that this "
-        "tool was made with; one line a problem, with the field's path. The exit status is 1 when "
-        "there is a problem.",
+        "tool was made with; one line a problem, with the field's path. With --model the contract "
+        "and the smoke tests are held against the model's own tensors as well. The exit status is "
+        "1 when there is a problem.",
         (
             Argument("files", metavar="FILE", nargs="+", help="a manifest; '-' is standard input"),
+            Argument(
+                "--model",
+                metavar="ONNX",
+                default="",
+                help="the ONNX file that is to be served; needs the package onnx",
+            ),
             _output("text", "json"),
         ),
-        ("moorage lint model.yaml", "helm template . | moorage lint -"),
+        (
+            "moorage lint model.yaml",
+            "moorage lint model.yaml --model model.onnx",
+            "helm template . | moorage lint -",
+        ),
     ),
     Command(
         "conformance",

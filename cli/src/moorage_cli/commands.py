@@ -16,6 +16,7 @@ from . import completion, conformance, inference, traffic, wire
 from .failures import Failure, WrongUsage
 from .lint import lint
 from .model_view import ModelView, view
+from .onnx_file import read_onnx
 from .port_forward import PortForward
 from .report import Report
 from .status import status_of_many, status_of_one
@@ -120,7 +121,8 @@ def run_infer(shell: Shell, given: argparse.Namespace) -> Report:
 
 def run_lint(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage lint`."""
-    return lint([(name, _read(name)) for name in given.files], shell.palette)
+    tensors = read_onnx(given.model) if given.model else None
+    return lint([(name, _read(name)) for name in given.files], shell.palette, tensors)
 
 
 def run_conformance(shell: Shell, given: argparse.Namespace) -> Report:

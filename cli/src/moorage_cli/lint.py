@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import yaml
 
+from .model_check import ModelTensors, model_problems
 from .report import Report
 from .sanitizing import clean
 from .structural import Problem, problems
@@ -43,10 +44,20 @@ def crd() -> Mapping[str, Any]:
     return yaml.safe_load(text)
 
 
-def lint(texts: Sequence[tuple[str, str]], palette: Palette) -> Report:
-    """The findings of named texts; ok when there is none."""
+def lint(
+    texts: Sequence[tuple[str, str]], palette: Palette, tensors: ModelTensors | None = None
+) -> Report:
+    """The findings of named texts; ok when there is none.
+
+    Args:
+        texts: Names and texts of files.
+        palette: How to paint.
+        tensors: Those of the model that is to be served, where they are to be compared.
+    """
     versions = _schemas()
-    found = [finding for name, text in texts for finding in lint_text(name, text, versions)]
+    found = [
+        finding for name, text in texts for finding in lint_text(name, text, versions, tensors)
+    ]
     bad = {finding.file for finding in found}
     lines = [
         f"{clean(item.file)}: {clean(item.document)}: "
@@ -59,7 +70,9 @@ def lint(texts: Sequence[tuple[str, str]], palette: Palette) -> Report:
     return Report("".join(f"{line}\n" for line in lines), document, ok=not found)
 
 
-def lint_text(name: str, text: str, versions: Mapping[str, Any]) -> list[Finding]:
+def lint_text(
+    name: str, text: str, versions: Mapping[str, Any], tensors: ModelTensors | None = None
+) -> list[Finding]:
     """The findings of one text, with the schemas by `apiVersion`."""
     try:
         documents = [_plain(item) for item in yaml.load_all(text, _StrictLoader)]
@@ -77,20 +90,25 @@ def lint_text(name: str, text: str, versions: Mapping[str, Any]) -> list[Finding
         label = _label(resource, number)
         found += [
             Finding(name, label, item.path or "-", item.message)
-            for item in _judged(resource, versions)
+            for item in _judged(resource, versions, tensors)
         ]
     if not models:
         found.append(Finding(name, "file", "kind", f"expected a document of kind {KIND}"))
     return found
 
 
-def _judged(resource: Mapping[str, Any], versions: Mapping[str, Any]) -> list[Problem]:
+def _judged(
+    resource: Mapping[str, Any], versions: Mapping[str, Any], tensors: ModelTensors | None
+) -> list[Problem]:
     version = resource.get("apiVersion")
     schema = versions.get(version) if isinstance(version, str) else None
     if schema is None:
         expected = f"expected {' or '.join(versions)}, got {version!r}"
         return [Problem("apiVersion", expected)]
-    return [*_wrong_names(resource.get("metadata")), *problems(resource, schema)]
+    found = [*_wrong_names(resource.get("metadata")), *problems(resource, schema)]
+    if tensors is None or found:
+        return found  # what is malformed cannot be compared
+    return model_problems(resource["spec"], tensors)
 
 
 def _wrong_names(metadata: Any) -> list[Problem]:

@@ -13,7 +13,14 @@ from typing import Any, cast
 __all__ = ["Condition", "FailureView", "ModelView", "ReplicaView", "moment", "view"]
 
 # The order of blame: the first of these that is not true is what Ready names.
-STEPS = ("Accepted", "WorkloadAvailable", "ProtocolMatched", "ModelReady", "MetadataMatched")
+STEPS = (
+    "Accepted",
+    "WorkloadAvailable",
+    "ProtocolMatched",
+    "ModelReady",
+    "MetadataMatched",
+    "SmokeTestPassed",
+)
 NOT_SEEN = "NotSeenYet"
 
 
