@@ -72,6 +72,10 @@ ANSWERS = [
         AnswerReason.NOT_READY,
         "shutting down",
     ),
+    ("a word", (200, "OK"), True, AnswerReason.READY, ""),
+    ("a bare false", (200, "false"), None, AnswerReason.WRONG_PROTOCOL, "JSON object"),
+    ("a web page", (200, "<p>hi</p>"), None, AnswerReason.WRONG_PROTOCOL, "JSON object"),
+    ("a long text", (200, "yes " * 50), None, AnswerReason.WRONG_PROTOCOL, "JSON object"),
     ("a redirect", (302, ""), None, AnswerReason.WRONG_PROTOCOL, "redirects"),
     ("an error of the server", (500, "boom"), False, AnswerReason.NOT_READY, "HTTP 500"),
 ]

@@ -21,6 +21,9 @@ from .driver import ANSWER_LIMIT_BYTES, quoted
 CHANNELS = 512
 """Kept channels; one costs about 29 KiB and a file descriptor."""
 
+DRAIN_SECONDS = 60.0
+"""The longest deadline of a question; a dropped channel that is idle closes at once."""
+
 _OPTIONS = (
     ("grpc.max_metadata_size", 16 << 10),
     ("grpc.enable_retries", 0),
@@ -81,7 +84,9 @@ class GrpcChannels:
     def _drop(self, address: str) -> None:
         channel = self._channels.pop(address, None)
         if channel is not None:
-            task = asyncio.get_running_loop().create_task(channel.close(None))
+            # Other questions may be under way on it, and end by their own deadlines: closed at
+            # once, it would cancel them, and with them the tasks that wait for them.
+            task = asyncio.get_running_loop().create_task(channel.close(DRAIN_SECONDS))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 

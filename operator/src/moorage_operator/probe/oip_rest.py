@@ -1,8 +1,9 @@
 """The Open Inference Protocol over HTTP, as a driver.
 
-What body means ready: HTTP 200 and (no body, or not JSON, or a JSON object in which neither
-`ready` nor `live` is false). Triton and MLServer send an empty body, KServe `{"ready": true}`.
-Anything else answers no, and its words are passed on.
+What body means ready: HTTP 200 and (no body, or a word such as OK, or a JSON object in which
+neither `ready` nor `live` is false). Triton and MLServer send an empty body, KServe
+`{"ready": true}`. A 200 with a web page, or anything else of some length, is no answer of this
+protocol. Any other status answers no, and its words are passed on.
 """
 
 import asyncio
@@ -17,6 +18,8 @@ from . import metadata, oip_tensors, repository_index
 from .driver import Described, evidence, quoted, unreadable, version_not_found
 from .elements import Unreadable
 from .http_client import HttpClient, Reply, refusal, rejection
+
+WORD_LIMIT_BYTES = 64
 
 # The registry's states in a model-ready body; the bundled runtime and Triton's index use them.
 _STATES = {"LOADING": AnswerReason.LOADING, "FAILED": AnswerReason.LOAD_FAILED}
@@ -119,6 +122,11 @@ def _body_of_ok(reply: Reply | Answer) -> bytes:
     return reply.body if isinstance(reply, Reply) and reply.code == HTTPStatus.OK else b""
 
 
+def _is_word(body: bytes) -> bool:
+    """Whether a body says no more than a person would: nothing, OK, true, {}."""
+    return len(body) <= WORD_LIMIT_BYTES and not body.lstrip().startswith((b"<", b"false"))
+
+
 def _judged(reply: Reply, path: str) -> Answer:
     """The answer of a health endpoint, from its status and body."""
     document, words = reply.document, reply.words
@@ -127,7 +135,10 @@ def _judged(reply: Reply, path: str) -> Answer:
         return Answer(None, AnswerReason.WRONG_PROTOCOL, told)
     says_no = document.get("ready") is False or document.get("live") is False
     if reply.code == HTTPStatus.OK and not says_no:
-        return Answer(verdict=True, reason=AnswerReason.READY)
+        if document or _is_word(reply.body):
+            return Answer(verdict=True, reason=AnswerReason.READY)
+        told = f"HTTP 200 from {path} with neither an empty body nor a JSON object"
+        return Answer(None, AnswerReason.WRONG_PROTOCOL, told)
     stated = document.get("state")
     reason = _STATES.get(str(stated), AnswerReason.NOT_READY)
     if stated is None and document.get("ready") is False and words:

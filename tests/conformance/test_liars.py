@@ -1,0 +1,122 @@
+"""Every driver against every lie: no exception, no hang, no flood, and never a believed yes."""
+
+import asyncio
+import resource
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from moorage_operator import plan as planning
+from moorage_operator.api.smoke_tests import InputTensor
+from moorage_operator.probe.drivers import Drivers
+from moorage_operator.probe.interrogation import interrogate
+from moorage_operator.state import Answer, ProbeResult, ProbeTarget
+from support.liars import LIAR, LIES, lying
+from support.operator_values import CONFIG, NOW, model, observed, pod, running
+
+pytestmark = pytest.mark.conformance
+
+WAYS = [
+    ("OpenInference", "HTTP"),
+    ("OpenInference", "GRPC"),
+    ("TensorFlowServing", "HTTP"),
+    ("GRPS", "HTTP"),
+    ("GRPS", "GRPC"),
+    ("Auto", "HTTP"),
+]
+INPUTS = (InputTensor("x", "FP32", (1,), (1.0,)),)
+# Far above what an answer may cost, far below what the liars would send.
+MEMORY_LIMIT_KIB = 128 * 1024
+# Each question is asked within a second; a poll has a handful of them in a row.
+POLL_DEADLINE_SECONDS = 10
+
+
+@pytest.fixture(scope="module")
+def ports() -> Iterator[dict[str, int]]:
+    """A server for each lie."""
+    opened = {lie: lying(lie) for lie in LIES}
+    try:
+        yield {lie: each.__enter__() for lie, each in opened.items()}
+    finally:
+        for each in opened.values():
+            each.__exit__(None, None, None)
+
+
+@pytest.fixture
+async def drivers() -> AsyncIterator[Drivers]:
+    made = Drivers()
+    yield made
+    await made.close()
+
+
+def target(port: int, protocol: str, transport: str) -> ProbeTarget:
+    nobody = 1
+    http, grpc = (nobody, port) if transport == "GRPC" else (port, nobody)
+    of = model(
+        "liar",
+        protocol=protocol,
+        transport=transport,
+        health={"timeoutSeconds": 1},
+        runtime={"image": "liar:1", "ports": {"http": http, "grpc": grpc}},
+    )
+    seen = observed(pod("p", of, ip="127.0.0.1", runtime=running()))
+    (made,) = planning.plan(of, seen, now=NOW, config=CONFIG).targets
+    return made
+
+
+async def polled(drivers: Drivers, of: ProbeTarget) -> ProbeResult:
+    """The last result of one poll."""
+    async with asyncio.timeout(POLL_DEADLINE_SECONDS):
+        results = [
+            result
+            async for result in interrogate(
+                drivers.by_way, of, None, describe=True, now=lambda: datetime.now(UTC)
+            )
+        ]
+    return results[-1]
+
+
+@pytest.mark.parametrize(("protocol", "transport"), WAYS)
+@pytest.mark.parametrize("lie", LIES)
+async def test_no_lie_is_believed(
+    ports: dict[str, int], drivers: Drivers, lie: str, protocol: str, transport: str
+) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    result = await polled(drivers, target(ports[lie], protocol, transport))
+
+    assert result.model_ready.verdict is not True
+    assert result.model is None
+    assert len(result.model_ready.message) < 1024
+    assert result.model_ready.message.isprintable()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEMORY_LIMIT_KIB
+
+
+@pytest.mark.parametrize(("protocol", "transport"), WAYS[:-1])
+@pytest.mark.parametrize("lie", LIES)
+async def test_no_lie_is_an_inference(
+    ports: dict[str, int], drivers: Drivers, lie: str, protocol: str, transport: str
+) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    driver = drivers.by_way[protocol, transport]
+
+    async with asyncio.timeout(POLL_DEADLINE_SECONDS):
+        answer = await driver.infer(target(ports[lie], protocol, transport), INPUTS)
+
+    assert isinstance(answer, Answer)
+    assert answer.message
+    assert answer.message.isprintable()
+    assert len(answer.message) < 1024
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEMORY_LIMIT_KIB
+
+
+def test_the_lies_are_those_of_the_program() -> None:
+    command = [sys.executable, LIAR, "--help"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    for lie in LIES:
+        assert lie in told
+    assert told.split("{")[1].split("}")[0].count(",") == len(LIES) - 1
