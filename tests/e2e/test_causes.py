@@ -4,6 +4,7 @@ import pytest
 
 from support.kubectl import KIND, Kubectl
 from support.manifests import config_map, digits, digits_files, inference_model
+from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -136,3 +137,77 @@ def test_a_quota_that_forbids_the_pods(kubectl):
 )
 def test_the_api_server_refuses_with_a_sentence(kubectl, spec, sentence):
     assert sentence in kubectl.refusal(inference_model("bad", **spec))
+
+
+def python(script: str) -> list[str]:
+    return ["python3", "-c", script]
+
+
+def test_a_secret_that_is_missing(kubectl):
+    key = {"secretKeyRef": {"name": "token", "key": "value"}}
+    runtime = {"env": [{"name": "TOKEN", "valueFrom": key}]}
+    kubectl.apply(digits_files(), digits(runtime=runtime))
+
+    assert "token" in cause(kubectl, "digits", "SecretNotFound")
+
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}}
+    mend(kubectl, {**secret, "stringData": {"value": "abc"}})
+
+
+def test_a_command_that_does_not_exist(kubectl):
+    kubectl.apply(digits_files(), digits(runtime={"command": ["/no/such/program"]}))
+
+    assert "/no/such/program" in cause(kubectl, "digits", "CreateContainerConfigError")
+
+
+def test_more_memory_than_the_limit(kubectl):
+    hungry = python("import time; held = bytearray(2**30); time.sleep(600)")
+    limits = {"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}}
+    kubectl.apply(digits_files(), digits(runtime={"command": hungry, "resources": limits}))
+
+    assert "memory limit" in cause(kubectl, "digits", "OOMKilled")
+    failure = kubectl.get(KIND, "digits")["status"]["lastFailure"]
+    assert (failure["reason"], failure["exitCode"]) == ("OOMKilled", 137)
+
+    mend(kubectl, digits())
+    assert kubectl.get(KIND, "digits")["status"]["lastFailure"]["resolvedTime"]
+
+
+ENDS_ON_TERM = """
+import http.server, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+"""
+
+
+def test_a_model_that_is_not_ready_in_time(kubectl):
+    health = {"periodSeconds": 1, "startupTimeoutSeconds": 5}
+    runtime = {"command": python(f"{ENDS_ON_TERM}time.sleep(600)")}
+    kubectl.apply(digits_files(), digits(runtime=runtime, health=health))
+
+    assert "startupTimeoutSeconds (5)" in cause(kubectl, "digits", "StartupTimeout")
+
+
+STOPS_TO_LIVE = """
+began = time.monotonic()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        lives = time.monotonic() - began < 15
+        self.send_response(200 if lives else 500)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+http.server.ThreadingHTTPServer(("", 8000), Handler).serve_forever()
+"""
+
+
+def test_a_server_that_stops_to_live(kubectl):
+    health = {"periodSeconds": 1, "failureThreshold": 1, "startupTimeoutSeconds": 60}
+    runtime = {"command": python(ENDS_ON_TERM + STOPS_TO_LIVE)}
+    kubectl.apply(digits_files(), digits(runtime=runtime, health=health))
+
+    failure = eventually(
+        "the liveness probe ends it",
+        lambda: kubectl.get(KIND, "digits").get("status", {}).get("lastFailure", {}),
+        lambda found: found.get("reason") == "LivenessFailing",
+        90,
+    )
+    assert failure["exitCode"] == 143

@@ -170,6 +170,29 @@ def test_an_enforced_contract_keeps_a_model_from_being_ready(kubectl):
     assert pod(kubectl)["metadata"]["uid"] == uid
 
 
+@pytest.mark.parametrize("protocol", ["OpenInference", "TensorFlowServing", "GRPS"])
+def test_a_replica_gets_traffic_once_it_has_passed_its_smoke_tests(kubectl, protocol):
+    three = {
+        "name": "three",
+        "inputs": sample(3)["inputs"],
+        "outputs": [{"name": "label", "data": [4]}],
+        "maxLatencyMilliseconds": 5000,
+    }
+    spec = {"protocol": protocol, "smokeTestPolicy": "Enforce"}
+    kubectl.apply(digits_files(), digits(smokeTests=[three], **spec))
+    found = kubectl.wait_condition("digits", "Ready", "False", "OutputMismatch")
+    assert "output label, element 0: expected 4, got 3" in found["message"]
+    assert conditions(pod(kubectl))["ContainersReady"] == "True"
+    assert routed(kubectl, "digits") == []
+
+    right = {**three, "outputs": [{"name": "label", "data": [3]}]}
+    kubectl.apply(digits(smokeTests=[right], **spec))
+
+    kubectl.wait_condition("digits", "Ready", "True", "Serving")
+    assert kubectl.condition("digits", "SmokeTestPassed")["reason"] == "Passed"
+    eventually("routed", lambda: routed(kubectl, "digits"), bool, 10)
+
+
 LATE_SERVER = """
 import http.server, time
 began = time.monotonic()

@@ -116,6 +116,16 @@ def refusal(api: Api, **spec: Any) -> str:
             "spec.contract.outputs[0].shape[0]",
             "equal to -1",
         ),
+        (
+            {"model": URI, "smokeTests": [{"name": "a", "inputs": []}]},
+            "spec.smokeTests[0].inputs",
+            "at least 1 items",
+        ),
+        (
+            {"model": URI, "smokeTests": [{"name": "a", "inputs": [{"name": "x"}]}]},
+            "spec.smokeTests[0].inputs[0].data",
+            "Required value",
+        ),
         ({"model": URI, "protocol": "SOAP"}, "spec.protocol", '"OpenInference"'),
         (
             {"model": URI, "runtime": {"ports": {"grpc": 8000}}},
@@ -180,9 +190,21 @@ FULL = {
     },
     "smokeTests": [
         {
-            "name": "blank",
-            "inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}],
-            "maxLatencyMilliseconds": 200,
+            "name": "mixed",
+            "inputs": [
+                {"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [[1, 0.5], [2, -3]]},
+                {"name": "t", "datatype": "BYTES", "shape": [1], "data": ["a"]},
+                {"name": "b", "datatype": "BOOL", "shape": [], "data": [True]},
+            ],
+            "outputs": [
+                {
+                    "name": "y",
+                    "data": [[1], [2.5]],
+                    "absoluteTolerance": 0,
+                    "relativeTolerance": 0.01,
+                }
+            ],
+            "maxLatencyMilliseconds": 250,
         }
     ],
     "smokeTestPolicy": "Enforce",

@@ -160,6 +160,12 @@ def test_a_kind_that_is_installed_later_is_used_and_left_when_it_goes(
 
     eventually("mended", lambda: bound() == 4)
 
+    # What KEDA does once it has measured.
+    measured = [{"type": each, "status": "True"} for each in ("Ready", "Active")]
+    keda.patch("ScaledObject", "iris", {"status": {"conditions": measured}})
+    active = ("True", "AutoscalerActive")
+    eventually("it works", lambda: api.condition("iris", "ScalingActive") == active)
+
     keda.delete("CustomResourceDefinition", "scaledobjects.keda.sh")
     eventually(
         "it is missed",

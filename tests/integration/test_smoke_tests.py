@@ -153,7 +153,7 @@ def test_a_slow_answer_exceeds_its_bound(
 def test_tests_that_run_are_waited_for(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: InferringServer
 ) -> None:
-    with server.inferences_held():
+    with server.held("/infer"):
         start(api, kubelet, {"http": server.port}, smokeTests=[HALF], smokeTestPolicy="Enforce")
         told(api, "Ready", "False", "Running")
         assert gate(kubelet) in {"", "False"}

@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +42,8 @@ KINDS = {
     "Namespace": "v1",
     "Event": "events.k8s.io/v1",
     "CustomResourceDefinition": "apiextensions.k8s.io/v1",
+    "ValidatingAdmissionPolicy": "admissionregistration.k8s.io/v1",
+    "ValidatingAdmissionPolicyBinding": "admissionregistration.k8s.io/v1",
 }
 
 
@@ -195,6 +197,27 @@ class Kubelet:
         state = {"waiting": {"reason": reason, "message": message}}
         self._report(pod, state, ready=False, restarts=0, ip="", phase="Pending", run=0)
 
+    def end_init(
+        self, pod: dict[str, Any], container: dict[str, Any], exit_code: int, message: str
+    ) -> None:
+        """An init container has ended, and waits to be started again where that was a failure."""
+        now = _now()
+        ended = {"exitCode": exit_code, "reason": "Error", "message": message}
+        status = {
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": "sha256:0",
+            "containerID": f"containerd://{pod['metadata']['uid']}-init",
+            "ready": False,
+            "started": False,
+            "restartCount": 1,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+            "lastState": {"terminated": {**ended, "startedAt": now, "finishedAt": now}},
+        }
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
+        told = {"phase": "Pending", "conditions": [scheduled], "initContainerStatuses": [status]}
+        self._api.patch_status("Pod", pod["metadata"]["name"], told)
+
     def _report(
         self,
         pod: dict[str, Any],
@@ -312,21 +335,24 @@ class ModelServer:
     It runs in a thread of its own, because tests here are synchronous.
     """
 
-    def __init__(self, name: str = "iris") -> None:
+    def __init__(self, name: str = "iris", host: str = "127.0.0.1", port: int = 0) -> None:
         self.name = name
+        self.host, self.port = host, port
         self.ready = True
         self.error = ""
+        self.datatype = "FP32"
+        self.tells_metadata = True
         self.requests: list[str] = []
         self.delay_seconds = 0.0
-        self._inferring = asyncio.Event()
-        self._inferring.set()
+        self._held = ""
+        self._released = asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         started = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop
+            asyncio.start_server(self._serve, self.host, self.port), self._loop
         )
         self._server = started.result(10)
         self.port = self._server.sockets[0].getsockname()[1]
@@ -339,13 +365,14 @@ class ModelServer:
         self._loop.close()
 
     @contextmanager
-    def inferences_held(self) -> Iterator[None]:
-        """Answers to inference requests wait until the block ends."""
-        self._loop.call_soon_threadsafe(self._inferring.clear)
+    def held(self, path: str) -> Iterator[None]:
+        """Answers to paths that end so wait until the block ends."""
+        self._held = path
         try:
             yield
         finally:
-            self._loop.call_soon_threadsafe(self._inferring.set)
+            self._held = ""
+            self._loop.call_soon_threadsafe(self._released.set)
 
     async def _close(self) -> None:
         self._server.close()
@@ -365,7 +392,8 @@ class ModelServer:
             self.requests.append(path)
             if path.endswith("/infer"):
                 await asyncio.sleep(self.delay_seconds)
-                await self._inferring.wait()
+            if self._held and path.endswith(self._held):
+                await self._released.wait()
             code, body = self._answer(path)
             length = f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
             writer.write(f"HTTP/1.1 {code} -\r\n{length}".encode() + body.encode())
@@ -374,6 +402,8 @@ class ModelServer:
             pass
         finally:
             writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
     def _answer(self, path: str) -> tuple[int, str]:
         prefix = f"/v2/models/{self.name}"
@@ -385,8 +415,8 @@ class ModelServer:
             error = f',"error":"{self.error}"' if self.error else ""
             verdict = "true" if self.ready else "false"
             return 200 if self.ready else 503, f'{{"ready":{verdict}{error}}}'
-        if path == prefix:
-            tensor = '{"name":"x","datatype":"FP32","shape":[-1,4]}'
+        if path == prefix and self.tells_metadata:
+            tensor = f'{{"name":"x","datatype":"{self.datatype}","shape":[-1,4]}}'
             return 200, f'{{"name":"{self.name}","inputs":[{tensor}],"outputs":[]}}'
         return 404, '{"error":"no such model; the server has iris"}'
 

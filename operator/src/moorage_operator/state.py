@@ -395,7 +395,8 @@ class ProbeTarget:
     From `port` to `infer_model` it is a `Way`; of the protocol `Auto` there are no paths. `others`
     are the ways that are tried to find out what a server speaks, the likeliest first.
     `timeout_seconds` bounds one question. `bring_online` is for servers that start offline and
-    wait to be told to take traffic. `smoke` are the tests that a ready model is put to.
+    wait to be told to take traffic. `explained_by` is another way, in which this server says why a
+    model is not ready. `smoke` are the tests that a ready model is put to.
     """
 
     pod_uid: str
@@ -416,6 +417,7 @@ class ProbeTarget:
     infer_model: str = ""
     bring_online: bool = False
     others: tuple[Way, ...] = ()
+    explained_by: Way | None = None
     smoke: SmokeTask | None = None
 
     def by(self, way: Way) -> "ProbeTarget":

@@ -36,6 +36,7 @@ def make_targets(
         Protocol.GRPS,
         Protocol.AUTO,
     }
+    explained_by = _explained_by(model, config)
     return tuple(
         ProbeTarget(
             pod_uid=replica.pod.uid,
@@ -56,10 +57,18 @@ def make_targets(
             infer_model=own.infer_model,
             bring_online=may_start_offline,
             others=others,
+            explained_by=explained_by,
             smoke=_smoke_task(model, replica),
         )
         for replica in running
     )
+
+
+def _explained_by(model: InferenceModel, config: OperatorConfig) -> Way | None:
+    """GRPS says that a server is not ready, and not why; the bundled runtime says it elsewhere."""
+    if model.protocol is not Protocol.GRPS or not endpoints.is_bundled(model, config):
+        return None
+    return _way(model, config, Protocol.OPEN_INFERENCE, model.transport)
 
 
 def _smoke_task(model: InferenceModel, replica: Replica) -> SmokeTask | None:

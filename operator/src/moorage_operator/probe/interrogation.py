@@ -152,13 +152,23 @@ async def _look_into(
         # A server of another protocol may have any status for a path that it does not know.
         foreign = (await driver.speaks(target)).verdict is not True
     if not foreign:
-        return replace(result, spoken=_as_asked(target, result))
+        why = await _explained(drivers, target, answer)
+        return replace(result, model_ready=why, spoken=_as_asked(target, result))
     found = await detect(drivers, target)
     spoken = found if isinstance(found, Spoken) else None
     if answer.reason in _FOREIGN or spoken is None:
         return replace(result, spoken=spoken)
     wrong = Answer(None, AnswerReason.WRONG_PROTOCOL, answer.message)
     return replace(result, spoken=spoken, model_ready=wrong)
+
+
+async def _explained(drivers: Drivers, target: ProbeTarget, answer: Answer) -> Answer:
+    """The answer, or what the same server says in another protocol where that tells more."""
+    way = target.explained_by
+    if way is None or answer.reason is not AnswerReason.NOT_READY:
+        return answer
+    other = await drivers[way.protocol, way.transport].model_ready(target.by(way))
+    return other if other.verdict is False else answer
 
 
 async def _complete(driver: Driver, target: ProbeTarget, result: ProbeResult) -> ProbeResult:
