@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -304,6 +305,26 @@ def test_sigterm_turns_readiness_off_at_once_and_lets_requests_finish(waiter):
         assert runtime.get("/v2/health/live").status_code == 200
         file.touch()
         assert request.result().json()["outputs"][0]["data"] == [True]
+        assert runtime.process.wait(20) == 0
+
+
+def test_a_client_that_keeps_its_connection_is_sent_away_before_the_port_closes():
+    body = json.dumps(digits_request()).encode()
+    with serving(DIGITS, "--model-name=digits", "--drain-seconds=2") as runtime:
+        kept = http.client.HTTPConnection("127.0.0.1", runtime.http_port, timeout=10)
+
+        def ask() -> tuple[int, str | None]:
+            kept.request("POST", "/v2/models/digits/infer", body)
+            answer = kept.getresponse()
+            answer.read()
+            return answer.status, answer.getheader("connection")
+
+        assert ask() == (200, None)
+        runtime.process.send_signal(signal.SIGTERM)
+        eventually("the signal is seen", lambda: "SIGTERM" in runtime.log, bool, 10)
+
+        assert ask() == (200, "close")
+        assert ask() == (200, "close")  # on a new connection, which is taken all the same
         assert runtime.process.wait(20) == 0
 
 

@@ -61,3 +61,37 @@ def test_what_somebody_else_made_stays_whatever_its_labels(
 
     eventually("the other is gone", lambda: not api.get("Service", "old"))
     assert api.get("Service", "theirs")
+
+
+def test_a_budget_comes_with_the_second_replica_and_goes_with_it(
+    operator: OperatorProcess, api: Api
+) -> None:
+    api.apply(model("iris", replicas=2, runtime={"image": "i:1"}))
+    found = eventually("a budget", lambda: api.get("PodDisruptionBudget", "iris"))
+    assert found["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+    api.patch("PodDisruptionBudget", "iris", {"spec": {"maxUnavailable": 2}})
+
+    def most() -> Any:
+        return api.get("PodDisruptionBudget", "iris")["spec"]["maxUnavailable"]
+
+    eventually("mended", lambda: most() == 1)
+    api.patch("InferenceModel", "iris", {"spec": {"replicas": 1}})
+    eventually("no budget", lambda: not api.get("PodDisruptionBudget", "iris"))
+
+
+def test_a_network_policy_follows_the_spec(operator: OperatorProcess, api: Api) -> None:
+    peer = {"podSelector": {"matchLabels": {"app": "shop"}}}
+    api.apply(model("iris", networkPolicy={"from": [peer]}, runtime={"image": "i:1"}))
+    found = eventually("a policy", lambda: api.get("NetworkPolicy", "iris"))
+    operator_rule, clients = found["spec"]["ingress"]
+    assert operator_rule["from"][0]["podSelector"]
+    assert clients["from"] == [peer]
+
+    api.apply(model("iris", networkPolicy={"from": []}, runtime={"image": "i:1"}))
+    eventually(
+        "the operator alone",
+        lambda: len(api.get("NetworkPolicy", "iris")["spec"]["ingress"]) == 1,
+    )
+    api.apply(model("iris", runtime={"image": "i:1"}))
+    eventually("no policy", lambda: not api.get("NetworkPolicy", "iris"))

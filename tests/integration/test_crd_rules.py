@@ -182,6 +182,7 @@ FULL = {
         "failureThreshold": 2,
         "pollIntervalSeconds": 3,
         "readinessTarget": "Server",
+        "terminationGracePeriodSeconds": 60,
     },
     "contract": {
         "policy": "Enforce",
@@ -208,6 +209,15 @@ FULL = {
         }
     ],
     "smokeTestPolicy": "Enforce",
+    "scaling": {
+        "minReplicas": 1,
+        "maxReplicas": 4,
+        "metric": "Pods",
+        "target": 10,
+        "metricName": "asked_per_second",
+    },
+    "disruptionBudget": "Auto",
+    "networkPolicy": {"from": [{"podSelector": {"matchLabels": {"app": "shop"}}}]},
     "podTemplate": {
         "metadata": {"labels": {"team": "risk"}, "annotations": {"scrape": "true"}},
         "spec": {

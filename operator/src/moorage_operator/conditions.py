@@ -37,6 +37,8 @@ class ConditionType(StrEnum):
     READY = "Ready"
     UP_TO_DATE = "UpToDate"
     SCALING_ACTIVE = "ScalingActive"
+    RECONCILING = "Reconciling"
+    STALLED = "Stalled"
 
 
 class Reason(StrEnum):

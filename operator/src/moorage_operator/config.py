@@ -19,9 +19,11 @@ class OperatorConfig:
         image_pull_policy: Pull policy of the bundled image; empty: Kubernetes decides by the tag.
         cluster_domain: DNS domain of Services, for the URLs in the status.
         default_resources: Container resources where the spec gives none.
+        namespace: Namespace of the operator's own pods; empty: unknown.
     """
 
     runtime_image: str
     image_pull_policy: str = ""
     cluster_domain: str = "cluster.local"
     default_resources: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    namespace: str = ""

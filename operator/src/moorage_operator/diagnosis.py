@@ -12,7 +12,6 @@ from datetime import datetime
 from .api.v1alpha1 import Health
 from .conditions import Finding, Reason
 from .names import FETCH_CONTAINER
-from .resources.pod_template import TERMINATION_GRACE_SECONDS
 from .state import ContainerObserved, PodObserved, Reference, ReferenceKind, ReferenceState
 
 __all__ = [
@@ -265,6 +264,6 @@ def _ended_by_startup_probe(ended: Termination, health: Health) -> bool:
         health.startup_timeout_seconds
         + 2 * health.period_seconds
         + health.timeout_seconds
-        + TERMINATION_GRACE_SECONDS
+        + health.termination_grace_period_seconds
     )
     return shortest <= lasted <= longest

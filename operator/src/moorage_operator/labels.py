@@ -10,6 +10,7 @@ __all__ = [
     "CHILDREN_SELECTOR",
     "MANAGED_BY",
     "MODEL",
+    "NAME",
     "REVISION",
     "TEMPLATE_HASH",
     "child",

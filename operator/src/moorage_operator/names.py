@@ -29,6 +29,8 @@ __all__ = [
     "TMP_VOLUME",
     "autoscaler",
     "deployment",
+    "disruption_budget",
+    "network_policy",
     "service",
 ]
 
@@ -66,6 +68,16 @@ def deployment(model_name: str) -> str:
 
 def autoscaler(model_name: str) -> str:
     """Name of the model's HorizontalPodAutoscaler or ScaledObject: that of its Service."""
+    return service(model_name)
+
+
+def disruption_budget(model_name: str) -> str:
+    """Name of the model's PodDisruptionBudget: that of its Service."""
+    return service(model_name)
+
+
+def network_policy(model_name: str) -> str:
+    """Name of the model's NetworkPolicy: that of its Service."""
     return service(model_name)
 
 

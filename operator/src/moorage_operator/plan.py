@@ -21,6 +21,8 @@ from .readiness import Judgement, decide
 from .replicas import DEFINITE, Replica, judge
 from .resources.autoscaler import KEDA_AUTOSCALER, autoscaler_kind, make_autoscaler
 from .resources.deployment import make_deployment
+from .resources.disruption import make_disruption_budget
+from .resources.network_policy import make_network_policy
 from .resources.owned import applied_hash
 from .resources.pod_template import make_pod_template
 from .resources.references import references
@@ -90,7 +92,7 @@ def plan(
             kept = dict(observed.status)
             return Plan((), kept, keeps_others=True, history=course.history)
         model = course.model
-    objects = _make_objects(course, observed) if course else ()
+    objects = _make_objects(course, observed, config) if course else ()
     replicas = judge(model, observed, course.applied if course else "")
     hashes = frozenset(applied_hash(item) for item in objects)
     judgement = decide(model, observed, replicas, course, hashes)
@@ -116,18 +118,26 @@ def plan(
     )
 
 
-def _make_objects(course: Course, observed: Observed) -> tuple[dict[str, Any], ...]:
+def _make_objects(
+    course: Course, observed: Observed, config: OperatorConfig
+) -> tuple[dict[str, Any], ...]:
     model = course.model
     kept = write_spec(model)
     deployment = make_deployment(model, course.template, kept_spec=kept, paused=course.paused)
-    return make_service(model), deployment, *_beside(model, observed)
+    return make_service(model), deployment, *_beside(model, observed, config)
 
 
-def _beside(model: InferenceModel, observed: Observed) -> Iterator[dict[str, Any]]:
+def _beside(
+    model: InferenceModel, observed: Observed, config: OperatorConfig
+) -> Iterator[dict[str, Any]]:
     """The children beside the workload, of kinds that the cluster has."""
     kind = autoscaler_kind(model)
     if kind and (kind != KEDA_AUTOSCALER or kind in observed.available_kinds):
         yield make_autoscaler(model)
+    if budget := make_disruption_budget(model):
+        yield budget
+    if policy := make_network_policy(model, config):
+        yield policy
 
 
 def _with_rejection(

@@ -12,6 +12,7 @@ from . import diagnosis
 from .api.v1alpha1 import InferenceModel
 from .autoscaling import scaling_active
 from .conditions import Condition, ConditionType, Finding, Reason, find_condition
+from .kstatus import reconciling_or_stalled
 from .protocols import protocol_matched
 from .replicas import PROTOCOL_REASONS, Replica, worst
 from .revisions import Revisions, read_revisions
@@ -83,7 +84,8 @@ def decide(
     up_to_date = decide_up_to_date(course, observed, replicas, blamed, model.desired_replicas)
     found = sorted((*gates, *told), key=lambda condition: ORDER.index(condition.type))
     scaling = scaling_active(model, observed)
-    conditions = (*found, ready, up_to_date, *((scaling,) if scaling else ()))
+    beside = (*((scaling,) if scaling else ()), *reconciling_or_stalled(up_to_date, blamed))
+    conditions = (*found, ready, up_to_date, *beside)
     return Judgement(conditions, ready, blamed, revisions)
 
 

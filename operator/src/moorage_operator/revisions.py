@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from . import labels
-from .api.v1alpha1 import InferenceModel, Rollout, Scaling
+from .api.v1alpha1 import DisruptionBudget, InferenceModel, Rollout, Scaling
 from .resources.pod_template import REVISION_LENGTH, canonical_hash
 from .state import RevisionRecord
 
@@ -34,7 +34,7 @@ __all__ = [
 # What a template does not depend on, or what only says which object is meant.
 APART = {
     "namespace", "name", "uid", "generation", "deleting", "problems", "replicas", "suspend",
-    "scaling",
+    "scaling", "disruption_budget", "network_policy",
 }  # fmt: skip
 
 # Annotations of an object may have 256 KiB together, and others write theirs.
@@ -125,6 +125,7 @@ def write_spec(model: InferenceModel) -> str:
     anybody = replace(
         model, namespace="", name="", uid="", generation=0, rollout_request="", replicas=0,
         suspend=False, rollout=Rollout(), scaling=Scaling(),
+        disruption_budget=DisruptionBudget.AUTO, network_policy=None,
     )  # fmt: skip
     text = msgspec.json.encode(anybody, order="deterministic")
     return text.decode() if len(text) <= SPEC_LIMIT_BYTES else ""
@@ -151,6 +152,8 @@ def read_spec(record: RevisionRecord, model: InferenceModel) -> InferenceModel |
         suspend=model.suspend,
         rollout=model.rollout,
         scaling=model.scaling,
+        disruption_budget=model.disruption_budget,
+        network_policy=model.network_policy,
     )
 
 

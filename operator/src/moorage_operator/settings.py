@@ -292,6 +292,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str], *, version: str)
             image_pull_policy=values["image_pull_policy"],
             cluster_domain=values["cluster_domain"],
             default_resources=values["default_resources"],
+            # The chart gives every process a lease in the namespace that it runs in.
+            namespace=values["lease_namespace"],
         ),
         workers=values["workers"],
         lease_namespace=values["lease_namespace"],

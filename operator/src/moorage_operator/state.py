@@ -91,13 +91,15 @@ class Scheduled:
     status: bool | None = None
     reason: str = ""
     message: str = ""
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PodObserved:
     """The few facts of a pod that status is made from.
 
-    `ready` and `ready_since` are the pod's Ready condition. `revision` is our label
+    `ready` and `ready_since` are the pod's Ready condition, `initialized_since` is that of the end
+    of its init containers. `revision` is our label
     `moorage.dev/revision`, `template_hash` the Deployment controller's. `reason` and `message` are
     those of the pod's status (such as Evicted). `gated` says that the pod has our readiness gate,
     `gate_open` what stands in it (None: nothing). `runtime` is the container named `runtime`.
@@ -113,6 +115,7 @@ class PodObserved:
     message: str = ""
     ready: bool = False
     ready_since: datetime | None = None
+    initialized_since: datetime | None = None
     gated: bool = False
     gate_open: bool | None = None
     deleting: bool = False

@@ -19,6 +19,7 @@ from .resources import endpoints
 from .resources.pod_template import canonical_hash
 from .revisions import write_revisions
 from .state import ContainerObserved, ModelInfo, Observed, ServerInfo, TensorInfo
+from .timings import make_timings
 
 __all__ = ["make_status"]
 
@@ -56,6 +57,9 @@ def make_status(
             judgement.conditions, observed.status, generation=model.generation, now=now
         ),
     }
+    timings = make_timings(judgement.revisions.current, replicas, observed.status)
+    if timings:
+        status["timings"] = timings
     failure = _last_failure(model, replicas, judgement, observed.status, now)
     if failure:
         status["lastFailure"] = failure

@@ -126,6 +126,7 @@ async def _drain(
 ) -> None:
     """Readiness is false at once; running requests finish; then the ports close (C-021)."""
     dataplane.drain()
+    http.leave()
     # who pressed Ctrl-C has no load balancer that needs time
     delay = 0.0 if received is signal.SIGINT else settings.drain_seconds
     log.info("%s: not ready from now on, closing the ports in %g s", received.name, delay)

@@ -341,6 +341,21 @@ async def test_stop_finishes_what_runs_and_closes_what_rests(application):
             await asyncio.open_connection("127.0.0.1", port)
 
 
+async def test_a_connection_that_is_kept_ends_with_an_answer_once_the_server_leaves(application):
+    async with listening(application) as (server, port), connected(port) as client:
+        client.send(post("/", b"x"))
+        _, headers, _ = await client.answer()
+        assert "connection" not in headers
+
+        server.leave()
+        client.send(post("/", b"x"))
+        status, headers, _ = await client.answer()
+
+        assert (status, headers["connection"]) == (200, "close")
+        assert await client.ends() == b""
+        assert (await ask(port, post("/", b"x")))[0] == 200  # new ones are still taken
+
+
 async def test_stop_cuts_off_what_outlasts_the_grace_time(application):
     async with listening(application) as (server, port), connected(port) as client:
         client.send(post("/later", b"x"))

@@ -25,12 +25,14 @@ __all__ = [
     "ContractPolicy",
     "Credentials",
     "DeclaredTensor",
+    "DisruptionBudget",
     "Download",
     "Endpoints",
     "Health",
     "InferenceModel",
     "ModelSpec",
     "ModelUri",
+    "NetworkAccess",
     "OnFailure",
     "Ports",
     "Problem",
@@ -83,6 +85,13 @@ class Transport(StrEnum):
     GRPC = "GRPC"
 
 
+class DisruptionBudget(StrEnum):
+    """Whether a model of several replicas gets a PodDisruptionBudget."""
+
+    AUTO = "Auto"
+    NONE = "None"
+
+
 class ReadinessTarget(StrEnum):
     """Whose readiness makes a pod ready: the model's, or that of the server as a whole."""
 
@@ -129,7 +138,15 @@ class Health:
     timeout_seconds: int = 2
     failure_threshold: int = 3
     poll_interval_seconds: int = 30
+    termination_grace_period_seconds: int = 30
     readiness_target: ReadinessTarget = ReadinessTarget.MODEL
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkAccess:
+    """`spec.networkPolicy`: the peers, as in a NetworkPolicy, that may reach the model's ports."""
+
+    from_: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +178,8 @@ class InferenceModel:
     replicas: int
     suspend: bool
     scaling: Scaling
+    disruption_budget: DisruptionBudget
+    network_policy: NetworkAccess | None
     model: ModelSpec
     protocol: Protocol
     transport: Transport
@@ -218,6 +237,8 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
         replicas=spec.integer("replicas", 1, 0, 2**31 - 1),
         suspend=spec.flag("suspend", default=False),
         scaling=parse_scaling(spec.child("scaling")),
+        disruption_budget=spec.choice("disruptionBudget", DisruptionBudget.AUTO),
+        network_policy=_parse_network_policy(spec),
         model=parse_model(spec.child("model"), name),
         protocol=spec.choice("protocol", Protocol.OPEN_INFERENCE),
         transport=spec.choice("transport", Transport.HTTP),
@@ -258,6 +279,17 @@ def _parse_runtime(fields: Fields) -> RuntimeSpec:
     return spec
 
 
+def _parse_network_policy(spec: Fields) -> NetworkAccess | None:
+    if spec.raw("networkPolicy") is None:
+        return None
+    fields = spec.child("networkPolicy")
+    if fields.raw("from") is None:
+        fields.reject("from", None, "a list of peers; [] lets the operator alone in")
+    access = NetworkAccess(fields.mappings("from"))
+    fields.unknown()
+    return access
+
+
 def _parse_endpoints(fields: Fields) -> Endpoints:
     endpoints = Endpoints(
         live=_parse_path(fields, "live"),
@@ -284,6 +316,9 @@ def _parse_health(fields: Fields) -> Health:
         timeout_seconds=fields.integer("timeoutSeconds", 2, 1, 60),
         failure_threshold=fields.integer("failureThreshold", 3, 1, 100),
         poll_interval_seconds=fields.integer("pollIntervalSeconds", 30, 1, 3600),
+        termination_grace_period_seconds=fields.integer(
+            "terminationGracePeriodSeconds", 30, 10, 3600
+        ),
         readiness_target=fields.choice("readinessTarget", ReadinessTarget.MODEL),
     )
     fields.unknown()

@@ -16,13 +16,13 @@ from moorage_operator.config import OperatorConfig
 
 from . import endpoints
 from .merge import merged
-from .probes import make_lifecycle, make_probes, make_readiness_gates
+from .probes import make_probes, make_readiness_gates
+from .spreading import make_topology_spread
 from .storage import Storage, make_storage
+from .termination import make_drain_env, make_lifecycle
 
 __all__ = ["canonical_hash", "make_pod_template", "revision_of"]
 
-# The runtime answers health at once when it drains; 30 s let running requests finish.
-TERMINATION_GRACE_SECONDS = 30
 REVISION_LENGTH = 10
 
 
@@ -59,7 +59,7 @@ def _make_pod_spec(
             "automountServiceAccountToken": False,
             # Else a Service named moorage sets variables that the runtime reads as settings.
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": TERMINATION_GRACE_SECONDS,
+            "terminationGracePeriodSeconds": model.health.termination_grace_period_seconds,
             "securityContext": {
                 "runAsNonRoot": True,
                 "seccompProfile": {"type": "RuntimeDefault"},
@@ -71,6 +71,7 @@ def _make_pod_spec(
             "nodeSelector": dict(scheduling.node_selector),
             "tolerations": list(scheduling.tolerations),
             "affinity": dict(scheduling.affinity),
+            "topologySpreadConstraints": make_topology_spread(model),
             "priorityClassName": scheduling.priority_class_name,
             "serviceAccountName": scheduling.service_account_name,
             "imagePullSecrets": list(scheduling.image_pull_secrets),
@@ -91,7 +92,7 @@ def _make_container(
             "imagePullPolicy": config.image_pull_policy if bundled else "",
             "command": list(runtime.command),
             "args": list(runtime.args),
-            "env": _make_env(model, storage),
+            "env": _make_env(model, storage, config),
             "ports": [
                 {"name": names.HTTP_PORT, "containerPort": runtime.ports.http, "protocol": "TCP"},
                 {"name": names.GRPC_PORT, "containerPort": runtime.ports.grpc, "protocol": "TCP"},
@@ -112,13 +113,16 @@ def _make_container(
     )
 
 
-def _make_env(model: InferenceModel, storage: Storage) -> list[dict[str, Any]]:
+def _make_env(
+    model: InferenceModel, storage: Storage, config: OperatorConfig
+) -> list[dict[str, Any]]:
     """The runtime's settings; a variable of the spec with the same name wins."""
     ports = model.runtime.ports
     planned: list[dict[str, Any]] = [
         *storage.env,
         {"name": "MOORAGE_HTTP_PORT", "value": str(ports.http)},
         {"name": "MOORAGE_GRPC_PORT", "value": str(ports.grpc)},
+        *(make_drain_env(model) if endpoints.is_bundled(model, config) else ()),
     ]
     written = [dict(item) for item in model.runtime.env]
     return list(merged({"env": planned}, {"env": written})["env"])

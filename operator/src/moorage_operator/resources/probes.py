@@ -20,15 +20,12 @@ from moorage_operator.config import OperatorConfig
 
 from . import endpoints
 
-__all__ = ["make_lifecycle", "make_probes", "make_readiness_gates"]
+__all__ = ["make_probes", "make_readiness_gates"]
 
 # A start is asked as often as a kubelet can: the time from loaded to ready is what users wait for.
 STARTUP_PERIOD_SECONDS = 1
 # A liveness failure costs a restart and a load, so it is asked with more patience than readiness.
 LIVENESS_PERIOD_FLOOR_SECONDS = 10
-
-# Taken offline, a GRPS server tells the clients that balance by its readiness themselves.
-OFFLINE_PATH = "/grps/v1/health/offline"
 
 # Services of grpc.health.v1 that the bundled runtime knows; tests/contract pins them.
 LIVENESS_SERVICE = "liveness"
@@ -63,14 +60,6 @@ def make_probes(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]
             "failureThreshold": health.failure_threshold,
         },
     }
-
-
-def make_lifecycle(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
-    """`lifecycle` of the container, {} for protocols without an offline state."""
-    over_http = model.transport is Transport.HTTP or endpoints.is_bundled(model, config)
-    if model.protocol is not Protocol.GRPS or not over_http:
-        return {}
-    return {"preStop": _http_get(model, OFFLINE_PATH)}
 
 
 def make_readiness_gates(model: InferenceModel, config: OperatorConfig) -> list[dict[str, Any]]:

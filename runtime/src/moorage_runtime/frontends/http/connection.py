@@ -60,7 +60,7 @@ class Owner(Protocol):
     # Refreshed at every tick.
     now: float
     date_line: bytes
-    is_stopping: bool
+    is_leaving: bool
 
     def opened(self, connection: "Connection") -> bool:
         """Count the connection; False when there are too many."""
@@ -299,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
         is_plain = head.keep_alive and not head.is_http10 and head.method != "HEAD"
         if is_plain and isinstance(body, bytes) and len(body) <= _JOIN_BYTES:
             owner = self._owner
-            if not owner.is_stopping:
+            if not owner.is_leaving:
                 self._phase_since = owner.now
                 self._transport.write(serialization.encode_small(answer, body, owner.date_line))
                 return
@@ -367,7 +367,7 @@ class Connection(asyncio.BufferedProtocol):
         self._linger()
 
     def _may_keep_alive(self, received: Received) -> bool:
-        return received.head.keep_alive and not self._owner.is_stopping
+        return received.head.keep_alive and not self._owner.is_leaving
 
     def _wrap_up(self, *, keep_alive: bool) -> None:
         self._phase_since = self._owner.now

@@ -64,6 +64,7 @@ class HttpServer:
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self.now = 0.0
         self.date_line = b""
+        self.is_leaving = False
         self.is_stopping = False
         self._host = host
         self._port = port
@@ -91,13 +92,21 @@ class HttpServer:
         port: int = self._listener.sockets[0].getsockname()[1]
         return port
 
+    def leave(self) -> None:
+        """The server will stop: every answer from now on ends its connection.
+
+        A client that keeps one connection for all its requests then goes elsewhere in time, and
+        not by finding it closed under the next request.
+        """
+        self.is_leaving = True
+
     async def stop(self, grace_seconds: float) -> None:
         """Finish what runs, for at most the grace time, then close everything.
 
         Idle connections close at once. Until the last running request is answered, new ones are
-        still taken, so that probes learn that the server is not ready; every answer from now on
-        ends its connection.
+        still taken, so that probes learn that the server is not ready.
         """
+        self.leave()
         self.is_stopping = True
         self._close_rested()
         self.rested()
