@@ -8,12 +8,12 @@ no message.
 Source: GRPS interface, "RPC interface", "streaming".
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from moorage_runtime.codec import grps_proto
-from moorage_runtime.codec.grps_message import OK
+from moorage_runtime.codec.grps_message import OK, Data
 from moorage_runtime.errors import RuntimeFault
 from moorage_runtime.frontends.grpc.methods import GrpcService
 from moorage_runtime.frontends.grps_calls import NOT_READY, GrpsCalls, status_of
@@ -48,12 +48,13 @@ class _Methods:
     def __init__(self, calls: GrpsCalls) -> None:
         self._calls = calls
 
-    async def predict(self, data: bytes) -> bytes:
+    def predict(self, data: bytes) -> bytes | Awaitable[bytes]:
         message = grps_proto.parse(data)
         try:
-            return grps_proto.encode(OK, await self._calls.predict(grps_proto.decode(message)))
+            begun = self._calls.begin(grps_proto.decode(message))
         except RuntimeFault as fault:
             return grps_proto.encode(status_of(fault), None)
+        return _finish(begun) if isinstance(begun, Awaitable) else grps_proto.encode(OK, begun)
 
     async def predict_streaming(self, data: bytes) -> AsyncIterator[bytes]:
         message = grps_proto.parse(data)
@@ -92,3 +93,10 @@ class _Methods:
             return grps_proto.encode(OK, self._calls.model_metadata(grps_proto.decode(message)))
         except RuntimeFault as fault:
             return grps_proto.encode(status_of(fault), None)
+
+
+async def _finish(running: Awaitable[Data]) -> bytes:
+    try:
+        return grps_proto.encode(OK, await running)
+    except RuntimeFault as fault:
+        return grps_proto.encode(status_of(fault), None)
