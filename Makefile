@@ -8,7 +8,7 @@ CLUSTER_PROGRAM := localcluster/cluster
 # Pins with hashes, and nothing of where they were downloaded from.
 RESOLVE := uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_proto
+FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_proto grpc_native
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-down test check format lint types unit fixtures crds lock \

@@ -13,17 +13,25 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from moorage_benchmarks import machine, memory, operator_scale, ready_time, throughput
+from moorage_benchmarks import (
+    grpc_transports,
+    machine,
+    memory,
+    operator_scale,
+    ready_time,
+    throughput,
+)
 from moorage_benchmarks.programs import BenchmarkError
 from moorage_benchmarks.report import Report
 
 RESULTS = Path(__file__).resolve().parent / "results"
-MEASURES = ("runtime", "memory", "ready", "operator-scale")
+MEASURES = ("runtime", "grpc", "memory", "ready", "operator-scale")
 # Those that touch nothing but what they start.
 UNASKED = ("runtime", "memory")
 EPILOG = """\
 measures:
   runtime   requests a second of one core and CPU time a request, beside a bare ONNX Runtime loop
+  grpc      CPU time of a gRPC call by each transport, and of a minimal server on grpcio
   memory    of both programs at rest; starts a control plane of its own on loopback
   ready     from a pod's model-ready to Ready in the status, on real pods; works in the cluster
             that KUBECONFIG names, in a namespace of its own, and is never run unasked
@@ -83,14 +91,14 @@ def make_parser() -> argparse.ArgumentParser:
         type=_at_least(1),
         default=5,
         metavar="N",
-        help="runtime: times that every load is measured, in turns (default %(default)s)",
+        help="runtime, grpc: times that every load is measured, in turns (default %(default)s)",
     )
     parser.add_argument(
         "--seconds",
         type=_at_least(1),
         default=2,
         metavar="S",
-        help="runtime: length of one measurement (default %(default)s)",
+        help="runtime, grpc: length of one measurement (default %(default)s)",
     )
     parser.add_argument(
         "--models",
@@ -129,6 +137,7 @@ def main() -> int:
     options = make_parser().parse_args()
     measures: dict[str, Callable[[], Report]] = {
         "runtime": lambda: throughput.measure(rounds=options.rounds, seconds=options.seconds),
+        "grpc": lambda: grpc_transports.measure(rounds=options.rounds, seconds=options.seconds),
         "memory": memory.measure,
         "ready": lambda: ready_time.measure(
             os.environ.get("KUBECONFIG", ""), models=options.models

@@ -29,7 +29,7 @@ class BenchmarkError(Exception):
 
 @dataclass(frozen=True)
 class Runtime:
-    """A running server that has the digits model ready."""
+    """A running server whose models are ready."""
 
     pid: int
     http_port: int
@@ -48,21 +48,19 @@ def pinned(core: int) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def runtime() -> Generator[Runtime]:
-    """The runtime with the digits model, on free ports of loopback.
+def runtime(*options: str) -> Generator[Runtime]:
+    """The runtime with these options, else with the digits model, on free ports of loopback.
 
     Raises:
-        BenchmarkError: It ended, or the model is not ready in time.
+        BenchmarkError: It ended, or a model is not ready in time.
     """
     words = [str(COMMANDS / "moorage-runtime"), "--host=127.0.0.1"]
     words += ["--http-port=0", "--grpc-port=0"]
-    words += [f"--model-repository={DIGITS / 'model.onnx'}", "--model-name=digits"]
+    words += options or [f"--model-repository={DIGITS / 'model.onnx'}", "--model-name=digits"]
     listening = r"listening on HTTP port (\d+) and gRPC port (\d+)"
     with process(words, listening) as (pid, found):
         started = Runtime(pid, int(found[1]), int(found[2]))
-        wait_for(
-            "the digits model is ready", lambda: _answers(started.http_port, "/v2/health/ready")
-        )
+        wait_for("every model is ready", lambda: _answers(started.http_port, "/v2/health/ready"))
         yield started
 
 

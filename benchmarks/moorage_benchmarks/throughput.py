@@ -79,7 +79,7 @@ def measure(*, rounds: int, seconds: float) -> Report:
     Raises:
         BenchmarkError: There is one core only, or the server fails or answers wrongly.
     """
-    server_core, client_core = _two_cores()
+    server_core, client_core = two_cores()
     session = _session()
     prepared = workloads.digits(programs.DIGITS)
     with programs.pinned(server_core), programs.runtime() as runtime, programs.pinned(client_core):
@@ -94,10 +94,10 @@ def measure(*, rounds: int, seconds: float) -> Report:
 
         takes: dict[str, Callable[[], Sample]] = {MODEL_ALONE: alone}
         for name, load in loads.items():
-            takes[name] = lambda load=load: _run(runtime, load, seconds)
+            takes[name] = lambda load=load: take(runtime.pid, load, seconds)
         samples: dict[str, list[Sample]] = {name: [] for name in takes}
-        for _, (name, take) in itertools.product(range(rounds), takes.items()):
-            samples[name].append(take())
+        for _, (name, sample) in itertools.product(range(rounds), takes.items()):
+            samples[name].append(sample())
         for load in loads.values():
             load.close()
     return make_report(samples)
@@ -135,7 +135,12 @@ def make_report(samples: dict[str, list[Sample]]) -> Report:
     return Report("Cost of an inference", HOW, Table([*head, "answered/s", "busy"], rows), data)
 
 
-def _two_cores() -> tuple[int, int]:
+def two_cores() -> tuple[int, int]:
+    """One core for the server and one for the client.
+
+    Raises:
+        BenchmarkError: There is only one.
+    """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         raise BenchmarkError("server and client need a core each, and this process may use one")
@@ -164,10 +169,11 @@ def _check(load: Load, workload: Workload) -> None:
         )
 
 
-def _run(runtime: Runtime, load: Load, seconds: float) -> Sample:
-    cpu, wall = procfs.cpu_seconds(runtime.pid), time.monotonic()
+def take(pid: int, load: Load, seconds: float) -> Sample:
+    """One measurement of a server by its process id."""
+    cpu, wall = procfs.cpu_seconds(pid), time.monotonic()
     requests = load.run(seconds)
-    return Sample(requests, time.monotonic() - wall, procfs.cpu_seconds(runtime.pid) - cpu)
+    return Sample(requests, time.monotonic() - wall, procfs.cpu_seconds(pid) - cpu)
 
 
 def _run_alone(session: ort.InferenceSession, seconds: float) -> Sample:

@@ -7,22 +7,28 @@ rest is the body. Only answers that the protocol knows pass: an answer, or its e
 request. Anything else, also an exception, is a finding.
 """
 
+import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
+import ngh2
 import numpy as np
 
 from moorage_runtime.errors import RuntimeFault
 from moorage_runtime.frontends import grps_grpc, oip_grpc
 from moorage_runtime.frontends.grpc.methods import GrpcFault
+from moorage_runtime.frontends.grpc.native.connection import Connection
+from moorage_runtime.frontends.grpc.native.limits import Limits
+from moorage_runtime.frontends.grpc.native.server import NativeServer
 from moorage_runtime.frontends.grps_rest import GrpsRestFrontend
 from moorage_runtime.frontends.http.message import HttpRequest, StreamingResponse
 from moorage_runtime.frontends.oip_rest import OipRestFrontend
 from moorage_runtime.frontends.tfs_rest import TfsRestFrontend
 from moorage_runtime.inference import ModelMetadata, Signature
 from support import vectors
+from unit.runtime.http2_client import PREFACE, message
 from unit.runtime.oip_fixtures import FakeDataplane, FakeModel, seed_models, spec
 
 Target = Callable[[bytes], None]
@@ -185,6 +191,62 @@ def grps_proto(data: bytes) -> None:
         _grpc(GRPS_GRPC[method], data)
 
 
+FRAME_HEAD_BYTES = 9
+# A task begins, ends, and what it sent is written.
+LOOP_TURNS = 4
+
+
+class Transport:
+    """A socket that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def get_extra_info(self, name: str) -> None:
+        """Neither TLS nor a real socket."""
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        """The connection sends no more."""
+
+    close = abort = write_eof
+
+
+GRPC_SERVER = NativeServer(
+    [oip_grpc.service(DATAPLANE), grps_grpc.service(DATAPLANE)], "", 0, limits=Limits()
+)
+GRPC_LOOP = asyncio.new_event_loop()
+
+
+async def _connection(data: bytes) -> bytes:
+    connection, transport = Connection(GRPC_SERVER), Transport()
+    connection.connection_made(transport)
+    # in two reads, so that frames are cut
+    for part in (data[: len(data) // 2], data[len(data) // 2 :]):
+        GRPC_SERVER.scratch[: len(part)] = part
+        connection.buffer_updated(len(part))
+    for _ in range(LOOP_TURNS):
+        await asyncio.sleep(0)
+    connection.connection_lost(None)
+    for _ in range(LOOP_TURNS):
+        await asyncio.sleep(0)
+    return transport.written
+
+
+def grpc_native(data: bytes) -> None:
+    """A connection's bytes behind the preface: no exception, and whole frames in return."""
+    written = GRPC_LOOP.run_until_complete(_connection(PREFACE + data))
+    at = 0
+    while at < len(written):
+        at += FRAME_HEAD_BYTES + int.from_bytes(written[at : at + 3], "big")
+    assert at == len(written), written
+
+
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
         "oip_json": oip_json,
@@ -194,6 +256,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "grps_http": grps_http,
         "grps_metadata": grps_metadata,
         "grps_proto": grps_proto,
+        "grpc_native": grpc_native,
     }
 )
 
@@ -201,6 +264,12 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 def seeds(name: str) -> list[bytes]:
     """Bodies of the wire vectors in the target's form, one for each path that it chooses from."""
     found = []
+    if name == "grpc_native":
+        return [
+            _request_bytes(vector.content["request"])
+            for vector in vectors.load()
+            if vector.is_grpc
+        ]
     for vector in vectors.load():
         request = vector.content["request"]
         body = vectors.request_body(request)
@@ -222,3 +291,20 @@ def seeds(name: str) -> list[bytes]:
         elif name == "grps_metadata" and "metadata/model" in path:
             found.append(body)
     return sorted(set(found))
+
+
+def _request_bytes(request) -> bytes:
+    """A call as a client sends it, without the preface."""
+    session = ngh2.Connection(ngh2.Role.CLIENT)
+    session.initiate_connection()
+    fields = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": request["path"],
+        ":authority": "localhost",
+        "content-type": "application/grpc",
+        "grpc-timeout": "10S",
+    }
+    stream_id = session.send_request([(k.encode(), v.encode()) for k, v in fields.items()])
+    session.send_data(stream_id, message(vectors.request_body(request)), end_stream=True)
+    return session.data_to_send().removeprefix(PREFACE)

@@ -92,7 +92,9 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("proto")])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if not name.endswith(("proto", "native"))]
+)
 @BOUNDED
 @given(data=st.data())
 def test_documents_of_the_protocols_words_are_answered(name, data):

@@ -4,7 +4,7 @@ import json
 from datetime import date
 
 import pytest
-from moorage_benchmarks import ready_time, throughput
+from moorage_benchmarks import grpc_transports, ready_time, throughput
 from moorage_benchmarks.programs import BenchmarkError
 from moorage_benchmarks.ready_time import Events, Times
 from moorage_benchmarks.report import Report, Table
@@ -43,6 +43,18 @@ def test_throughput_compares_medians_with_the_model_alone():
     assert report.table.rows[1] == ["OIP JSON", "100.0 ± 10 %", "10,000", "10.0", "200", "2 %"]
     assert report.data["OIP JSON"]["times_onnxruntime_alone"] == pytest.approx(10)
     assert report.data["OIP JSON"]["requests_per_core_second"] == pytest.approx(10_000)
+
+
+def test_a_grpc_call_costs_the_median_of_its_rounds():
+    taken = [Sample(1000, 1.0, cpu) for cpu in (0.1, 0.12, 0.2)]
+
+    report = grpc_transports.make_report({"native transport, small": taken})
+
+    (row,) = report.table.rows
+    assert row == ["native transport, small", "120.0 ± 42 %", "8,333", "1,000"]
+    assert report.data["native transport, small"]["cpu_microseconds_per_call"] == pytest.approx(
+        120
+    )
 
 
 def test_time_to_ready_is_split_at_the_pods_readiness():

@@ -91,6 +91,7 @@ async def test_what_is_no_http2_is_told_why_and_hung_up_on(data, code):
 FLOODS = {
     "ping": (frame(PING, payload=bytes(8)) * 5000, Code.ENHANCE_YOUR_CALM),
     "settings": (frame(SETTINGS) * 5000, Code.ENHANCE_YOUR_CALM),
+    "empty data": (CALL + frame(DATA, 0, 1) * 5000, Code.ENHANCE_YOUR_CALM),
     # libnghttp2's own choice of a code
     "rapid reset": (
         b"".join(

@@ -251,3 +251,12 @@ async def test_many_large_calls_share_the_connections_window(serve):
         # what the cancelled calls had sent counts against the connection no longer
         for _ in range(10):
             assert (await ask(client, "/s/Echo", message(b"a" * 60_000))).status == OK
+
+
+async def test_calls_that_share_a_full_window_all_come_through(serve):
+    limits = {"streams": 20, "stream_window_bytes": 70_000, "connection_window_bytes": 100_000}
+    async with connected(await serve(**limits)) as client:
+        client.session.set_local_window_size(2**30)
+        calls = [client.call("/s/Echo", message(b"a" * 60_000), headers={}) for _ in range(20)]
+        for stream_id in calls:
+            assert (await client.answer(stream_id)).status == OK

@@ -14,7 +14,14 @@ import asyncio
 import contextlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Generator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Coroutine,
+    Generator,
+    Sequence,
+)
 from typing import Any, Final, Protocol
 
 from moorage_runtime.frontends.grpc import status
@@ -82,6 +89,7 @@ class Call(ABC):
         self._head = head
         self._started = started
         self._reader = MessageReader(wire.limits.message_bytes)
+        self._withheld_bytes = 0  # received, and not yet acknowledged
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -90,11 +98,20 @@ class Call(ABC):
     def receive(self, data: bytes, *, is_last: bool) -> None:
         """Bytes of the call's body have come."""
         self.is_half_closed = is_last
-        self._acknowledge(len(data))
+        self._withheld_bytes += len(data)
         try:
-            self._take(self._reader.feed(data, is_last=is_last), is_last=is_last)
+            payloads = self._reader.feed(data, is_last=is_last)
+            if payloads or is_last:
+                self._take(payloads, is_last=is_last)
         except GrpcFault as fault:
             self.end(fault)
+        if is_last or self._withheld_bytes > self._wire.limits.step_bytes:
+            self._acknowledge()
+
+    @property
+    def has_deadline(self) -> bool:
+        """Whether the client wants its answer within some time."""
+        return self._head.timeout_seconds is not None
 
     def watch_deadline(self) -> None:
         """Begin to count, for a call that is not answered where it was read."""
@@ -105,11 +122,14 @@ class Call(ABC):
     def abandon(self) -> None:
         """The client is gone, or wants no answer any more."""
         self._settle()
+        # what it had sent counts against the connection no longer
+        Call._acknowledge(self)
 
     def end(self, fault: GrpcFault | None) -> None:
         """Answer with this status, None for OK; nothing after the first time."""
         if not self.is_over:
             self._settle()
+            Call._acknowledge(self)
             self._wire.finish(self, fault)
 
     def tick(self, now: float) -> None:
@@ -123,12 +143,14 @@ class Call(ABC):
 
     # What the kinds of calls do with it.
 
-    def _acknowledge(self, size: int) -> None:
+    def _acknowledge(self) -> None:
         """Open the client's window again; a message of a bounded size needs no other bound."""
-        self._wire.acknowledge(self.stream_id, size)
+        size, self._withheld_bytes = self._withheld_bytes, 0
+        if size:
+            self._wire.acknowledge(self.stream_id, size)
 
     @abstractmethod
-    def _take(self, payloads: list[Payload], *, is_last: bool) -> None:
+    def _take(self, payloads: Sequence[Payload], *, is_last: bool) -> None:
         """Messages are complete.
 
         Raises:
@@ -204,7 +226,7 @@ class OneMessageCall(Call):
 
     _payload: Payload | None = None
 
-    def _take(self, payloads: list[Payload], *, is_last: bool) -> None:
+    def _take(self, payloads: Sequence[Payload], *, is_last: bool) -> None:
         if len(payloads) + (self._payload is not None) > 1:
             raise _not_one("several")
         if payloads:

@@ -131,7 +131,8 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         if self._fresh:
             for call in self._fresh:
-                call.watch_deadline()
+                if not call.is_over:
+                    call.watch_deadline()
             self._fresh.clear()
 
     def eof_received(self) -> bool:
@@ -211,18 +212,23 @@ class Connection(asyncio.BufferedProtocol):
                     self.acknowledge(event.stream_id, len(event.data))
                 else:
                     call.receive(event.data, is_last=event.end_stream)
+                if not event.data and not event.end_stream:
+                    self._count_control_frame()
             elif isinstance(event, ngh2.RequestReceived):
                 self._begin(event)
+            elif isinstance(event, ngh2.StreamClosed):
+                self._closed(event.stream_id)
             else:
                 self._note(event)
 
+    def _closed(self, stream_id: int) -> None:
+        self._unread.discard(stream_id)
+        call = self._calls.pop(stream_id, None)
+        if call is not None:
+            call.abandon()
+
     def _note(self, event: ngh2.Event) -> None:
         match event:
-            case ngh2.StreamClosed(stream_id):
-                self._unread.discard(stream_id)
-                call = self._calls.pop(stream_id, None)
-                if call is not None:
-                    call.abandon()
             case ngh2.TrailersReceived(stream_id):
                 call = self._calls.get(stream_id)
                 if call is not None:
@@ -252,7 +258,8 @@ class Connection(asyncio.BufferedProtocol):
             self._answered(stream_id, is_read=event.end_stream)
             return
         self._calls[stream_id] = call
-        self._fresh.append(call)
+        if call.has_deadline:
+            self._fresh.append(call)
         if event.end_stream:
             call.receive(b"", is_last=True)
 
@@ -351,13 +358,14 @@ class Connection(asyncio.BufferedProtocol):
             self._linger()
 
     def _write(self) -> None:
-        is_more = True
-        while is_more and not self._is_write_paused and not self._is_ending:
+        while not self._is_write_paused and not self._is_ending:
             data = self._h2.data_to_send(_WRITE_BYTES)
-            if data:
-                self._transport.write(data)
-            is_more = len(data) >= _WRITE_BYTES
+            if not data:
+                break
+            self._transport.write(data)
             self._dispatch()
+            if len(data) < _WRITE_BYTES:
+                break
 
     def _stop_reading_answered(self) -> None:
         """Cut requests short whose answers are written."""

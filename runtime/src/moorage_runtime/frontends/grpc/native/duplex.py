@@ -7,7 +7,7 @@ The inbox is the back-pressure: a client whose messages are not taken may send o
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from moorage_runtime.frontends.grpc.methods import DuplexMethod
 from moorage_runtime.frontends.grpc.native.call import Call, Wire
@@ -61,15 +61,9 @@ class DuplexCall(Call):
     ) -> None:
         super().__init__(path, wire, stream_id, head, started)
         self._inbox = Inbox()
-        self._withheld_bytes = 0  # received, and not yet acknowledged
         self._spawn(self._send_all(method(self._messages())))
 
-    def abandon(self) -> None:
-        """The client is gone; what is withheld counts against the connection no longer."""
-        super().abandon()
-        self._release()
-
-    def _take(self, payloads: list[Payload], *, is_last: bool) -> None:
+    def _take(self, payloads: Sequence[Payload], *, is_last: bool) -> None:
         for payload in payloads:
             self._inbox.put(payload)
         if is_last:
@@ -78,17 +72,11 @@ class DuplexCall(Call):
     def _awaits_message(self) -> bool:
         return not self._reader.is_between
 
-    def _acknowledge(self, size: int) -> None:
-        self._withheld_bytes += size
+    def _acknowledge(self) -> None:
         if self._inbox.waiting_bytes <= self._wire.limits.inbox_bytes:
-            self._release()
-
-    def _release(self) -> None:
-        size, self._withheld_bytes = self._withheld_bytes, 0
-        self._wire.acknowledge(self.stream_id, size)
+            super()._acknowledge()
 
     async def _messages(self) -> AsyncIterator[bytes]:
         while (payload := await self._inbox.take()) is not None:
-            if self._inbox.waiting_bytes <= self._wire.limits.inbox_bytes:
-                self._release()
+            self._acknowledge()
             yield await self._decoded(payload)

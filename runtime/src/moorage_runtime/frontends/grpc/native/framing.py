@@ -13,6 +13,7 @@ Source: "gRPC over HTTP2", Length-Prefixed-Message.
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -39,6 +40,10 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
     is_compressed: bool
 
 
+_NOT_COMPRESSED: Final = b"\0"
+_NONE: Final[Sequence[Payload]] = ()
+
+
 class MessageReader:
     """Finds the messages in the bytes of one call.
 
@@ -60,7 +65,7 @@ class MessageReader:
         """Whether the bytes so far end where a message ends."""
         return self._missing < 0 and not self._prefix
 
-    def feed(self, data: bytes, *, is_last: bool = False) -> list[Payload]:
+    def feed(self, data: bytes, *, is_last: bool = False) -> Sequence[Payload]:
         """The messages that the bytes complete.
 
         Raises:
@@ -68,6 +73,16 @@ class MessageReader:
                 within a message.
         """
         self.received_bytes += len(data)
+        # Of all that may come, a whole message in one frame, and one of many frames of a message,
+        # are worth a shortcut.
+        if self.is_between and data[:1] == _NOT_COMPRESSED and len(data) >= PREFIX_BYTES:
+            size = int.from_bytes(data[1:PREFIX_BYTES], "big")
+            if size == len(data) - PREFIX_BYTES and size <= self._limit_bytes:
+                return (Payload(data[PREFIX_BYTES:], is_compressed=False),)
+        elif len(data) < self._missing and not is_last:
+            self._missing -= len(data)
+            self._parts.append(data)
+            return _NONE
         found: list[Payload] = []
         at = 0
         while at < len(data):

@@ -29,7 +29,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             method is not asked for its next message.
         resets: Streams that a client may cancel at once, and further ones a second (rapid reset,
             CVE-2023-44487).
-        control_frames: PING and SETTINGS that a client may send between two ticks of
+        control_frames: PING, SETTINGS and empty DATA that a client may send between two ticks of
             the clock, which are a second apart; an ordinary one sends a few a minute, one that
             measures its bandwidth one a round trip.
         open_seconds: Time from the connection to the client's first SETTINGS.
@@ -57,3 +57,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     message_bytes_per_second: int = 1024
     write_seconds: float = 60.0
     linger_seconds: float = 2.0
+
+    @property
+    def step_bytes(self) -> int:
+        """How much of a call is received before its client's windows are opened again.
+
+        Fewer steps are cheaper; but all calls of a connection together must never hold back the
+        whole of its window: 256 calls of 32 KiB are half of 16 MiB.
+        """
+        return min(self.stream_window_bytes, self.connection_window_bytes // self.streams) // 2
