@@ -238,6 +238,22 @@ def test_the_error_says_where_json_says_it_is(text):
     assert found.value.message == f"the body is not valid JSON: {expected.value}"
 
 
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        (b'"b":"\xff"', "the JSON is not UTF-8: byte 0xff at position "),
+        (b'"b":' + b"1" * 5000, "the JSON holds an integer of more than 4300 digits"),
+        (b'"b":"\\ud800"', "the JSON holds an unpaired surrogate"),
+    ],
+)
+def test_what_python_cannot_hold_is_refused_beside_a_long_list(rest, message):
+    with pytest.raises(InvalidRequest, match=message) as error:
+        json_text.parse(b'{"a":%b,%b}' % (LIST.encode(), rest))
+
+    if b"\xff" in rest:
+        assert error.value.message.endswith(f" {len(LIST) + 11}")
+
+
 def test_an_escape_that_could_spell_a_marker_leaves_the_text_whole():
     assert json_lists.cut(f'{{"a":{LIST},"b":"\\u0040"}}'.encode()) is None
     assert json_lists.cut(f'{{"a":{LIST},"b":"@"}}'.encode()).marker == "@@"

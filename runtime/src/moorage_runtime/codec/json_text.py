@@ -145,6 +145,10 @@ def _parse_envelope(text: bytes | bytearray, parts: json_lists.Cut) -> Any:
             json.loads(padded.decode("utf-8-sig"))
         except json.JSONDecodeError as error:
             raise _not_json(text, error.msg, error.pos) from error
+        except UnicodeDecodeError as error:
+            raise _not_utf8(text, error.start) from error
+        except ValueError:  # an integer of thousands of digits
+            pass
         raise
 
 
@@ -154,13 +158,17 @@ def _not_json(text: bytes | bytearray, complaint: str, position: int) -> Invalid
     return InvalidRequest(f"the body is not valid JSON: {error}")
 
 
+def _not_utf8(text: bytes | bytearray, position: int) -> InvalidRequest:
+    return InvalidRequest(
+        f"the JSON is not UTF-8: byte 0x{text[position]:02x} at position {position}"
+    )
+
+
 def _parse_leniently(text: bytes | bytearray) -> Any:
     try:
         decoded = text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidRequest(
-            f"the JSON is not UTF-8: byte 0x{text[error.start]:02x} at position {error.start}"
-        ) from error
+        raise _not_utf8(text, error.start) from error
     try:
         value = json.loads(decoded)
     except json.JSONDecodeError as error:
