@@ -14,24 +14,39 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from moorage_benchmarks import (
+    batching,
     grpc_transports,
     machine,
     memory,
     operator_scale,
     ready_time,
+    start,
     throughput,
+    workers,
 )
 from moorage_benchmarks.programs import BenchmarkError
 from moorage_benchmarks.report import Report
 
 RESULTS = Path(__file__).resolve().parent / "results"
-MEASURES = ("runtime", "grpc", "memory", "ready", "operator-scale")
+MEASURES = (
+    "runtime",
+    "grpc",
+    "batching",
+    "workers",
+    "start",
+    "memory",
+    "ready",
+    "operator-scale",
+)
 # Those that touch nothing but what they start.
-UNASKED = ("runtime", "memory")
+UNASKED = ("runtime", "batching", "workers", "start", "memory")
 EPILOG = """\
 measures:
   runtime   requests a second of one core and CPU time a request, beside a bare ONNX Runtime loop
   grpc      CPU time of a gRPC call by each transport, and of a minimal server on grpcio
+  batching  a medium model batched and not, one request at a time and many
+  workers   small requests with one worker process and with two
+  start     from the command to ready, with one worker process and with two
   memory    of both programs at rest; starts a control plane of its own on loopback
   ready     from a pod's model-ready to Ready in the status, on real pods; works in the cluster
             that KUBECONFIG names, in a namespace of its own, and is never run unasked
@@ -41,7 +56,7 @@ measures:
             its own
 
 examples:
-  run.py                                         runtime and memory
+  run.py                                         all that start what they measure
   run.py runtime --rounds 9
   KUBECONFIG=dev.kubeconfig run.py ready --models 20 --record
   run.py operator-scale --sizes 100,1000 --bystanders 0
@@ -84,21 +99,21 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="*",
         type=_measure,
         metavar="MEASURE",
-        help="what to measure (default: runtime memory)",
+        help=f"what to measure (default: {' '.join(UNASKED)})",
     )
     parser.add_argument(
         "--rounds",
         type=_at_least(1),
         default=5,
         metavar="N",
-        help="runtime, grpc: times that every load is measured, in turns (default %(default)s)",
+        help="times that every load of a server is measured, in turns (default %(default)s)",
     )
     parser.add_argument(
         "--seconds",
         type=_at_least(1),
         default=2,
         metavar="S",
-        help="runtime, grpc: length of one measurement (default %(default)s)",
+        help="length of one such measurement (default %(default)s)",
     )
     parser.add_argument(
         "--models",
@@ -138,6 +153,9 @@ def main() -> int:
     measures: dict[str, Callable[[], Report]] = {
         "runtime": lambda: throughput.measure(rounds=options.rounds, seconds=options.seconds),
         "grpc": lambda: grpc_transports.measure(rounds=options.rounds, seconds=options.seconds),
+        "batching": lambda: batching.measure(rounds=options.rounds, seconds=options.seconds),
+        "workers": lambda: workers.measure(rounds=options.rounds, seconds=options.seconds),
+        "start": lambda: start.measure(rounds=options.rounds),
         "memory": memory.measure,
         "ready": lambda: ready_time.measure(
             os.environ.get("KUBECONFIG", ""), models=options.models

@@ -6,7 +6,7 @@ Source: proc(5), /proc/pid/stat and /proc/pid/smaps_rollup.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +87,22 @@ def cpu_seconds(pid: int) -> float:
 def memory(pid: int) -> Memory:
     """Memory that a process uses now."""
     return parse_memory(Path(f"/proc/{pid}/smaps_rollup").read_text())
+
+
+def family(pid: int) -> tuple[int, ...]:
+    """A process and those that it has started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return (pid, *map(int, children.split()))
+
+
+def total(memories: Iterable[Memory]) -> Memory:
+    """The sums. Pure."""
+    found = tuple(memories)
+    return Memory(
+        sum(memory.rss for memory in found),
+        sum(memory.pss for memory in found),
+        sum(memory.private for memory in found),
+    )
 
 
 def _kilobytes(text: str) -> Mapping[str, int]:

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "01-digits"
+DIGITS_OPTIONS = (f"--model-repository={DIGITS / 'model.onnx'}", "--model-name=digits")
 COMMANDS = Path(sys.executable).parent
 START_SECONDS = 60
 POLL_SECONDS = 0.05
@@ -56,7 +57,7 @@ def runtime(*options: str) -> Generator[Runtime]:
     """
     words = [str(COMMANDS / "moorage-runtime"), "--host=127.0.0.1"]
     words += ["--http-port=0", "--grpc-port=0"]
-    words += options or [f"--model-repository={DIGITS / 'model.onnx'}", "--model-name=digits"]
+    words += options or DIGITS_OPTIONS
     listening = r"listening on HTTP port (\d+) and gRPC port (\d+)"
     with process(words, listening) as (pid, found):
         started = Runtime(pid, int(found[1]), int(found[2]))

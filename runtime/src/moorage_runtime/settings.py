@@ -12,7 +12,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-PROTOCOLS: Final = ("oip", "tensorflow-serving", "grps")
+from moorage_runtime import setting_values as values
+from moorage_runtime.setting_values import PROTOCOLS
+
 MIB: Final = 1024 * 1024
 PREFIX: Final = "MOORAGE_"
 
@@ -86,81 +88,6 @@ class Setting(msgspec.Struct, frozen=True):
         return f"{PREFIX}{self.field.upper()}"
 
 
-def _optional(text: str) -> str | None:
-    return text or None
-
-
-def _path(text: str) -> pathlib.Path | None:
-    return pathlib.Path(text) if text else None
-
-
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65535:
-        raise ValueError
-    return port
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 0:
-        raise ValueError
-    return count
-
-
-def _positive(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise ValueError
-    return count
-
-
-def _workers(text: str) -> int:
-    return 0 if text == "auto" else _positive(text)
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds < float("inf"):
-        raise ValueError
-    return seconds
-
-
-def _switch(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError
-    return text.lower() == "true"
-
-
-def _one_of(*words: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in words:
-            raise ValueError
-        return text
-
-    return read
-
-
-def _word(text: str) -> str:
-    if not text or not text.replace("-", "").replace("_", "").isalnum() or not text.isascii():
-        raise ValueError
-    return text
-
-
-def _media_type(text: str) -> str:
-    kind, slash, rest = text.partition("/")
-    if not (kind and slash and rest) or not text.isascii() or not text.isprintable():
-        raise ValueError
-    return text
-
-
-def _protocols(text: str) -> tuple[str, ...]:
-    words = tuple(word.strip() for word in text.split(",") if word.strip())
-    if not words or any(word not in PROTOCOLS for word in words):
-        raise ValueError
-    return tuple(word for word in PROTOCOLS if word in words)
-
-
 SETTINGS: Final[Sequence[Setting]] = (
     Setting(
         "model_repository",
@@ -168,14 +95,14 @@ SETTINGS: Final[Sequence[Setting]] = (
         "a folder or a model file",
         "What to serve: a folder with a folder per model, one model's folder, or a model file. "
         "Without it the server has no models.",
-        _path,
+        values.path,
     ),
     Setting(
         "model_name",
         "",
         "a name",
         "Serve the whole of the model repository as one model of this name.",
-        _optional,
+        values.optional,
     ),
     Setting(
         "default_model",
@@ -183,7 +110,7 @@ SETTINGS: Final[Sequence[Setting]] = (
         "a name",
         "Model for requests that name none, where a protocol allows that. The only model when "
         "there is one.",
-        _optional,
+        values.optional,
     ),
     Setting("host", "0.0.0.0", "an address", "Address that both ports listen on.", str),
     Setting(
@@ -191,14 +118,14 @@ SETTINGS: Final[Sequence[Setting]] = (
         "8000",
         "a port, 0 for any free one",
         "Port of every HTTP protocol and of /metrics.",
-        _port,
+        values.port,
     ),
     Setting(
         "grpc_port",
         "8001",
         "a port, 0 for any free one",
         "Port of every gRPC protocol and of grpc.health.v1.",
-        _port,
+        values.port,
     ),
     Setting(
         "grpc_transport",
@@ -207,77 +134,77 @@ SETTINGS: Final[Sequence[Setting]] = (
         "What serves gRPC. native is libnghttp2 in the server's own event loop and takes a "
         "fraction of the processor time; its Python binding, ngh2, is young. grpcio is gRPC's own "
         "library, and what native falls back to where ngh2 is not installed.",
-        _one_of("native", "grpcio"),
+        values.one_of("native", "grpcio"),
     ),
     Setting(
         "protocols",
         ",".join(PROTOCOLS),
         f"a comma-separated list of {', '.join(PROTOCOLS)}",
         "Protocols to serve; paths and services of the others do not exist.",
-        _protocols,
+        values.protocols,
     ),
     Setting(
         "workers",
         "1",
         "a number, or auto for the cores that the container may use",
         "Processes that serve. Each loads every model, so that memory grows with their number.",
-        _workers,
+        values.workers,
     ),
     Setting(
         "threads",
         "0",
         "a number, 0 for the cores that the container may use, shared among the workers",
         "Threads that run one model.",
-        _count,
+        values.count,
     ),
     Setting(
         "queue_size",
         "1000",
         "a number",
         "Requests that may wait for one model; further ones are refused as unavailable.",
-        _count,
+        values.count,
     ),
     Setting(
         "poll_seconds",
         "0",
         "seconds, 0 for never",
         "How often to look for new, changed and removed versions in the model repository.",
-        _seconds,
+        values.seconds,
     ),
     Setting(
         "max_request_bytes",
         str(64 * MIB),
         "bytes",
         "Largest request, also after decompression.",
-        _positive,
+        values.positive,
     ),
     Setting(
         "latest_versions",
         "0",
         "a number, 0 for all",
         "How many of the highest versions of each model to serve; a model.yaml may say otherwise.",
-        _count,
+        values.count,
     ),
     Setting(
         "repository_control",
         "false",
         "true or false",
         "Let clients list, load and unload models below /v2/repository.",
-        _switch,
+        values.switch,
     ),
     Setting(
         "tls_certificate",
         "",
         "a PEM file",
         "Certificate, with its chain, for TLS on both ports. Read again when it changes.",
-        _path,
+        values.path,
     ),
     Setting(
         "tls_key",
         "",
         "a PEM file",
         "Private key of the certificate.",
-        _path,
+        values.path,
     ),
     Setting(
         "token_file",
@@ -285,7 +212,7 @@ SETTINGS: Final[Sequence[Setting]] = (
         "a file with a bearer token a line",
         "Refuse requests without one of these bearer tokens, but for live and ready checks. Read "
         "again when it changes.",
-        _path,
+        values.path,
     ),
     Setting(
         "grps_streaming",
@@ -293,28 +220,28 @@ SETTINGS: Final[Sequence[Setting]] = (
         "query, header or body",
         "How a GRPS client asks predict for a stream: by a query parameter or a header with the "
         "value true, or by a JSON boolean in the body.",
-        _one_of("query", "header", "body"),
+        values.one_of("query", "header", "body"),
     ),
     Setting(
         "grps_streaming_key",
         "streaming",
         "a name",
         "Name of that parameter, header or member.",
-        _word,
+        values.word,
     ),
     Setting(
         "grps_streaming_content_type",
         "application/octet-stream",
         "a media type",
         "Content-Type of GRPS streams, such as text/event-stream.",
-        _media_type,
+        values.media_type,
     ),
     Setting(
         "start_offline",
         "false",
         "true or false",
         "Start out of traffic: not ready until a GRPS Online call.",
-        _switch,
+        values.switch,
     ),
     Setting(
         "drain_seconds",
@@ -322,28 +249,28 @@ SETTINGS: Final[Sequence[Setting]] = (
         "seconds",
         "After SIGTERM: how long the ports still take requests while readiness is false, so that "
         "load balancers notice before connections are refused.",
-        _seconds,
+        values.seconds,
     ),
     Setting(
         "shutdown_grace_seconds",
         "20",
         "seconds",
         "After that: how long running requests may take to finish.",
-        _seconds,
+        values.seconds,
     ),
     Setting(
         "log_level",
         "info",
         "debug, info, warning or error",
         "Least level that is logged.",
-        _one_of("debug", "info", "warning", "error"),
+        values.one_of("debug", "info", "warning", "error"),
     ),
     Setting(
         "log_format",
         "auto",
         "auto, json or text",
         "auto is text on a terminal and JSON elsewhere.",
-        _one_of("auto", "json", "text"),
+        values.one_of("auto", "json", "text"),
     ),
 )
 
@@ -378,10 +305,10 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         SystemExit: --help was asked for, or an option does not exist.
     """
     given = vars(_parser().parse_args(arguments))
-    values: dict[str, Any] = {
+    chosen: dict[str, Any] = {
         setting.field: _value(setting, given, environment) for setting in SETTINGS
     }
-    settings = Settings(**values)
+    settings = Settings(**chosen)
     if settings.model_name is not None and settings.model_repository is None:
         raise SettingError(
             "--model-name (MOORAGE_MODEL_NAME) is set without --model-repository "

@@ -10,7 +10,6 @@ on serving until its replacement is ready.
 import asyncio
 import logging
 import pathlib
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,6 +24,7 @@ from moorage_runtime.inference import ModelMetadata
 from moorage_runtime.repository import config as model_config
 from moorage_runtime.repository import listing
 from moorage_runtime.repository.config import LatestVersions, ModelConfig
+from moorage_runtime.repository.daemon_thread import in_daemon_thread
 from moorage_runtime.repository.layout import CONFIG_FILE, ModelLayout, VersionLayout
 from moorage_runtime.repository.registry import Loaded, Model, Registry, Version
 
@@ -260,7 +260,7 @@ class Loader:
                 f"expected one of {', '.join(self._backends)}"
             )
         source = _source(version, path, config, self._options.threads)
-        loaded = await _in_daemon_thread(lambda: backend.load(source), f"load-{version.name}")
+        loaded = await in_daemon_thread(lambda: backend.load(source), f"load-{version.name}")
         batching = model_config.batching_policy(
             config, loaded.inputs, loaded.outputs, row_wise=loaded.row_wise
         )
@@ -381,39 +381,3 @@ def _metadata(version: Version, loaded: LoadedModel, config: ModelConfig) -> Mod
         http_path=loaded.http_path if isinstance(loaded, HttpModel) else "",
         http_predict=isinstance(loaded, HttpModel) and loaded.http_predict,
     )
-
-
-async def _in_daemon_thread(call: Callable[[], LoadedModel], name: str) -> LoadedModel:
-    """Run a blocking load in a thread that does not keep the process alive.
-
-    Executors join their threads at exit; a load that never ends must not stop the server from
-    ending.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[LoadedModel] = loop.create_future()
-
-    def settle(result: LoadedModel | None, error: BaseException | None) -> None:
-        if future.cancelled():
-            return
-        if error is not None:
-            future.set_exception(error)
-        elif result is not None:
-            future.set_result(result)
-
-    def work() -> None:
-        result: LoadedModel | None = None
-        error: BaseException | None = None
-        try:
-            result = call()
-        except RuntimeFault as fault:
-            error = fault
-        except BaseException as raised:
-            # a library may raise anything, even SystemExit
-            log.exception("loading failed")
-            error = InvalidConfig(f"{type(raised).__name__}: {raised}")
-        # a loop that has closed meanwhile wants no result
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, result, error)
-
-    threading.Thread(target=work, name=name, daemon=True).start()
-    return await future
