@@ -48,6 +48,7 @@ PARSED = {
     "health": v1alpha1.Health,
     "contract": v1alpha1.Contract,
     "rollout": v1alpha1.Rollout,
+    "rollout.blueGreen": v1alpha1.BlueGreen,
     "scaling": v1alpha1.Scaling,
     "scaling.prometheus": v1alpha1.PrometheusQuery,
 }

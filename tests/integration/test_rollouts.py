@@ -184,3 +184,82 @@ def test_another_version_of_the_operator_restarts_no_pod_until_it_is_asked_to(
             operator.stop()
             operator.options = options
             operator.start()
+
+
+BLUE_GREEN = {"strategy": "BlueGreen", "blueGreen": {"keepSeconds": 10}}
+
+
+def selected(api: Api) -> str:
+    """The revision that the Service selects, "" where it selects all."""
+    return api.get("Service", "iris")["spec"]["selector"].get("moorage.dev/revision", "")
+
+
+def revision_of(pod: dict[str, Any]) -> str:
+    return pod["metadata"]["labels"]["moorage.dev/revision"]
+
+
+def test_blue_green_switches_when_all_serve_and_keeps_the_earlier_for_a_while(
+    served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    api.apply(iris(server, "example/good:1", rollout=BLUE_GREEN))
+    eventually("selects", lambda: selected(api) == revision_of(served))
+
+    api.apply(iris(server, "example/good:2", rollout=BLUE_GREEN, replicas=2))
+    eventually(
+        "two pods each",
+        lambda: (
+            sorted(image_of(pod) for pod in alive(kubelet))
+            == ["example/good:1"] * 2 + ["example/good:2"] * 2
+        ),
+    )
+    for pod in alive(kubelet):
+        assert selected(api) == revision_of(served)
+        kubelet.run(pod)
+    eventually("up to date", lambda: up_to_date(api) == ("True", "RolloutComplete"))
+
+    new = [pod for pod in alive(kubelet) if image_of(pod) == "example/good:2"]
+    assert selected(api) == revision_of(new[0])
+    assert len(alive(kubelet)) == 4
+    retiring = api.get("InferenceModel", "iris")["status"]["revisions"]["retiring"]
+    assert retiring["revision"] == revision_of(served)
+    eventually("the earlier are gone", lambda: len(alive(kubelet)) == 2)
+    (deployment,) = api.list("Deployment", "moorage.dev/model=iris")
+    assert deployment["metadata"]["name"] == f"iris-{revision_of(new[0])}"
+
+
+def test_blue_green_never_switches_to_what_fails(
+    served: dict[str, Any],
+    api: Api,
+    kubelet: Kubelet,
+    server: ModelServer,
+    broken: ModelServer,
+) -> None:
+    api.apply(iris(broken, "example/bad:1", rollout=BLUE_GREEN))
+    kubelet.run(pod_of(kubelet, "example/bad:1"), ready=False)
+    eventually("rolled back", lambda: up_to_date(api) == ("False", "RolledBack"))
+
+    eventually("alone", lambda: [image_of(pod) for pod in alive(kubelet)] == ["example/good:1"])
+    assert alive(kubelet)[0]["metadata"]["uid"] == served["metadata"]["uid"]
+    assert selected(api) == revision_of(served)
+    assert api.get("Service", "iris")["spec"]["ports"][0]["port"] == server.port
+    assert api.condition("iris") == ("True", "ServingPreviousRevision")
+
+
+def test_a_rolling_update_goes_on_where_blue_green_has_ended(
+    served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    api.apply(iris(server, "example/good:2", rollout=BLUE_GREEN))
+    kubelet.run(pod_of(kubelet, "example/good:2"))
+    eventually("up to date", lambda: up_to_date(api) == ("True", "RolloutComplete"))
+
+    api.apply(iris(server, "example/good:2"))
+    eventually("selects all", lambda: selected(api) == "")
+    assert pod_of(kubelet, "example/good:2")
+    api.apply(iris(server, "example/good:3"))
+    pod = pod_of(kubelet, "example/good:3")
+    assert pod_of(kubelet, "example/good:2")
+    kubelet.run(pod)
+
+    eventually("one left", lambda: [image_of(each) for each in alive(kubelet)] == [image_of(pod)])
+    (deployment,) = api.list("Deployment", "moorage.dev/model=iris")
+    assert deployment["metadata"]["name"] == "iris"

@@ -64,6 +64,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "belong to strategy RollingUpdate",
     ),
     (
+        {"model": URI, "rollout": {"blueGreen": {"keepSeconds": 60}}},
+        "spec.rollout",
+        "set strategy to BlueGreen",
+    ),
+    (
         {"model": URI, "rollout": {"maxUnavailable": "half"}},
         "spec.rollout.maxUnavailable",
         "'half' does not match",

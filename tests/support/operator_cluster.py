@@ -398,8 +398,8 @@ class ModelServer:
             length = f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
             writer.write(f"HTTP/1.1 {code} -\r\n{length}".encode() + body.encode())
             await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client has gone, or the test is over
         finally:
             writer.close()
             with suppress(ConnectionError):

@@ -4,13 +4,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from moorage_operator import plan as planning
 from moorage_operator.api.v1alpha1 import InferenceModel, parse
 from moorage_operator.config import OperatorConfig
 from moorage_operator.resources.pod_template import make_pod_template, revision_of
+from moorage_operator.revisions import write_spec
 from moorage_operator.state import (
     Answer,
     AnswerReason,
+    ChildKey,
     ContainerObserved,
     DeploymentObserved,
     ModelInfo,
@@ -18,6 +22,7 @@ from moorage_operator.state import (
     Plan,
     PodObserved,
     ProbeResult,
+    RevisionRecord,
     Scheduled,
     ServerInfo,
     Spoken,
@@ -141,7 +146,13 @@ def deployment(**facts: Any) -> DeploymentObserved:
 
 def observed(*pods: PodObserved, **facts: Any) -> Observed:
     """What was observed; a Deployment is there unless the facts say otherwise."""
-    return replace(Observed(deployment=deployment(), pods=pods), **facts)
+    seen = replace(Observed(pods=pods), deployment=facts.pop("deployment", deployment()))
+    return replace(seen, children=children(seen.deployment), **facts)
+
+
+def children(of: DeploymentObserved | None, name: str = "digits") -> dict[ChildKey, Any]:
+    """`Observed.children` with a model's one Deployment."""
+    return {("Deployment", name): of} if of else {}
 
 
 def serving(of: InferenceModel, count: int = 1, **facts: Any) -> Observed:
@@ -152,8 +163,13 @@ def serving(of: InferenceModel, count: int = 1, **facts: Any) -> Observed:
 
 
 def planned(of: InferenceModel, seen: Observed, now: datetime = NOW) -> Plan:
-    """The plan with the tests' configuration."""
-    return planning.plan(of, seen, now=now, config=CONFIG)
+    """The plan with the tests' configuration, where no ReplicaSet keeps what is not given."""
+    plan = planning.plan(of, seen, now=now, config=CONFIG)
+    unread = plan.history - seen.history.keys()
+    if not unread:
+        return plan
+    history = {**seen.history, **dict.fromkeys(unread)}
+    return planned(of, replace(seen, history=history), now)
 
 
 def condition(of: Plan | dict[str, Any], type_: str) -> dict[str, Any]:
@@ -166,3 +182,11 @@ def verdict(of: Plan, type_: str = "Ready") -> tuple[str, str]:
     """Status and reason of a condition."""
     found = condition(of, type_)
     return found["status"], found["reason"]
+
+
+def record(of: InferenceModel, config: OperatorConfig = CONFIG) -> RevisionRecord:
+    """What the ReplicaSet of a model's revision keeps."""
+    template = make_pod_template(of, config)
+    template["metadata"]["labels"]["pod-template-hash"] = "5d8c"
+    template["metadata"]["creationTimestamp"] = None
+    return RevisionRecord(msgspec.json.encode(template), write_spec(of).encode())

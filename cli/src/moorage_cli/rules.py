@@ -122,6 +122,10 @@ def _shares_are_of_a_rolling_update(rollout: Any) -> bool:
     return rollout["strategy"] == "RollingUpdate" or not shares
 
 
+def _blue_green_is_of_its_strategy(rollout: Any) -> bool:
+    return rollout["strategy"] == "BlueGreen" or "blueGreen" not in rollout
+
+
 def _some_pod_may_be_replaced(rollout: Any) -> bool:
     none: list[Any] = [0, "0%"]
     surge, unavailable = rollout.get("maxSurge"), rollout.get("maxUnavailable")
@@ -178,6 +182,7 @@ RULES: Mapping[str, Callable[[Any], bool]] = {
     "self.strategy == 'RollingUpdate' || (!has(self.maxSurge) && !has(self.maxUnavailable))": (
         _shares_are_of_a_rolling_update
     ),
+    "self.strategy == 'BlueGreen' || !has(self.blueGreen)": _blue_green_is_of_its_strategy,
     "!has(self.maxSurge) || !(string(self.maxSurge) in ['0', '0%']) || "
     "(has(self.maxUnavailable) && !(string(self.maxUnavailable) in ['0', '0%']))": (
         _some_pod_may_be_replaced

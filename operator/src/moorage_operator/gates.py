@@ -23,11 +23,12 @@ def make_gates(replicas: Sequence[Replica], now: datetime) -> tuple[PodGate, ...
     """The gates that have to change; one that was never written is shut.
 
     Args:
-        replicas: All of a model; those of an earlier revision are left as they are, because the
-            spec no longer tells what to ask them for.
+        replicas: All of a model; those of an earlier revision of which nobody knows what to ask
+            them for are left as they are.
         now: The present moment, aware; dates a change.
     """
-    gated = [replica for replica in replicas if replica.current and replica.pod.gated]
+    asked = [replica for replica in replicas if replica.current or replica.asked]
+    gated = [replica for replica in asked if replica.pod.gated]
     if gated and all(map(_is_silent, gated)):
         # Nobody answers: it may well be the operator that is cut off, and a Service without any
         # replica would help no client.

@@ -16,6 +16,7 @@ __all__ = [
     "child",
     "model_value",
     "pod",
+    "revision_selector",
     "selector",
     "selector_text",
 ]
@@ -39,6 +40,11 @@ def model_value(model_name: str) -> str:
 def selector(model_name: str) -> dict[str, str]:
     """Labels that select this model's pods, and no others, within its namespace."""
     return {MANAGED_BY: MANAGER, MODEL: model_value(model_name)}
+
+
+def revision_selector(model_name: str, revision: str) -> dict[str, str]:
+    """Labels that select the pods of one revision of this model."""
+    return {**selector(model_name), REVISION: revision}
 
 
 def selector_text(model_name: str) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "TMP_VOLUME",
     "autoscaler",
     "deployment",
+    "deployment_of",
     "disruption_budget",
     "network_policy",
     "service",
@@ -69,6 +70,12 @@ def deployment(model_name: str) -> str:
 def autoscaler(model_name: str) -> str:
     """Name of the model's HorizontalPodAutoscaler or ScaledObject: that of its Service."""
     return service(model_name)
+
+
+def deployment_of(model_name: str, revision: str) -> str:
+    """Name of the Deployment of one revision, where revisions have one each."""
+    readable = f"{service(model_name)}-{revision}"
+    return readable if len(readable) <= LABEL_LIMIT else with_hash(readable, readable)
 
 
 def disruption_budget(model_name: str) -> str:

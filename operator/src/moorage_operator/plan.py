@@ -13,11 +13,12 @@ from datetime import datetime
 from typing import Any
 
 from .api.v1alpha1 import InferenceModel
-from .conditions import Condition, ConditionType, Reason, find_condition, truncated
+from .conditions import Condition, ConditionType, Reason, find_condition, timestamp, truncated
 from .config import OperatorConfig
 from .contract import CONTRACT_REASONS
 from .gates import make_gates
 from .readiness import Judgement, decide
+from .releases import Arrangement, Release, arrange, is_kept
 from .replicas import DEFINITE, Replica, judge
 from .resources.autoscaler import KEDA_AUTOSCALER, autoscaler_kind, make_autoscaler
 from .resources.deployment import make_deployment
@@ -27,9 +28,10 @@ from .resources.owned import applied_hash
 from .resources.pod_template import make_pod_template
 from .resources.references import references
 from .resources.service import make_service
-from .revisions import read_revisions, write_spec
+from .revisions import Retirement, read_revisions, write_spec
 from .rollout import Course, chart_course, give_up, until_definite
 from .state import (
+    DeploymentObserved,
     Observed,
     Plan,
     PlannedEvent,
@@ -85,46 +87,73 @@ def plan(
         return Plan(
             (), kept, keeps_others=True, poll=PollPace.STABLE, poll_interval_seconds=interval
         )
-    course = None
-    if not model.problems:
-        course = chart_course(model, observed, make_pod_template(model, config))
-        if course.history - observed.history.keys():
-            kept = dict(observed.status)
-            return Plan((), kept, keeps_others=True, history=course.history)
-        model = course.model
-    objects = _make_objects(course, observed, config) if course else ()
+    if model.problems:
+        return _make_plan(model, observed, None, now=now, config=config)
+    course = chart_course(model, observed, make_pod_template(model, config))
+    runs = (course.applied, course.model, course.template)
+    arrangement = arrange(model, observed, course.revisions, runs, now)
+    history = course.history | arrangement.history
+    if history - observed.history.keys():
+        return Plan((), dict(observed.status), keeps_others=True, history=history)
+    main = observed.children.get(("Deployment", arrangement.main.deployment))
+    found = main if isinstance(main, DeploymentObserved) else None
+    observed = replace(observed, deployment=found)
+    made = _make_plan(course.model, observed, (course, arrangement), now=now, config=config)
+    return replace(made, history=history, keeps_others=arrangement.unreadable)
+
+
+def _make_plan(
+    model: InferenceModel,
+    observed: Observed,
+    decided: tuple[Course, Arrangement] | None,
+    *,
+    now: datetime,
+    config: OperatorConfig,
+) -> Plan:
+    """The plan for what is to run; None is decided of a spec with problems."""
+    course, arrangement = decided or (None, None)
+    objects = (
+        _make_objects(course, arrangement, observed, config) if course and arrangement else ()
+    )
     replicas = judge(model, observed, course.applied if course else "")
+    targets = make_targets(model, replicas, config)
+    if arrangement and arrangement.earlier:
+        earlier = arrangement.earlier
+        theirs = [
+            each for each in judge(earlier.model, observed, earlier.revision) if each.current
+        ]
+        targets += make_targets(earlier.model, theirs, config)
+        replicas = _with_earlier(replicas, theirs)
     hashes = frozenset(applied_hash(item) for item in objects)
     judgement = decide(model, observed, replicas, course, hashes)
-    if course:
-        judgement = _with_rejection(course, observed, replicas, judgement, now)
-    status = make_status(model, observed, replicas, judgement, config=config, now=now)
+    if course and arrangement:
+        judgement = _remembering(course, arrangement, observed, replicas, judgement, now)
     return Plan(
         objects=objects,
-        status=status,
-        keeps_others=bool(model.problems),
+        status=make_status(model, observed, replicas, judgement, config=config, now=now),
+        keeps_others=True,
         gates=make_gates(replicas, now),
         events=(
             *_events(judgement.ready, observed),
             *_warnings(judgement, observed),
             *_rejections(judgement, observed),
         ),
-        targets=make_targets(model, replicas, config),
+        targets=targets,
         poll=_pace(judgement),
-        poll_interval_seconds=interval,
+        poll_interval_seconds=float(model.health.poll_interval_seconds),
         requeue_after=_again_after(course, observed, replicas, hashes, now),
         references=references(course.template) if course else frozenset(),
-        history=course.history if course else frozenset(),
     )
 
 
 def _make_objects(
-    course: Course, observed: Observed, config: OperatorConfig
+    course: Course, arrangement: Arrangement, observed: Observed, config: OperatorConfig
 ) -> tuple[dict[str, Any], ...]:
-    model = course.model
-    kept = write_spec(model)
-    deployment = make_deployment(model, course.template, kept_spec=kept, paused=course.paused)
-    return make_service(model), deployment, *_beside(model, observed, config)
+    """The children, the Service first: what it selects must be gone last."""
+    service = make_service(arrangement.front, arrangement.selected)
+    main = _make_deployment(arrangement.main, paused=course.paused)
+    sides = map(_make_deployment, arrangement.sides)
+    return service, main, *sides, *_beside(course.model, observed, config)
 
 
 def _beside(
@@ -140,18 +169,43 @@ def _beside(
         yield policy
 
 
-def _with_rejection(
+def _make_deployment(release: Release, *, paused: bool = False) -> dict[str, Any]:
+    return make_deployment(
+        release.model,
+        release.template,
+        name=release.deployment,
+        kept_spec=write_spec(release.model),
+        paused=paused,
+    )
+
+
+def _with_earlier(replicas: Sequence[Replica], earlier: Sequence[Replica]) -> tuple[Replica, ...]:
+    """The replicas, those of the earlier revision judged as what they are."""
+    judged = {each.pod.name: replace(each, current=False, asked=True) for each in earlier}
+    return tuple(judged.get(each.pod.name, each) for each in replicas)
+
+
+def _remembering(
     course: Course,
+    arrangement: Arrangement,
     observed: Observed,
     replicas: Sequence[Replica],
     judgement: Judgement,
     now: datetime,
 ) -> Judgement:
-    """The judgement, with the spec's revision given up where it has failed for good."""
-    revisions = judgement.revisions
-    served = revisions.last_good == revisions.current
-    rejected = None if served else give_up(course, observed, replicas, judgement.blamed, now=now)
-    return replace(judgement, revisions=replace(revisions, rejected=rejected))
+    """The judgement, with what has failed for good given up, and what was replaced retiring."""
+    revisions, before = judgement.revisions, course.revisions
+    rejected = None
+    if revisions.last_good != revisions.current:
+        rejected = give_up(course, observed, replicas, judgement.blamed, now=now)
+    retiring = before.retiring if is_kept(course.model, before, now) is not None else None
+    left = before.last_good
+    if revisions.last_good != left and left in {each.revision for each in arrangement.sides}:
+        retiring = Retirement(left, timestamp(now))
+    if retiring and retiring.revision == course.applied:
+        retiring = None
+    remembered = replace(revisions, rejected=rejected, retiring=retiring)
+    return replace(judgement, revisions=remembered)
 
 
 def _again_after(
@@ -164,7 +218,9 @@ def _again_after(
     """Seconds after which to look again where nothing will happen that says so."""
     refused = REFUSAL_RETRY_SECONDS if _standing(observed.refusals, hashes) else None
     definite = until_definite(course, observed, replicas, now=now) if course else None
-    return min((each for each in (refused, definite) if each is not None), default=None)
+    retiring = is_kept(course.model, course.revisions, now) if course else None
+    known = (each for each in (refused, definite, retiring) if each is not None)
+    return min(known, default=None)
 
 
 def _pace(judgement: Judgement) -> PollPace:

@@ -96,7 +96,7 @@ class Replica:
     `contract` what its metadata does, where a contract is compared and the model is ready, `smoke`
     what its smoke tests do. `admitted` says whether the Service may have it. `result` are the
     server's answers, and `trial` is how the smoke tests ended, where they are of the container
-    that runs now.
+    that runs now. `asked` says that it is of an earlier revision and judged as what that was.
     """
 
     pod: PodObserved
@@ -110,6 +110,7 @@ class Replica:
     smoke: Finding | None = None
     result: ProbeResult | None = None
     trial: SmokeOutcome | None = None
+    asked: bool = False
 
     @property
     def finding(self) -> Finding | None:

@@ -22,6 +22,7 @@ from .state import RevisionRecord
 
 __all__ = [
     "Rejection",
+    "Retirement",
     "Revisions",
     "read_revisions",
     "read_spec",
@@ -55,6 +56,14 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
+class Retirement:
+    """A revision that serves no more and is kept for a while; `time` is when that began."""
+
+    revision: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
 class Revisions:
     """What is remembered from pass to pass; empty texts where there is nothing yet.
 
@@ -63,12 +72,14 @@ class Revisions:
         spec_hash: Of the spec and the rollout request that `current` was made for.
         last_good: The revision that last served with all wanted replicas.
         rejected: The current revision, once it has failed.
+        retiring: The one before the last good one, where it had a Deployment of its own.
     """
 
     current: str = ""
     spec_hash: str = ""
     last_good: str = ""
     rejected: Rejection | None = None
+    retiring: Retirement | None = None
 
     def of(self, wanted: str) -> "Revisions":
         """The same, of a spec with this hash: what was known of another is forgotten."""
@@ -80,20 +91,19 @@ class Revisions:
 def read_revisions(status: Mapping[str, Any]) -> Revisions:
     """What a status remembers."""
     told = cast("Mapping[str, Any]", status.get("revisions") or {})
-    rejected = cast("Mapping[str, Any]", told.get("rejected") or {})
+    rejected, retiring = told.get("rejected"), told.get("retiring")
     return Revisions(
         current=str(told.get("current", "")),
         spec_hash=str(told.get("specHash", "")),
         last_good=str(told.get("lastGood", "")),
-        rejected=Rejection(
-            revision=str(rejected.get("revision", "")),
-            reason=str(rejected.get("reason", "")),
-            message=str(rejected.get("message", "")),
-            time=str(rejected.get("time", "")),
-        )
-        if rejected
-        else None,
+        rejected=Rejection(**_texts(Rejection, rejected)) if rejected else None,
+        retiring=Retirement(**_texts(Retirement, retiring)) if retiring else None,
     )
+
+
+def _texts(kind: type, told: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a class that has texts alone."""
+    return {each.name: str(told.get(each.name, "")) for each in fields(kind)}
 
 
 def write_revisions(revisions: Revisions) -> dict[str, Any]:
@@ -106,6 +116,7 @@ def write_revisions(revisions: Revisions) -> dict[str, Any]:
         "candidate": revisions.current if tried else "",
         "lastGood": revisions.last_good,
         "rejected": asdict(rejected) if rejected else "",
+        "retiring": asdict(revisions.retiring) if revisions.retiring else "",
     }
     return {name: value for name, value in told.items() if value}
 

@@ -61,7 +61,7 @@ def _not_yet(
         return _rejected_finding(course, rejected)
     current = [replica for replica in replicas if replica.current]
     serving = sum(1 for replica in current if replica.serving)
-    earlier = len(replicas) - len(current)
+    earlier = sum(1 for replica in replicas if not (replica.current or _retires(replica, course)))
     settled = len(current) == desired == serving and not earlier and _is_observed(observed)
     if course and settled and (desired == 0 or blamed is None):
         return _pending_update() if course.update_pending else None
@@ -74,6 +74,12 @@ def _not_yet(
         Reason.PROGRESS_DEADLINE_EXCEEDED if is_stuck(observed, replicas) else Reason.ROLLING_OUT
     )
     return Finding(reason, sentence)
+
+
+def _retires(replica: Replica, course: Course | None) -> bool:
+    """Whether another revision has taken its place, and it is only kept for a while."""
+    retiring = course.revisions.retiring if course else None
+    return retiring is not None and replica.pod.revision == retiring.revision
 
 
 def _rejected_finding(course: Course, rejected: Rejection) -> Finding:

@@ -20,6 +20,7 @@ from moorage_operator.state import (
 from support.operator_values import (
     NOW,
     YES,
+    children,
     condition,
     deployment,
     model,
@@ -520,7 +521,8 @@ def test_a_deployment_that_its_controller_has_not_seen_is_not_up_to_date():
 
 def test_a_rollout_past_its_deadline_says_so():
     stuck = DeploymentCondition("Progressing", status=False, reason="ProgressDeadlineExceeded")
-    seen = replace(waiting("ErrImagePull"), deployment=deployment(conditions=(stuck,)))
+    of = children(deployment(conditions=(stuck,)))
+    seen = replace(waiting("ErrImagePull"), children=of)
 
     assert verdict(planned(MODEL, seen), "UpToDate") == ("False", "ProgressDeadlineExceeded")
 

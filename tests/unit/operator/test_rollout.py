@@ -3,7 +3,6 @@
 import dataclasses
 from datetime import timedelta
 
-import msgspec
 import pytest
 
 from moorage_operator import plan as planning
@@ -29,6 +28,7 @@ from support.operator_values import (
     observed,
     planned,
     pod,
+    record,
     revision,
     said,
     serving,
@@ -40,14 +40,6 @@ GOOD = model(replicas=2)
 BAD = model(replicas=2, generation=2, runtime={"image": "bad:1"})
 STUCK = (DeploymentCondition("Progressing", status=False, reason="ProgressDeadlineExceeded"),)
 NEWER = OperatorConfig(runtime_image="moorage/runtime:newer")
-
-
-def record(of: InferenceModel, config: OperatorConfig = CONFIG) -> RevisionRecord:
-    """What the ReplicaSet of a model's revision keeps."""
-    template = make_pod_template(of, config)
-    template["metadata"]["labels"]["pod-template-hash"] = "5d8c"
-    template["metadata"]["creationTimestamp"] = None
-    return RevisionRecord(msgspec.json.encode(template), write_spec(of).encode())
 
 
 HISTORY = {revision(GOOD): record(GOOD)}
@@ -212,7 +204,9 @@ def test_a_suspended_model_gives_nothing_up():
 
 
 def test_a_plan_that_lacks_the_earlier_revision_asks_for_it_and_does_nothing():
-    plan = planned(BAD, after(given_up(), of=BAD, history={}))
+    seen = after(given_up(), of=BAD, history={})
+
+    plan = planning.plan(BAD, seen, now=NOW, config=CONFIG)
 
     assert plan.history == {revision(GOOD)}
     assert plan.objects == ()

@@ -27,6 +27,7 @@ from support.operator_values import (
     CONFIG,
     DIGITS,
     NOW,
+    children,
     deployment,
     model,
     no,
@@ -111,7 +112,7 @@ class World:
         stuck = (DeploymentCondition("Progressing", None, "ProgressDeadlineExceeded"),)
         where = deployment(revision=self._revision(), conditions=stuck if self.stuck else ())
         return Observed(
-            deployment=where if self.applied else None,
+            children=children(where if self.applied else None),
             pods=tuple(sorted(self.pods.values(), key=lambda each: each.name)),
             probes=probes,
             status=self.status,

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from .fields import Fields
 
-__all__ = ["OnFailure", "Rollout", "Strategy", "parse_rollout"]
+__all__ = ["BlueGreen", "OnFailure", "Rollout", "Strategy", "parse_rollout"]
 
 PERCENTAGE = re.compile(r"(100|[1-9]?[0-9])%")
 MAX_SURGE = "25%"
@@ -22,6 +22,7 @@ class Strategy(StrEnum):
 
     ROLLING_UPDATE = "RollingUpdate"
     RECREATE = "Recreate"
+    BLUE_GREEN = "BlueGreen"
 
 
 class OnFailure(StrEnum):
@@ -29,6 +30,13 @@ class OnFailure(StrEnum):
 
     ROLLBACK = "Rollback"
     PAUSE = "Pause"
+
+
+@dataclass(frozen=True, slots=True)
+class BlueGreen:
+    """`spec.rollout.blueGreen`: how long the earlier revision is kept after the switch."""
+
+    keep_seconds: int = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,7 @@ class Rollout:
     max_unavailable: int | str = MAX_UNAVAILABLE
     progress_deadline_seconds: int | None = None
     on_failure: OnFailure = OnFailure.ROLLBACK
+    blue_green: BlueGreen = BlueGreen()
 
 
 def parse_rollout(fields: Fields) -> Rollout:
@@ -53,6 +62,7 @@ def parse_rollout(fields: Fields) -> Rollout:
         max_unavailable=_parse_share(fields, "maxUnavailable", MAX_UNAVAILABLE),
         progress_deadline_seconds=_parse_deadline(fields),
         on_failure=fields.choice("onFailure", OnFailure.ROLLBACK),
+        blue_green=_parse_blue_green(fields.child("blueGreen")),
     )
     rolls = rollout.strategy is Strategy.ROLLING_UPDATE
     if rolls and _is_none(rollout.max_surge) and _is_none(rollout.max_unavailable):
@@ -60,6 +70,12 @@ def parse_rollout(fields: Fields) -> Rollout:
         fields.reject("", {"maxSurge": 0, "maxUnavailable": 0}, expected)
     fields.unknown()
     return rollout
+
+
+def _parse_blue_green(fields: Fields) -> BlueGreen:
+    blue_green = BlueGreen(keep_seconds=fields.integer("keepSeconds", 60, 10, 86400))
+    fields.unknown()
+    return blue_green
 
 
 def _parse_deadline(fields: Fields) -> int | None:

@@ -15,12 +15,13 @@ from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
 from .model_spec import Credentials, Download, ModelSpec, parse_model
 from .model_uri import ModelUri, Scheme
-from .rollout import OnFailure, Rollout, Strategy, parse_rollout
+from .rollout import BlueGreen, OnFailure, Rollout, Strategy, parse_rollout
 from .scaling import PrometheusQuery, Scaling, ScalingMetric, parse_scaling
 from .smoke_tests import SmokeTest, SmokeTestPolicy, digest_of, parse_smoke_tests
 
 __all__ = [
     "GROUP",
+    "BlueGreen",
     "Contract",
     "ContractPolicy",
     "Credentials",

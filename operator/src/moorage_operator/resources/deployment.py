@@ -6,6 +6,7 @@ from moorage_operator import labels, names
 from moorage_operator.api.v1alpha1 import InferenceModel, Strategy
 
 from .owned import make_owned
+from .pod_template import revision_of
 
 __all__ = ["make_deployment"]
 
@@ -15,7 +16,12 @@ REVISION_HISTORY_LIMIT = 3
 
 
 def make_deployment(
-    model: InferenceModel, template: dict[str, Any], *, kept_spec: str = "", paused: bool = False
+    model: InferenceModel,
+    template: dict[str, Any],
+    *,
+    name: str = "",
+    kept_spec: str = "",
+    paused: bool = False,
 ) -> dict[str, Any]:
     """A Deployment that by default takes no pod away before its successor serves.
 
@@ -24,14 +30,20 @@ def make_deployment(
     Args:
         model: What the template was rendered from, with its present size.
         template: The pod template.
+        name: Where revisions have a Deployment each, that of this one; it then selects no other.
         kept_spec: What its ReplicaSet is to remember of the spec.
         paused: Whether its rollout is to stand still.
     """
+    plain = names.deployment(model.name)
+    of_one = labels.revision_selector(model.name, revision_of(template))
     spec: dict[str, Any] = {
         "replicas": model.desired_replicas,
         "revisionHistoryLimit": REVISION_HISTORY_LIMIT,
         "progressDeadlineSeconds": model.progress_deadline_seconds,
-        "selector": {"matchLabels": labels.selector(model.name)},
+        "selector": {
+            # Immutable, so it cannot have the revision where one Deployment rolls through all.
+            "matchLabels": of_one if name not in {"", plain} else labels.selector(model.name)
+        },
         "strategy": _make_strategy(model),
         "template": template,
     }
@@ -41,7 +53,7 @@ def make_deployment(
         model,
         "apps/v1",
         "Deployment",
-        names.deployment(model.name),
+        name or plain,
         spec,
         annotations={names.SPEC: kept_spec} if kept_spec else {},
     )

@@ -10,11 +10,18 @@ from .owned import make_owned
 __all__ = ["make_service"]
 
 
-def make_service(model: InferenceModel) -> dict[str, Any]:
-    """A Service with the runtime's two ports under the same numbers."""
+def make_service(model: InferenceModel, revision: str = "") -> dict[str, Any]:
+    """A Service with the runtime's two ports under the same numbers.
+
+    Args:
+        model: The one that it offers.
+        revision: Whose pods it selects; empty: all of the model's.
+    """
     ports = model.runtime.ports
     spec: dict[str, Any] = {
-        "selector": labels.selector(model.name),
+        "selector": labels.revision_selector(model.name, revision)
+        if revision
+        else labels.selector(model.name),
         "ports": [
             _make_port(names.HTTP_PORT, ports.http, "http"),
             # h2c: HTTP/2 without TLS, for proxies that need to be told.
