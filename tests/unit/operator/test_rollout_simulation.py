@@ -27,7 +27,6 @@ from support.operator_values import (
     CONFIG,
     DIGITS,
     NOW,
-    children,
     deployment,
     model,
     no,
@@ -51,17 +50,19 @@ class World:
     """The cluster, as far as a rollout sees it."""
 
     on_failure: str
+    strategy: str = "RollingUpdate"
     image: str = "loads:1"
     replicas: int = 2
     request: str = ""
     generation: int = 1
     config: OperatorConfig = CONFIG
     status: dict[str, Any] = field(default_factory=dict)
-    applied: dict[str, Any] = field(default_factory=dict)
+    deployments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    service: dict[str, str] = field(default_factory=dict)
     records: dict[str, RevisionRecord] = field(default_factory=dict)
     images: dict[str, str] = field(default_factory=dict)
     pods: dict[str, PodObserved] = field(default_factory=dict)
-    stuck: bool = False
+    stuck: set[str] = field(default_factory=set)
     minutes: int = 0
     served: bool = False
     _made: int = 0
@@ -76,14 +77,12 @@ class World:
                 replicas=self.replicas,
                 runtime={"image": self.image},
                 contract=ENFORCED,
-                rollout={"onFailure": self.on_failure},
+                rollout={"strategy": self.strategy, "onFailure": self.on_failure},
             ),
             rollout_request=self.request,
         )
         plan = self._plan(of)
-        for item in plan.objects:
-            if item["kind"] == "Deployment":
-                self._apply(item)
+        self._apply(plan)
         plan = self._plan(of)
         for gate in plan.gates:
             known = self.pods[gate.pod]
@@ -109,10 +108,14 @@ class World:
         for each in self.pods.values():
             if each.runtime.running_since:
                 probes |= self._answers(each)
-        stuck = (DeploymentCondition("Progressing", None, "ProgressDeadlineExceeded"),)
-        where = deployment(revision=self._revision(), conditions=stuck if self.stuck else ())
+        late = (DeploymentCondition("Progressing", None, "ProgressDeadlineExceeded"),)
         return Observed(
-            children=children(where if self.applied else None),
+            children={
+                ("Deployment", name): deployment(
+                    revision=revision_in(item), conditions=late if name in self.stuck else ()
+                )
+                for name, item in self.deployments.items()
+            },
             pods=tuple(sorted(self.pods.values(), key=lambda each: each.name)),
             probes=probes,
             status=self.status,
@@ -126,35 +129,43 @@ class World:
             return said(of, no(AnswerReason.LOADING))
         return said(of, model=DIGITS if nature == LOADS else OTHER_TENSORS)
 
-    def _apply(self, item: dict[str, Any]) -> None:
-        before = self._revision()
-        self.applied = item
-        revision = self._revision()
-        self.stuck &= before == revision
-        template = item["spec"]["template"]
-        spec = item["metadata"]["annotations"]["moorage.dev/spec"]
-        self.images[revision] = template["spec"]["containers"][0]["image"]
-        self.records.setdefault(
-            revision, RevisionRecord(msgspec.json.encode(template), spec.encode())
-        )
-
-    def _revision(self) -> str:
-        if not self.applied:
-            return ""
-        labels = self.applied["spec"]["template"]["metadata"]["labels"]
-        return labels["moorage.dev/revision"]
+    def _apply(self, plan: Plan) -> None:
+        wanted = {
+            item["metadata"]["name"]: item for item in plan.objects if item["kind"] == "Deployment"
+        }
+        for name, item in wanted.items():
+            before = self.deployments.get(name)
+            if before is None or revision_in(before) != revision_in(item):
+                self.stuck.discard(name)
+            template = item["spec"]["template"]
+            spec = item["metadata"]["annotations"]["moorage.dev/spec"]
+            self.images[revision_in(item)] = template["spec"]["containers"][0]["image"]
+            self.records.setdefault(
+                revision_in(item), RevisionRecord(msgspec.json.encode(template), spec.encode())
+            )
+        for item in plan.objects:
+            if item["kind"] == "Service":
+                self.service = item["spec"]["selector"]
+        kept = self.deployments if plan.keeps_others else {}
+        self.deployments = {**kept, **wanted}
+        owners = {each.name.rpartition("-pod-")[0] for each in self.pods.values()}
+        for gone in owners - self.deployments.keys():
+            self.pods = {n: p for n, p in self.pods.items() if n.rpartition("-pod-")[0] != gone}
 
     # ---------------------------------------------------------------- the cluster
 
     def control(self) -> None:
-        """One step of the Deployment controller."""
-        if not self.applied:
-            return
-        wanted, revision = self.applied["spec"]["replicas"], self._revision()
-        new = [each for each in self.pods.values() if each.revision == revision]
-        old = [each for each in self.pods.values() if each.revision != revision]
-        ready = sum(each.ready for each in self.pods.values())
-        paused = self.applied["spec"].get("paused", False)
+        """One step of the Deployment controller for each Deployment."""
+        for name, item in self.deployments.items():
+            self._control(name, item)
+
+    def _control(self, name: str, item: dict[str, Any]) -> None:
+        wanted, revision = item["spec"]["replicas"], revision_in(item)
+        mine = [each for each in self.pods.values() if each.name.rpartition("-pod-")[0] == name]
+        new = [each for each in mine if each.revision == revision]
+        old = [each for each in mine if each.revision != revision]
+        ready = sum(each.ready for each in mine)
+        paused = item["spec"].get("paused", False)
         for each in old if not paused else []:
             if not each.ready or ready > wanted:
                 del self.pods[each.name]
@@ -164,15 +175,15 @@ class World:
                 del self.pods[each.name]
                 return
         may_grow = not paused or not old
-        if may_grow and len(new) < wanted and len(self.pods) < wanted + 1:
+        if may_grow and len(new) < wanted and len(mine) < wanted + 1:
             self._made += 1
-            name = f"pod-{self._made:03}"
-            self.pods[name] = pod(
-                name,
+            made = f"{name}-pod-{self._made:03}"
+            self.pods[made] = pod(
+                made,
                 revision,
                 ready=False,
                 gated=True,
-                runtime=running(container_id=f"c-{name}", ready=False),
+                runtime=running(container_id=f"c-{made}", ready=False),
             )
 
     def run(self) -> None:
@@ -186,15 +197,23 @@ class World:
     def _look_at_gates(self) -> None:
         for name, each in self.pods.items():
             ready = each.runtime.ready and each.gate_open is True
-            self.stuck &= not ready or each.ready  # that is progress
+            if ready and not each.ready:
+                self.stuck.discard(name.rpartition("-pod-")[0])  # that is progress
             since = NOW if ready else None
             self.pods[name] = dataclasses.replace(each, ready=ready, ready_since=since)
 
     def wait(self) -> None:
         """Time passes; what does not get on is past its deadline."""
         self.minutes += 20
-        current = [each for each in self.pods.values() if each.revision == self._revision()]
-        self.stuck = bool(self.applied) and not all(each.ready for each in current)
+        for name, item in self.deployments.items():
+            mine = [
+                each for each in self.pods.values() if each.name.rpartition("-pod-")[0] == name
+            ]
+            current = [each for each in mine if each.revision == revision_in(item)]
+            if all(each.ready for each in current):
+                self.stuck.discard(name)
+            else:
+                self.stuck.add(name)
 
     def settle(self) -> None:
         """Everything does its part until nothing moves any more."""
@@ -210,7 +229,7 @@ class World:
 
     def picture(self) -> Any:
         """What must not change once all is at rest."""
-        return self.status, self.applied, dict(self.pods), self.stuck
+        return self.status, self.deployments, dict(self.pods), set(self.stuck)
 
     # ---------------------------------------------------------------- the user
 
@@ -222,6 +241,10 @@ class World:
         self.replicas = replicas
         self.generation += 1
 
+    def change(self, strategy: str) -> None:
+        self.strategy = strategy
+        self.generation += 1
+
     def ask(self) -> None:
         self.request += "again "
 
@@ -230,7 +253,13 @@ class World:
 
     @property
     def ready(self) -> int:
-        return sum(each.ready for each in self.pods.values())
+        """Pods that the Service sends requests to."""
+        revision = self.service.get("moorage.dev/revision")
+        return sum(each.ready for each in self.pods.values() if revision in {None, each.revision})
+
+
+def revision_in(item: dict[str, Any]) -> str:
+    return item["spec"]["template"]["metadata"]["labels"]["moorage.dev/revision"]
 
 
 STEPS = st.one_of(
@@ -239,13 +268,18 @@ STEPS = st.one_of(
     ),
     st.sampled_from(sorted(NATURES)).map(lambda image: ("edit", (image,))),
     st.integers(1, 3).map(lambda replicas: ("scale", (replicas,))),
+    st.sampled_from(["RollingUpdate", "BlueGreen"]).map(lambda name: ("change", (name,))),
 )
 
 
 @settings(max_examples=60, deadline=None)
-@given(on_failure=st.sampled_from(["Rollback", "Pause"]), steps=st.lists(STEPS, max_size=40))
-def test_whatever_is_applied_something_serves_and_all_comes_to_rest(on_failure, steps):
-    world = World(on_failure)
+@given(
+    on_failure=st.sampled_from(["Rollback", "Pause"]),
+    strategy=st.sampled_from(["RollingUpdate", "BlueGreen"]),
+    steps=st.lists(STEPS, max_size=40),
+)
+def test_whatever_is_applied_something_serves_and_all_comes_to_rest(on_failure, strategy, steps):
+    world = World(on_failure, strategy)
     world.settle()
     assert (world.served, world.ready) == (True, 2)
 

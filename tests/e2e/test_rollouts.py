@@ -1,0 +1,126 @@
+"""Rollouts of real pods under traffic without a pause: what fails is left, and nobody notices."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.kubectl import KIND, Kubectl
+from support.manifests import config_map, digits, digits_files, inference_model, sample
+from support.traffic import Tally, traffic
+from support.waiting import eventually
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+PODS = "moorage.dev/model=digits"
+HEALTH = {"periodSeconds": 1}
+SOON = {"progressDeadlineSeconds": 8}
+EDITED = {"env": [{"name": "EDITED", "value": "1"}]}
+
+
+@pytest.fixture
+def served(kubectl: Kubectl) -> Kubectl:
+    """A namespace in which two replicas of the digits model serve."""
+    kubectl.apply(digits_files(), digits(replicas=2))
+    kubectl.wait_condition("digits", "UpToDate", "True", seconds=120)
+    return kubectl
+
+
+@pytest.fixture
+def clients(served: Kubectl) -> Iterator[Tally]:
+    """Traffic through the Service's address until the test's end, of which nothing may fail."""
+    address = served.get("service", "digits")["spec"]["clusterIP"]
+    url = f"http://{address}:8000/v2/models/digits/infer"
+    with traffic(url, sample(3)) as tally:
+        yield tally
+    assert tally.answered > 50
+    assert tally.failures == []
+
+
+def uids(kubectl: Kubectl) -> set[str]:
+    pods = kubectl.items("pods", PODS)
+    return {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+
+
+def mend(kubectl: Kubectl, **spec: Any) -> None:
+    """An edit that is right."""
+    kubectl.apply(digits(replicas=2, runtime=EDITED, **spec))
+    kubectl.wait_condition("digits", "UpToDate", "True", "RolloutComplete", seconds=120)
+
+
+BAD = {
+    "an image that is not there": (
+        digits(replicas=2, runtime={"image": "moorage/absent:none"}, rollout=SOON),
+        "ImagePullBackOff",
+    ),
+    "a model that does not load": (
+        inference_model("digits", model={"uri": "configmap://broken"}, replicas=2, health=HEALTH),
+        "ModelLoadFailed",
+    ),
+    "a server that never answers": (
+        digits(
+            replicas=2,
+            runtime={"command": ["python3", "-c", "import time; time.sleep(3600)"]},
+            rollout=SOON,
+        ),
+        "ServerNotLive",
+    ),
+    "a contract that the model breaks": (
+        digits(replicas=2, contract={"policy": "Enforce", "inputs": [{"name": "pixels"}]}),
+        "InputMissing",
+    ),
+}
+
+
+@pytest.mark.parametrize(("bad", "cause"), BAD.values(), ids=BAD)
+def test_a_bad_version_is_rolled_back_and_mended_without_a_failed_request(
+    served: Kubectl, clients: Tally, bad: dict[str, Any], cause: str
+) -> None:
+    del clients
+    before = uids(served)
+
+    served.apply(config_map("broken", {"model.onnx": b"this is no model"}), bad)
+    served.wait_condition("digits", "UpToDate", "False", "RolledBack", seconds=120)
+    eventually("the bad pods are gone", lambda: uids(served), lambda now: now == before, 60)
+
+    assert served.condition("digits", "Ready")["reason"] == "ServingPreviousRevision"
+    rejected = served.get(KIND, "digits")["status"]["revisions"]["rejected"]
+    assert rejected["reason"] == cause
+    mend(served)
+    assert not uids(served) & before
+
+
+def test_a_paused_rollout_is_mended_without_a_failed_request(
+    served: Kubectl, clients: Tally
+) -> None:
+    del clients
+    before = uids(served)
+    rollout = {**SOON, "onFailure": "Pause"}
+
+    served.apply(digits(replicas=2, runtime={"image": "moorage/absent:none"}, rollout=rollout))
+    served.wait_condition("digits", "UpToDate", "False", "RolloutPaused", seconds=120)
+
+    assert uids(served) > before
+    mend(served)
+
+
+def test_blue_green_switches_without_a_failed_request(served: Kubectl, clients: Tally) -> None:
+    del clients
+    before = uids(served)
+    rollout = {"strategy": "BlueGreen", "blueGreen": {"keepSeconds": 10}}
+
+    served.apply(digits(replicas=2, rollout=rollout))
+    mend(served, rollout=rollout)
+    eventually("only the new", lambda: uids(served), lambda now: not now & before, 60)
+
+    assert len(uids(served)) == 2
+    mend(served)
+
+
+def test_recreate_ends_the_earlier_pods_first(served: Kubectl) -> None:
+    before = uids(served)
+
+    mend(served, rollout={"strategy": "Recreate"})
+
+    assert len(uids(served)) == 2
+    assert not uids(served) & before

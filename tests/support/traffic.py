@@ -1,0 +1,77 @@
+"""Requests without a pause, from a process of its own, and how each of them ended.
+
+`python -m support.traffic URL BODY` asks until its standard input ends, then prints JSON: how many
+were answered, and what became of the others. Every request has a connection of its own, so each is
+sent to whatever the Service selects at that moment.
+"""
+
+import http.client
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+TIMEOUT_SECONDS = 10
+PAUSE_SECONDS = 0.01
+
+
+@dataclass
+class Tally:
+    """What became of the requests; filled in when the traffic ends."""
+
+    answered: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def traffic(url: str, body: dict[str, Any]) -> Iterator[Tally]:
+    """Requests from the start of the block to its end, when the tally is filled in."""
+    tally = Tally()
+    command = [sys.executable, "-m", "support.traffic", url, json.dumps(body)]
+    with subprocess.Popen(
+        command,
+        cwd=Path(__file__).resolve().parents[1],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield tally
+        finally:
+            output, _ = process.communicate("", timeout=TIMEOUT_SECONDS + 20)
+            told = json.loads(output)
+            tally.answered, tally.failures = told["answered"], told["failures"]
+
+
+def main(url: str, body: str) -> None:
+    """Ask until standard input ends; print the tally."""
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    answered, failures = 0, []
+    while not ended.is_set():
+        began = time.strftime("%H:%M:%S")
+        try:
+            with urllib.request.urlopen(
+                urllib.request.Request(url, data=body.encode()), timeout=TIMEOUT_SECONDS
+            ) as answer:
+                answer.read()
+            answered += 1
+        except urllib.error.HTTPError as error:
+            with error:
+                failures.append(f"{began} {error.code} {error.read(200)!r}")
+        except (OSError, http.client.HTTPException) as error:
+            failures.append(f"{began} {error!r}")
+        time.sleep(PAUSE_SECONDS)
+    sys.stdout.write(json.dumps({"answered": answered, "failures": failures}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
