@@ -103,7 +103,7 @@ def ask(forward):
     """What comes back for a word through the local port."""
     host, _, port = forward.address.partition(":")
     with socket.create_connection((host, int(port)), 10) as local:
-        local.settimeout(10)
+        local.settimeout(60)
         local.sendall(b"question")
         try:
             return local.recv(100)
