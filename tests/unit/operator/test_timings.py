@@ -1,6 +1,5 @@
 """status.timings and the conditions for kstatus."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +16,7 @@ from moorage_operator.state import (
 )
 from support.operator_values import (
     NOW,
+    deployment,
     model,
     no,
     observed,
@@ -160,10 +160,8 @@ def test_a_spec_is_on_its_way_or_stuck_or_neither(
 
 def test_a_rollout_that_stands_still_is_stalled() -> None:
     late = DeploymentCondition("Progressing", status=False, reason="ProgressDeadlineExceeded")
-    stuck = observed(pending("p", MODEL))
-    deployment = stuck.deployment
-    assert deployment is not None
+    stuck = observed(pending("p", MODEL), deployment=deployment(conditions=(late,)))
 
-    plan = planned(MODEL, replace(stuck, deployment=replace(deployment, conditions=(late,))))
+    plan = planned(MODEL, stuck)
 
     assert progress(plan) == [("Stalled", "ProgressDeadlineExceeded")]
