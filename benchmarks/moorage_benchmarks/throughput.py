@@ -5,17 +5,21 @@ that a slow minute of the machine hits all of them; the medians of the rounds ar
 CPU time is the server process's own, as the kernel counts it, so the client is not in it.
 """
 
+import contextlib
 import itertools
 import os
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import onnxruntime as ort
 
-from moorage_benchmarks import figures, procfs, programs, workloads
+from moorage_benchmarks import figures, models, procfs, programs, workloads
 from moorage_benchmarks.grpc_load import GrpcLoad
 from moorage_benchmarks.http_load import HttpLoad
 from moorage_benchmarks.programs import BenchmarkError, Runtime
@@ -23,15 +27,23 @@ from moorage_benchmarks.report import Report, Table
 from moorage_benchmarks.workloads import Workload
 
 # Requests under way: enough that the server never waits for the client's next one.
-CONCURRENCY = 8
+CONCURRENCY = workloads.UNDER_WAY
 WARM_SECONDS = 0.5
 # Runs of the model between two looks at the clock.
 BATCH = 100
 MODEL_ALONE = "ONNX Runtime alone"
+# Row to folder of the repository.
+MODELS_ALONE = {
+    MODEL_ALONE: "digits",
+    f"small: {MODEL_ALONE}": "small",
+    f"image: {MODEL_ALONE}": "image",
+}
 HOW = (
-    "The digits model, one picture a request. The server is bound to one core, the client to "
-    f"another, {CONCURRENCY} requests are under way at a time. CPU µs a request is the CPU time "
-    "of the server's process, user and kernel; requests a second of one core is its inverse; "
+    "The digits model, one picture of 64 floats a request; small: 4 features, 3 probabilities; "
+    "image: 1x3x224x224 floats. The server is bound to one core, the client to another, "
+    f"{CONCURRENCY} requests are under way at a time, 32 or one where it says so or the picture "
+    "is JSON. CPU µs a request is the CPU time of the server's process, "
+    "user and kernel; requests a second of one core is its inverse; "
     "answered a second is what the one client got, and busy how much of its core the server then "
     "used: the rest was spent waiting for the client or for other programs on this machine. Times "
     "alone compares with a loop that only calls the model in ONNX Runtime, in the same rounds on "
@@ -80,19 +92,26 @@ def measure(*, rounds: int, seconds: float) -> Report:
         BenchmarkError: There is one core only, or the server fails or answers wrongly.
     """
     server_core, client_core = two_cores()
-    session = _session()
-    prepared = workloads.digits(programs.DIGITS)
-    with programs.pinned(server_core), programs.runtime() as runtime, programs.pinned(client_core):
+    prepared = (*workloads.digits(programs.DIGITS), *workloads.small(), *workloads.image())
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        programs.pinned(server_core),
+        _runtime(Path(folder)) as runtime,
+        programs.pinned(client_core),
+    ):
         loads = {workload.name: _load(runtime, workload) for workload in prepared}
         for workload in prepared:
             _check(loads[workload.name], workload)
             loads[workload.name].run(WARM_SECONDS)
 
-        def alone() -> Sample:
+        def alone(session: ort.InferenceSession) -> Sample:
             with programs.pinned(server_core):
                 return _run_alone(session, seconds)
 
-        takes: dict[str, Callable[[], Sample]] = {MODEL_ALONE: alone}
+        takes: dict[str, Callable[[], Sample]] = {
+            name: partial(alone, _session(Path(folder) / model))
+            for name, model in MODELS_ALONE.items()
+        }
         for name, load in loads.items():
             takes[name] = lambda load=load: take(runtime.pid, load, seconds)
         samples: dict[str, list[Sample]] = {name: [] for name in takes}
@@ -105,7 +124,6 @@ def measure(*, rounds: int, seconds: float) -> Report:
 
 def make_report(samples: dict[str, list[Sample]]) -> Report:
     """The medians of each load's samples, beside those of the model alone. Pure."""
-    alone = figures.median([sample.cpu_microseconds for sample in samples[MODEL_ALONE]])
     rows: list[Sequence[str]] = []
     data: dict[str, Any] = {}
     for name, found in samples.items():
@@ -113,6 +131,8 @@ def make_report(samples: dict[str, list[Sample]]) -> Report:
         rate = figures.median([sample.requests / sample.wall_seconds for sample in found])
         busy = figures.median([sample.cpu_seconds / sample.wall_seconds for sample in found])
         cost = figures.median(cpu)
+        beside = samples[_alone_beside(name)]
+        alone = figures.median([sample.cpu_microseconds for sample in beside])
         rows.append(
             [
                 name,
@@ -135,6 +155,17 @@ def make_report(samples: dict[str, list[Sample]]) -> Report:
     return Report("Cost of an inference", HOW, Table([*head, "answered/s", "busy"], rows), data)
 
 
+def _alone_beside(name: str) -> str:
+    """The row of the model that a load asks: "small: OIP JSON" is compared within "small: "."""
+    model, separator, _ = name.rpartition(": ")
+    return model + separator + MODEL_ALONE
+
+
+def _runtime(folder: Path) -> contextlib.AbstractContextManager[Runtime]:
+    models.write(folder, programs.DIGITS / "model.onnx")
+    return programs.runtime(f"--model-repository={folder}")
+
+
 def two_cores() -> tuple[int, int]:
     """One core for the server and one for the client.
 
@@ -147,25 +178,27 @@ def two_cores() -> tuple[int, int]:
     return cores[0], cores[1]
 
 
-def _session() -> ort.InferenceSession:
-    """The model as the runtime opens it on one core."""
+def _session(folder: Path) -> ort.InferenceSession:
+    """The model of a folder as the runtime opens it on one core."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    path = str(programs.DIGITS / "model.onnx")
+    path = str(folder / "1" / "model.onnx")
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def _load(runtime: Runtime, workload: Workload) -> Load:
     if workload.is_grpc:
-        return GrpcLoad(runtime.grpc_port, workload.target, workload.body, CONCURRENCY)
-    return HttpLoad(runtime.http_port, workload.http_request(runtime.http_port), CONCURRENCY)
+        return GrpcLoad(runtime.grpc_port, workload.target, workload.body, workload.under_way)
+    return HttpLoad(
+        runtime.http_port, workload.http_request(runtime.http_port), workload.under_way
+    )
 
 
 def _check(load: Load, workload: Workload) -> None:
     answer = load.ask()
     if workload.answer_holds not in answer:
         raise BenchmarkError(
-            f"{workload.name}: the answer is not digit {workloads.EXPECTED}: {answer[:500]!r}"
+            f"{workload.name}: {workload.answer_holds!r} is not in the answer: {answer[:500]!r}"
         )
 
 
@@ -178,12 +211,13 @@ def take(pid: int, load: Load, seconds: float) -> Sample:
 
 def _run_alone(session: ort.InferenceSession, seconds: float) -> Sample:
     """Nothing but the model, in this thread."""
-    picture = np.zeros((1, 8, 8), np.float32)
+    (node,) = session.get_inputs()
+    picture = np.zeros([size if isinstance(size, int) else 1 for size in node.shape], np.float32)
     names = [node.name for node in session.get_outputs()]
     cpu, wall = time.thread_time(), time.monotonic()
     requests = 0
     while time.monotonic() - wall < seconds:
         for _ in range(BATCH):
-            session.run(names, {"image": picture})
+            session.run(names, {node.name: picture})
         requests += BATCH
     return Sample(requests, time.monotonic() - wall, time.thread_time() - cpu)

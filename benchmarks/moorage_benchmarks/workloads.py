@@ -7,6 +7,7 @@ The messages are written from the protocols' field numbers (OIP "gRPC", GRPS "gt
 """
 
 import json
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from typing import Any
 from moorage_benchmarks.wire import block, integer
 
 EXPECTED = 3
+# Unless a load says otherwise.
+UNDER_WAY = 8
 SAMPLE = Path("samples") / f"digit-{EXPECTED}.json"
 _DT_FLOAT32 = 7
 
@@ -32,6 +35,7 @@ class Workload:
         answer_holds: Bytes of the right answer, so that no error is mistaken for one.
         headers: Further HTTP headers, each with its line end.
         is_grpc: Which transport.
+        under_way: Requests at a time.
     """
 
     name: str
@@ -40,6 +44,7 @@ class Workload:
     answer_holds: bytes
     headers: bytes = b""
     is_grpc: bool = False
+    under_way: int = UNDER_WAY
 
     def http_request(self, port: int) -> bytes:
         """The whole HTTP/1.1 request."""
@@ -64,6 +69,59 @@ def digits(example: Path) -> Sequence[Workload]:
         _grps_json(shape, values),
         _oip_grpc(shape, raw),
         _grps_grpc(shape, raw),
+    )
+
+
+def small() -> Sequence[Workload]:
+    """Four features in each protocol over HTTP, for the model ``small``."""
+    features = [5.1, 3.5, 1.4, 0.2]
+    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": features}
+    grps = {"name": "x", "dtype": "DT_FLOAT32", "shape": [1, 4], "flat_float32": features}
+    named = {"model": "small", "gtensors": {"tensors": [grps]}}
+    oip = json.dumps({"inputs": [tensor]}).encode()
+    rows = json.dumps({"instances": [features]}).encode()
+    message = json.dumps(named).encode()
+    infer = "/v2/models/small/infer"
+    return (
+        Workload("small: OIP JSON", infer, oip, b'"data":[2]'),
+        Workload("small: OIP JSON, 32 at a time", infer, oip, b'"data":[2]', under_way=32),
+        Workload("small: TensorFlow Serving REST", "/v1/models/small:predict", rows, b'"label":2'),
+        Workload("small: GRPS JSON", "/grps/v1/infer/predict", message, b'"flat_int64":["2"]'),
+    )
+
+
+def image() -> Sequence[Workload]:
+    """A picture of 600 KB as binary data and as JSON, for the model ``image``."""
+    shape = [1, 3, 224, 224]
+    # no two alike, and as many digits as measured pixels have after scaling
+    values = [round(index * 0.6180339887 % 1, 7) for index in range(math.prod(shape))]
+    tensor: dict[str, Any] = {"name": "image", "shape": shape, "datatype": "FP32"}
+    raw = struct.pack(f"<{len(values)}f", *values)
+    sizes = {"binary_data_size": len(raw)}
+    asked = {
+        "inputs": [{**tensor, "parameters": sizes}],
+        "parameters": {"binary_data_output": True},
+    }
+    head = json.dumps(asked).encode()
+    flat = json.dumps({"inputs": [{**tensor, "data": values}]}).encode()
+    rows = json.dumps({"instances": _nested(shape, values)}).encode()
+    infer, answered = "/v2/models/image/infer", b'"shape":[1,3,14,14]'
+    return (
+        Workload(
+            "image: OIP binary over HTTP",
+            infer,
+            head + raw,
+            answered,
+            headers=b"Inference-Header-Content-Length: %d\r\n" % len(head),
+        ),
+        Workload("image: OIP JSON", infer, flat, answered, under_way=1),
+        Workload(
+            "image: TensorFlow Serving REST",
+            "/v1/models/image:predict",
+            rows,
+            b'{"predictions":[[[[',
+            under_way=1,
+        ),
     )
 
 

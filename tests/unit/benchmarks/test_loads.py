@@ -6,10 +6,12 @@ import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
+import onnxruntime as ort
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moorage_benchmarks import wire, workloads
+from moorage_benchmarks import models, wire, workloads
 from moorage_benchmarks.http_answer import answer_bytes
 from moorage_benchmarks.http_load import HttpLoad
 from moorage_benchmarks.programs import BenchmarkError
@@ -54,6 +56,38 @@ def test_every_protocol_asks_about_the_same_picture():
         assert (tensor.name, tensor.datatype, tensor.shape, tensor.array.tobytes()) == expected
     assert rows == by_json.array.tolist()
     assert grps_json_body["flat_float32"] == by_json.array.reshape(-1).tolist()
+
+
+def test_every_protocol_asks_the_small_model_about_the_same_features():
+    by_oip, _, by_rows, by_grps = [json.loads(workload.body) for workload in workloads.small()]
+
+    (features,) = by_rows["instances"]
+    assert by_oip["inputs"][0]["data"] == features
+    assert by_grps["gtensors"]["tensors"][0]["flat_float32"] == features
+
+
+def test_the_picture_is_the_same_as_binary_data_and_as_json():
+    binary, flat, rows = workloads.image()
+    size = int(binary.headers.split(b":")[1])
+    expected = oip_request.decode(binary.body, size, "image", "").request.inputs[0].array
+
+    by_json = oip_request.decode(flat.body, None, "image", "").request.inputs[0].array
+    by_rows = np.array(json.loads(rows.body)["instances"], np.float32)
+    np.testing.assert_array_equal(by_json, expected)
+    np.testing.assert_array_equal(by_rows, expected)
+
+
+def test_the_models_answer_what_the_workloads_expect(tmp_path):
+    models.write(tmp_path, EXAMPLE / "model.onnx")
+    small = ort.InferenceSession(str(tmp_path / "small" / "1" / "model.onnx"))
+    image = ort.InferenceSession(str(tmp_path / "image" / "1" / "model.onnx"))
+
+    label, probabilities = small.run(None, {"x": np.array([[5.1, 3.5, 1.4, 0.2]], np.float32)})
+    (means,) = image.run(None, {"image": np.ones((1, 3, 224, 224), np.float32)})
+
+    assert (label.tolist(), probabilities.shape) == ([2], (1, 3))
+    assert means.shape == (1, 3, 14, 14)
+    np.testing.assert_allclose(means, 1)
 
 
 def test_an_http_request_says_how_long_its_body_is():

@@ -57,6 +57,18 @@ def test_a_grpc_call_costs_the_median_of_its_rounds():
     )
 
 
+def test_throughput_compares_a_load_with_its_own_model():
+    samples = {
+        throughput.MODEL_ALONE: [Sample(1000, 1.0, 0.01)],
+        f"small: {throughput.MODEL_ALONE}": [Sample(1000, 1.0, 0.02)],
+        "small: OIP JSON": [Sample(1000, 1.0, 0.1)],
+    }
+
+    report = throughput.make_report(samples)
+
+    assert report.data["small: OIP JSON"]["times_onnxruntime_alone"] == pytest.approx(5)
+
+
 def test_time_to_ready_is_split_at_the_pods_readiness():
     times = [Times(0.0, 2.0, 2.0 + delay, 2.5 + delay) for delay in (0.1, 0.2, 0.3)]
 
