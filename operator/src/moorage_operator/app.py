@@ -33,10 +33,11 @@ from .metrics import Metrics
 from .optional_kinds import OptionalKinds
 from .probe.drivers import Drivers
 from .probe.poller import Edges, Poller
-from .reconciler import Hands, Reconciler, work
+from .reconciler import Hands, Reconciler, rest_seconds, work
 from .referenced import Lookups
 from .settings import Settings
 from .state import ObjectKey
+from .status_pace import StatusPace
 from .store import Store
 from .workqueue import WorkQueue
 
@@ -79,7 +80,11 @@ class App:
         self._stop = asyncio.Event()
         self._waiting = "waiting for the API server"
         self._tasks: list[asyncio.Task[None]] = []
-        self._queue: WorkQueue[ObjectKey] = WorkQueue(call_later=loop.call_later, clock=loop.time)
+        self._queue: WorkQueue[ObjectKey] = WorkQueue(
+            call_later=loop.call_later,
+            clock=loop.time,
+            rest=lambda key: rest_seconds(self._store.count_pods(key)),
+        )
         self._store = Store(changed=self._queue.add, pod_moved=self._pod_moved)
         self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
         self._drivers = Drivers()
@@ -87,6 +92,7 @@ class App:
             self._drivers.by_way,
             self._store.put_probe,
             Edges(clock=loop.time, now=utc_now, polled=self._metrics.polled),
+            polls_a_second=settings.polls_a_second,
         )
         self._lookups = Lookups(self._client, self._store.put_references)
         self._events = EventPoster(
@@ -284,8 +290,15 @@ class App:
             missing=self._optional.look_again,
             clock=self._clock,
         )
-        history = History(self._client)
-        return Hands(self._store, applier, self._poller, self._lookups, history, self._events)
+        return Hands(
+            self._store,
+            applier,
+            self._poller,
+            self._lookups,
+            History(self._client),
+            self._events,
+            StatusPace(self._clock),
+        )
 
     def _make_reflectors(self) -> list[Reflector]:
         made = self._reflectors_of(kinds.PODS, observe.Pods(self._store))
@@ -351,6 +364,7 @@ class App:
         metrics.queue_depth.set(self._queue.depth)
         metrics.queue_oldest.set(self._queue.oldest_seconds)
         metrics.poll_targets.set(self._poller.targets)
+        metrics.poll_least_interval.set(self._poller.least_interval_seconds)
         metrics.leading.set(self._leads.is_set())
         counts = {"True": 0, "False": 0, "Unknown": 0}
         for record in self._store.models():

@@ -9,9 +9,13 @@ a condition. What a write returns goes into the store, so that the next pass nev
 something older than its own writes.
 """
 
+import hashlib
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from . import names, ownership
 from .kube import errors, kinds
@@ -30,9 +34,24 @@ NAME_TAKEN = "AlreadyExists"
 REFUSED_SECONDS = 10.0
 """A refused child is not sent again before; the plan asks for a pass after 15 s."""
 
+CONFIRMED_SECONDS = 5.0
+"""A status write shows that its model exists; so long, the event of a deletion has arrived."""
+
+NEVER = "1"
+"""A resourceVersion that no object has: the store's first is given to no object."""
+
 
 class ModelGone(Exception):
     """The InferenceModel does not exist any more; its pass ends here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A status write: digests of what was sent and of what the API server kept, and when."""
+
+    sent: bytes
+    kept: bytes
+    at: float
 
 
 class Applier:
@@ -65,7 +84,7 @@ class Applier:
         self._clock = clock
         # Fields that the API server dropped from our own apply: they will never be ours.
         self._dropped: dict[str, frozenset[str]] = {}
-        self._statuses: dict[str, tuple[Object, Object]] = {}
+        self._statuses: dict[str, _Written] = {}
         # When each child of a model was refused last.
         self._refused_at: dict[tuple[ObjectKey, str, str], float] = {}
 
@@ -104,10 +123,7 @@ class Applier:
             ModelGone: The model is gone.
             ApiError: It could not be written: try again.
         """
-        if status == record.status or self._statuses.get(record.model.uid) == (
-            status,
-            record.status,
-        ):
+        if status == record.status or self._was_pruned(record, status):
             return False
         body = {
             "apiVersion": names.API_VERSION,
@@ -129,9 +145,9 @@ class Applier:
         except errors.ApiError as error:
             _explain(error)
             raise
-        # The API server prunes what the CRD does not know; without remembering both sides such a
-        # status would be written for ever.
-        self._statuses[record.model.uid] = (status, written.get("status") or {})
+        self._statuses[record.model.uid] = _Written(
+            _digest(status), _digest(written.get("status") or {}), self._clock()
+        )
         self._wrote("status")
         self._store.put_model(written)
         return True
@@ -168,9 +184,21 @@ class Applier:
                 continue  # the pod is gone; its DELETED event is under way
             self._wrote("Pod")
 
-    def forget(self, record: ModelRecord) -> None:
-        """The model is gone."""
-        self._statuses.pop(record.model.uid, None)
+    def forget(self, uid: str) -> None:
+        """The model with this uid is gone."""
+        self._statuses.pop(uid, None)
+
+    def _was_pruned(self, record: ModelRecord, status: Object) -> bool:
+        """Whether what the API server has is what it made of this very status.
+
+        It prunes what the CRD does not know; without remembering both sides such a status would be
+        written for ever.
+        """
+        known = self._statuses.get(record.model.uid)
+        return known is not None and (known.sent, known.kept) == (
+            _digest(status),
+            _digest(record.status),
+        )
 
     async def _apply_child(self, record: ModelRecord, body: Object) -> bool:
         kind, name = _key(body)
@@ -182,11 +210,10 @@ class Applier:
         if self._was_just_refused(record.key, body):
             return False
         try:
-            if not child or not _is_ours(child, record):
-                await self._check_free(record, body)
-            written = await self._client.apply(
-                kinds.CHILDREN[kind], body, field_manager=names.FIELD_MANAGER
-            )
+            if child and _is_ours(child, record):
+                written = await self._send(body)
+            else:
+                written = await self._create(record, body, seen=child is not None)
         except (errors.Invalid, errors.Forbidden, _NameTaken) as error:
             return self._refuse(record.key, body, error)
         except errors.NotFound:
@@ -196,6 +223,30 @@ class Applier:
         self._keep(body, written)
         self._clear(record.key, kind, name)
         return True
+
+    async def _send(self, body: Object) -> dict[str, Any]:
+        kind = kinds.CHILDREN[str(body["kind"])]
+        return await self._client.apply(kind, body, field_manager=names.FIELD_MANAGER)
+
+    async def _create(self, record: ModelRecord, body: Object, *, seen: bool) -> dict[str, Any]:
+        """Apply an object that is not the model's yet, and take nobody else's.
+
+        Apply would take over an object of the same name that belongs to somebody else, and would
+        make a child for a model whose deletion was missed. With a resourceVersion that no object
+        has it creates or conflicts; only after a conflict is it worth looking who has the name.
+
+        Source: Kubernetes API concepts, "Resource versions", and Server-Side Apply, "Operations":
+        an apply with another resourceVersion than the object's is answered with 409.
+        """
+        await self._check_exists(record)
+        if not seen:
+            metadata = {**body["metadata"], "resourceVersion": NEVER}
+            try:
+                return await self._send({**body, "metadata": metadata})
+            except errors.Conflict:
+                pass  # the name is taken, perhaps by an object of ours that lost its label
+        await self._check_free(record, body)
+        return await self._send(body)
 
     async def _delete_child(self, record: ModelRecord, child: Child) -> bool:
         """Whether the child was deleted."""
@@ -252,21 +303,29 @@ class Applier:
         )
 
     async def _check_free(self, record: ModelRecord, body: Object) -> None:
-        """Before a child is created: its name must be free, and its owner must still exist.
+        """The child's name must be free, or taken by an object that is the model's.
 
-        Apply would take over an object of the same name that belongs to somebody else, and would
-        make a child for a model whose deletion was missed.
+        Raises:
+            _NameTaken: It is somebody else's.
         """
         kind, name = kinds.CHILDREN[str(body["kind"])], str(body["metadata"]["name"])
-        namespace = record.key.namespace
-        await self._check_model(record)
         try:
-            found = await self._client.get(kind, namespace, name, metadata_only=True)
+            found = await self._client.get(kind, record.key.namespace, name, metadata_only=True)
         except errors.NotFound:
             return
         owners = found["metadata"].get("ownerReferences") or []
         if not any(owner["uid"] == record.model.uid for owner in owners):
             raise _NameTaken(_whose(str(body["kind"]), name, owners, record))
+
+    async def _check_exists(self, record: ModelRecord) -> None:
+        """The model must exist, as a status write has just shown, or as the API server says.
+
+        Raises:
+            ModelGone: It does not.
+        """
+        known = self._statuses.get(record.model.uid)
+        if known is None or self._clock() - known.at > CONFIRMED_SECONDS:
+            await self._check_model(record)
 
     async def _is_newest(self, record: ModelRecord) -> bool:
         """Whether the API server has no newer spec.
@@ -335,6 +394,11 @@ def _key(body: Object) -> ChildKey:
 
 def _applied_hash(body: Object) -> str:
     return str(body["metadata"]["annotations"][names.APPLIED_HASH])
+
+
+def _digest(status: Object) -> bytes:
+    encoded = msgspec.json.encode(status, order="deterministic")
+    return hashlib.blake2b(encoded, digest_size=16).digest()
 
 
 def _explain(error: errors.ApiError) -> None:

@@ -56,11 +56,19 @@ class EventPoster:
         """Have the event posted, unless it just was or too many wait."""
         now = self._clock()
         same = (record.model.uid, event.reason, event.message)
-        self._posted = {each: at for each, at in self._posted.items() if now - at < AGAIN_SECONDS}
+        self._forget_old(now)
         if same in self._posted or self._queue.full():
             return
         self._posted[same] = now
         self._queue.put_nowait(self._make(record, event))
+
+    def _forget_old(self, now: float) -> None:
+        # They stand in the order of their posts: only those are looked at that are to go.
+        while self._posted:
+            first = next(iter(self._posted))
+            if now - self._posted[first] < AGAIN_SECONDS:
+                return
+            del self._posted[first]
 
     async def run(self) -> None:
         """Post until cancelled."""

@@ -4,7 +4,7 @@ No metric has a label for a model: ten thousand models with three replicas would
 than a Prometheus likes. What concerns one model stands in its status.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import prometheus_client as prometheus
 from prometheus_client.platform_collector import PlatformCollector
@@ -15,6 +15,9 @@ from .probe.poller import Polled
 
 # A pass takes milliseconds while the API server is well, and up to its timeouts when not.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+# From a model that starts to one of tens of thousands that nothing happens to.
+_AGES = (0.25, 1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600)
 
 
 class Metrics:
@@ -70,7 +73,16 @@ class Metrics:
         self._poll_late = histogram(
             "moorage_poll_late_seconds", "Seconds between a poll's due time and its start."
         )
+        self._poll_age = histogram(
+            "moorage_poll_age_seconds",
+            "Seconds between two polls of a replica: how old an answer grows before the next.",
+            buckets=_AGES,
+        )
         self.poll_targets = gauge("moorage_poll_targets", "Replicas that are polled.")
+        self.poll_least_interval = gauge(
+            "moorage_poll_least_interval_seconds",
+            "Interval below which the budget of polls asks no replica that serves.",
+        )
         self.leading = gauge(
             "moorage_operator_leading",
             "1 in the process that works on models, 0 in those that wait.",
@@ -110,6 +122,8 @@ class Metrics:
         self._polls.labels(poll.protocol, poll.transport, poll.outcome).inc()
         self._poll_seconds.labels(poll.transport).observe(poll.seconds)
         self._poll_late.observe(poll.late_seconds)
+        if poll.since_last_seconds is not None:
+            self._poll_age.observe(poll.since_last_seconds)
 
     def built(self, version: str) -> None:
         """Which version runs."""
@@ -129,9 +143,11 @@ class Metrics:
         def counter(name: str, text: str, *labels: str) -> prometheus.Counter:
             return prometheus.Counter(name, text, labels, registry=self.registry)
 
-        def histogram(name: str, text: str, *labels: str) -> prometheus.Histogram:
+        def histogram(
+            name: str, text: str, *labels: str, buckets: Sequence[float] = _SECONDS
+        ) -> prometheus.Histogram:
             return prometheus.Histogram(
-                name, text, labels, registry=self.registry, buckets=_SECONDS
+                name, text, labels, registry=self.registry, buckets=buckets
             )
 
         def gauge(name: str, text: str, *labels: str) -> prometheus.Gauge:

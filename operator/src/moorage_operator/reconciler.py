@@ -4,7 +4,8 @@
 
 Level-driven: a pass looks at the whole state and never at what woke it. The stores are fed by
 watches, by polls and by its own writes; all that a pass reads itself is what an earlier revision
-was made from, when its plan needs that.
+was made from, when its plan needs that. A model without a status gets its first one before its
+children: that tells the user that it was seen, and the operator that it still exists.
 """
 
 import asyncio
@@ -23,10 +24,18 @@ from .kube import errors
 from .probe.poller import Poller
 from .referenced import Lookups
 from .state import ObjectKey, Observed, Plan
+from .status_pace import StatusPace, is_urgent
 from .store import ModelRecord, Store
 from .workqueue import Closed, WorkQueue
 
 logger = logging.getLogger(__name__)
+
+RESTLESS_PODS = 20
+"""So many pods a model has for nothing."""
+
+REST_SECONDS_A_POD = 0.002
+"""A pass looks at each pod of its model; so a model takes a few hundredths of a core at most for
+looking at its pods, however many they are and however often they change."""
 
 PASS_TIMEOUT_SECONDS = 60.0
 """A pass is a handful of requests of at most 30 s each; beyond this something hangs."""
@@ -42,6 +51,7 @@ class Hands:
     lookups: Lookups
     history: History
     events: EventPoster
+    pace: StatusPace
 
 
 class Reconciler:
@@ -59,7 +69,7 @@ class Reconciler:
         self._hands = hands
         self._config = config
         self._now = now
-        self._seen: dict[ObjectKey, ModelRecord] = {}
+        self._seen: dict[ObjectKey, str] = {}  # uids
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Seconds after which the model must be looked at again; None: when something happens.
@@ -71,7 +81,7 @@ class Reconciler:
         if record is None or record.model.deleting:
             self._forget(key)
             return None
-        self._seen[key] = record
+        self._seen[key] = record.model.uid
         try:
             return await self._pass(record)
         except ModelGone:
@@ -81,16 +91,33 @@ class Reconciler:
     async def _pass(self, record: ModelRecord) -> float | None:
         hands = self._hands
         observed, plan = await self._plan(record)
+        if not record.status:
+            await self._write_status(record, plan)
+            record = hands.store.model(record.key) or record
         if await hands.applier.apply(record, plan.objects, keeps_others=plan.keeps_others):
             observed, plan = await self._plan(record)
         hands.poller.watch(record.key, plan.targets, plan.poll, plan.poll_interval_seconds)
         hands.lookups.want(record.key, plan.references if _waits(observed) else frozenset())
         await hands.applier.write_gates(record, plan.gates)
-        if await hands.applier.write_status(record, plan.status):
-            logger.info("status written", extra=_ready_of(plan))
+        later = await self._write_status(record, plan)
         for event in plan.events:
             hands.events.post(record, event)
-        return plan.requeue_after
+        return min(
+            (each for each in (plan.requeue_after, later) if each is not None), default=None
+        )
+
+    async def _write_status(self, record: ModelRecord, plan: Plan) -> float | None:
+        """Seconds that the status has to wait; None where it stands written."""
+        hands = self._hands
+        if plan.status == record.status:
+            return None
+        urgent = is_urgent(record.status, plan.status)
+        if not urgent and (wait := hands.pace.wait_seconds(record.key)):
+            return wait
+        if await hands.applier.write_status(record, plan.status):
+            hands.pace.wrote(record.key, urgent=urgent)
+            logger.info("status written", extra=_ready_of(plan))
+        return None
 
     async def _plan(self, record: ModelRecord) -> tuple[Observed, Plan]:
         """A plan that knows all that it needs."""
@@ -109,8 +136,13 @@ class Reconciler:
         # The children go with their owner reference; here only memory is freed.
         self._hands.poller.forget(key)
         self._hands.lookups.forget(key)
-        if record := self._seen.pop(key, None):
-            self._hands.applier.forget(record)
+        if uid := self._seen.pop(key, None):
+            self._hands.applier.forget(uid)
+
+
+def rest_seconds(pods: int) -> float:
+    """How long a model with so many pods rests after a pass: 0.96 s with 500, 0 with 20. Pure."""
+    return max(0, pods - RESTLESS_PODS) * REST_SECONDS_A_POD
 
 
 def _waits(observed: Observed) -> bool:

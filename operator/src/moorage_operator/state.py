@@ -399,7 +399,9 @@ class ProbeTarget:
     are the ways that are tried to find out what a server speaks, the likeliest first.
     `timeout_seconds` bounds one question. `bring_online` is for servers that start offline and
     wait to be told to take traffic. `explained_by` is another way, in which this server says why a
-    model is not ready. `smoke` are the tests that a ready model is put to.
+    model is not ready. `smoke` are the tests that a ready model is put to. `vouched` says that the
+    status tells of this container that its model was ready, and nobody has asked it since: the
+    operator has restarted.
     """
 
     pod_uid: str
@@ -422,6 +424,7 @@ class ProbeTarget:
     others: tuple[Way, ...] = ()
     explained_by: Way | None = None
     smoke: SmokeTask | None = None
+    vouched: bool = field(default=False, compare=False)
 
     def by(self, way: Way) -> "ProbeTarget":
         """The same container, asked in another way."""

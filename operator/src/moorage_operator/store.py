@@ -205,6 +205,10 @@ class Store:
             self._pods.pop(place, None)
         self._tell(place)
 
+    def count_pods(self, key: ObjectKey) -> int:
+        """Pods of the model, of whatever revision."""
+        return len(self._pods.get(_place(key), ()))
+
     def put_probe(self, key: ObjectKey, result: ProbeResult) -> None:
         """A pod's answers; of a pod that is gone they are forgotten."""
         if result.pod_uid in self._pod_places:

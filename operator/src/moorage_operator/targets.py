@@ -59,6 +59,7 @@ def make_targets(
             others=others,
             explained_by=explained_by,
             smoke=_smoke_task(model, replica),
+            vouched=replica.model_ready and replica.result is None,
         )
         for replica in running
     )

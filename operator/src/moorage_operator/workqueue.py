@@ -5,9 +5,10 @@
     schedule(key, seconds) ---- later ------------+---- retry(key): later, with back-off
 
 A key stands in the queue once however often it is added, and never runs twice at a time: what is
-added while it runs is remembered and queued again when it is done. So a burst of events costs one
-pass, and the pass always sees the newest state. Each key has at most one timer; every pass
-replaces it. The queue knows nothing of models; the clock and the timer are injected.
+added while it runs, or rests after it, is remembered and queued again when that is over. So a
+burst of events costs one pass, and the pass always sees the newest state. Each key has at most
+one timer; every pass replaces it. The queue knows nothing of models; the clock and the timer are
+injected.
 """
 
 import asyncio
@@ -40,6 +41,7 @@ class WorkQueue(Generic[K]):
         call_later: Calls a function after some seconds, as the event loop's does.
         clock: Monotonic seconds.
         jitter: A number from [0, 1), to spread retries.
+        rest: Seconds after a key's pass in which it does not run again, whatever happens.
     """
 
     def __init__(
@@ -48,12 +50,15 @@ class WorkQueue(Generic[K]):
         call_later: Callable[[float, Callable[[], None]], Timer],
         clock: Callable[[], float],
         jitter: Callable[[], float] = random.random,
+        rest: Callable[[K], float] = lambda _: 0.0,
     ) -> None:
+        self._rest = rest
         self._call_later = call_later
         self._clock = clock
         self._jitter = jitter
         self._ready: dict[K, float] = {}  # insertion order is the queue; value: since when
         self._running: set[K] = set()
+        self._resting: dict[K, Timer] = {}
         self._again: set[K] = set()
         self._timers: dict[K, Timer] = {}
         self._failures: dict[K, int] = {}
@@ -62,7 +67,7 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Have the key looked at as soon as a worker is free."""
-        if key in self._running:
+        if key in self._running or key in self._resting:
             self._again.add(key)
         elif key not in self._ready and not self._closed:
             self._ready[key] = self._clock()
@@ -115,9 +120,12 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """The key's pass is over; it runs again when it was added meanwhile."""
+        """The key's pass is over; it runs again, after its rest, when it was added meanwhile."""
         self._running.discard(key)
-        if key in self._again:
+        rest_seconds = self._rest(key)
+        if rest_seconds > 0 and not self._closed:
+            self._resting[key] = self._call_later(rest_seconds, lambda: self._rested(key))
+        elif key in self._again:
             self._again.discard(key)
             self.add(key)
 
@@ -126,9 +134,10 @@ class WorkQueue(Generic[K]):
         self._closed = True
         self._ready.clear()
         self._again.clear()
-        for timer in self._timers.values():
+        for timer in (*self._timers.values(), *self._resting.values()):
             timer.cancel()
         self._timers.clear()
+        self._resting.clear()
         while self._waiting:
             self._wake_one()
 
@@ -141,6 +150,12 @@ class WorkQueue(Generic[K]):
     def oldest_seconds(self) -> float:
         """How long the first key has waited."""
         return self._clock() - next(iter(self._ready.values())) if self._ready else 0.0
+
+    def _rested(self, key: K) -> None:
+        del self._resting[key]
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)

@@ -9,7 +9,7 @@ from moorage_operator.kube.auth import Access
 from moorage_operator.settings import Settings
 from moorage_operator.state import ObjectKey
 
-SETTINGS = Settings((), OperatorConfig("runtime:1"), 1, "127.0.0.1", 0, "json", "info")
+SETTINGS = Settings((), OperatorConfig("runtime:1"), 1, 50, "127.0.0.1", 0, "json", "info")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ async def test_workers_that_take_nothing_are_trouble(app: App) -> None:
 
 
 async def test_each_namespace_has_watches_of_its_own() -> None:
-    settings = Settings(("a", "b"), OperatorConfig("r:1"), 1, "127.0.0.1", 0, "json", "info")
+    settings = Settings(("a", "b"), OperatorConfig("r:1"), 1, 50, "127.0.0.1", 0, "json", "info")
 
     app = App(settings, Access("http://127.0.0.1:1"), "1")
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from moorage_operator import names, observe
-from moorage_operator.apply import REFUSED_SECONDS, Applier, ModelGone
+from moorage_operator.apply import CONFIRMED_SECONDS, REFUSED_SECONDS, Applier, ModelGone
 from moorage_operator.kube import errors
 from moorage_operator.kube.kinds import Kind
 from moorage_operator.state import ObjectKey
@@ -36,6 +36,7 @@ class Cluster:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.writes: list[str] = []
+        self.reads: list[str] = []
         self.refuse: errors.ApiError | None = None
         self.refuse_delete: errors.ApiError | None = None
         self.prune_status = False
@@ -55,6 +56,7 @@ class Cluster:
         self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False
     ) -> dict[str, Any]:
         assert (namespace, metadata_only) == ("ns", True)
+        self.reads.append(kind.plural)
         if (kind.plural, name) not in self.objects:
             raise errors.NotFound("not found", code=404)
         return {"metadata": self.objects[kind.plural, name]["metadata"]}
@@ -62,6 +64,9 @@ class Cluster:
     async def apply(
         self, kind: Kind, body: Mapping[str, Any], *, field_manager: str
     ) -> dict[str, Any]:
+        wanted, known = body["metadata"].get("resourceVersion"), self._version_of(kind, body)
+        if wanted and known and wanted != known:
+            raise errors.Conflict("the object has been modified", code=409)
         self.writes.append(kind.rbac_name)
         if self.refuse:
             raise self.refuse
@@ -70,6 +75,10 @@ class Cluster:
             return self._status(body, field_manager)
         assert field_manager == names.FIELD_MANAGER
         name = body["metadata"]["name"]
+        known = self.objects.get((kind.plural, name))
+        wanted = body["metadata"].get("resourceVersion")
+        if known and wanted and wanted != known["metadata"].get("resourceVersion"):
+            raise errors.Conflict("another resourceVersion", code=409)
         fields = {"f:metadata": _fields(body["metadata"]), "f:spec": _fields(body["spec"])}
         manager = {"manager": field_manager, "operation": "Apply", "fieldsV1": fields}
         metadata = {
@@ -91,6 +100,10 @@ class Cluster:
         if self.refuse_delete:
             raise self.refuse_delete
         del self.objects[kind.plural, name]
+
+    def _version_of(self, kind: Kind, body: Mapping[str, Any]) -> str:
+        known = self.objects.get((kind.plural, body["metadata"]["name"]))
+        return known["metadata"].get("resourceVersion", "somebody's") if known else ""
 
     def _status(self, body: Mapping[str, Any], field_manager: str) -> dict[str, Any]:
         assert field_manager == names.STATUS_FIELD_MANAGER
@@ -289,6 +302,37 @@ async def test_a_child_is_not_made_for_a_model_whose_deletion_was_missed(world: 
     with pytest.raises(ModelGone):
         await world.apply(service())
     assert world.cluster.writes == []
+
+
+async def test_a_new_model_costs_one_request_a_child(world: World) -> None:
+    await world.applier.write_status(world.record, {"a": 1})
+
+    await world.apply(service())
+
+    assert world.cluster.reads == []
+    assert world.cluster.writes == ["inferencemodels/status", "services"]
+
+
+async def test_whether_a_model_still_exists_is_asked_once_its_status_is_old(world: World) -> None:
+    await world.applier.write_status(world.record, {"a": 1})
+    world.now += CONFIRMED_SECONDS + 1
+    del world.cluster.objects["inferencemodels", "iris"]
+
+    with pytest.raises(ModelGone):
+        await world.apply(service())
+
+    assert world.cluster.writes == ["inferencemodels/status"]
+
+
+async def test_a_child_that_lost_its_label_is_found_by_its_owner(world: World) -> None:
+    owner = {"kind": "InferenceModel", "name": "iris", "uid": "u", "controller": True}
+    metadata = {"name": "iris", "namespace": "ns", "ownerReferences": [owner]}
+    world.cluster.objects["services", "iris"] = {"metadata": metadata}
+
+    assert await world.apply(service())
+
+    assert world.cluster.reads == ["inferencemodels", "services"]
+    assert world.cluster.writes == ["services"]
 
 
 async def test_a_child_is_not_made_for_a_model_that_was_recreated(world: World) -> None:

@@ -5,13 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from moorage_operator.api.smoke_tests import ExpectedTensor, InputTensor, SmokeTest
 from moorage_operator.probe import interrogation, smoke_runner
 from moorage_operator.probe.driver import Described
-from moorage_operator.probe.poller import Edges, Polled, Poller, delay_seconds
+from moorage_operator.probe.poller import Edges, Polled, Poller
 from moorage_operator.smoke import Outputs, SmokeTask, SmokeVerdict
 from moorage_operator.state import (
     Answer,
@@ -129,7 +127,9 @@ async def asked(
 
 
 @asynccontextmanager
-async def polling(server: Server) -> AsyncIterator[tuple[Poller, Results]]:
+async def polling(
+    server: Server, polls_a_second: float = 1000.0
+) -> AsyncIterator[tuple[Poller, Results]]:
     results = Results()
     edges = Edges(
         clock=asyncio.get_running_loop().time,
@@ -137,7 +137,9 @@ async def polling(server: Server) -> AsyncIterator[tuple[Poller, Results]]:
         jitter=lambda: 0.5,
         polled=results.count,
     )
-    poller = Poller({("OpenInference", "HTTP"): server}, results.take, edges)
+    poller = Poller(
+        {("OpenInference", "HTTP"): server}, results.take, edges, polls_a_second=polls_a_second
+    )
     task = asyncio.ensure_future(poller.run())
     try:
         yield poller, results
@@ -300,7 +302,7 @@ async def test_polls_in_flight_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     server = Server()
     server.gate.clear()
     async with polling(server) as (poller, results):
-        poller._slots = asyncio.Semaphore(3)
+        poller._in_flight = asyncio.Semaphore(3)
         targets = [target(pod_uid=f"pod-{number}") for number in range(10)]
         poller.watch(KEY, targets, PollPace.STABLE, 1000)
         await asyncio.wait_for(server.asked.wait(), 5)
@@ -311,36 +313,47 @@ async def test_polls_in_flight_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         await results.until(lambda: len({each.pod_uid for each in results.all}) == 10)
 
 
-@pytest.mark.parametrize(
-    ("pace", "waited", "failures", "expected"),
-    [
-        (PollPace.SETTLING, 0, 0, 0.1),
-        (PollPace.SETTLING, 20, 0, 0.4),
-        (PollPace.SETTLING, 600, 0, 1.0),
-        (PollPace.STABLE, 600, 0, 30.0),
-        (PollPace.STABLE, 600, 1, 1.0),
-        (PollPace.STABLE, 600, 9, 30.0),
-        (PollPace.FAILING, 0, 1, 1.0),
-        (PollPace.FAILING, 0, 3, 4.0),
-        (PollPace.FAILING, 0, 99, 60.0),
-    ],
-)
-def test_the_delay_follows_the_pace(
-    pace: PollPace, waited: float, failures: int, expected: float
+async def test_a_poll_that_waits_for_its_answer_makes_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert delay_seconds(pace, 30.0, waited, failures) == expected
+    monkeypatch.setattr("moorage_operator.probe.poller.STARTING", 1)
+    server = Server()
+    server.gate.clear()
+    async with polling(server) as (poller, results):
+        targets = [target(pod_uid=str(number)) for number in range(3)]
+        poller.watch(KEY, targets, PollPace.STABLE, 1000)
+        async with asyncio.timeout(5):
+            while poller.in_flight < 3:
+                await asyncio.sleep(0.01)
+        server.gate.set()
+        await results.until(lambda: len(results.polled) == 3)
 
 
-@given(
-    st.sampled_from(list(PollPace)),
-    st.floats(1, 3600),
-    st.floats(0, 1e6),
-    st.integers(0, 10**6),
-)
-def test_no_pace_asks_more_often_than_every_tenth_of_a_second(
-    pace: PollPace, interval: float, waited: float, failures: int
-) -> None:
-    assert 0.1 <= delay_seconds(pace, interval, waited, failures) <= 3600
+async def test_a_replica_that_its_status_vouches_for_is_asked_some_time_within_the_interval() -> (
+    None
+):
+    async with polling(Server()) as (poller, results):
+        targets = [target(vouched=True), target(pod_uid="other")]
+        poller.watch(KEY, targets, PollPace.STABLE, 1000)
+        await results.until(lambda: results.all)
+        assert [each.pod_uid for each in results.all] == ["other"]
+
+        poller.ask_now("pod")  # something happened to it
+        await results.until(lambda: len(results.all) == 2)
+
+
+async def test_more_replicas_than_the_budget_allows_are_asked_less_often() -> None:
+    async with polling(Server(), polls_a_second=4) as (poller, results):
+        targets = [target(pod_uid=str(number)) for number in range(8)]
+        poller.watch(KEY, targets, PollPace.STABLE, 0.01)
+        await results.until(lambda: len(results.polled) >= 8)
+        assert poller.least_interval_seconds == 2.0
+        began = asyncio.get_running_loop().time()
+        await results.until(lambda: len(results.polled) >= 9)
+
+    assert asyncio.get_running_loop().time() - began > 1.5
+    assert results.polled[-1].since_last_seconds is not None
+    assert [each.since_last_seconds for each in results.polled[:8]] == [None] * 8
 
 
 async def test_a_server_that_starts_offline_is_brought_online_once_in_a_containers_life() -> None:

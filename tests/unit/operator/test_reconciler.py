@@ -10,12 +10,22 @@ import pytest
 from moorage_operator.apply import ModelGone
 from moorage_operator.config import OperatorConfig
 from moorage_operator.kube import errors
-from moorage_operator.reconciler import Hands, Reconciler, work
-from moorage_operator.state import ObjectKey, PlannedEvent, PodGate, PollPace, Reference, Refusal
+from moorage_operator.reconciler import Hands, Reconciler, rest_seconds, work
+from moorage_operator.state import (
+    ObjectKey,
+    PlannedEvent,
+    PodGate,
+    PodObserved,
+    PollPace,
+    Reference,
+    Refusal,
+)
+from moorage_operator.status_pace import PAUSE_FIRST_SECONDS, StatusPace
 from moorage_operator.store import ModelRecord, Store
 from moorage_operator.workqueue import WorkQueue
 
 KEY = ObjectKey("ns", "iris")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def model(**metadata: Any) -> dict[str, Any]:
@@ -37,6 +47,8 @@ class Fakes:
 
     def __init__(self) -> None:
         self.acts: list[str] = []
+        self.version = 1
+        self.now = 0.0
         self.kinds: list[str] = []
         self.statuses: list[Mapping[str, Any]] = []
         self.events: list[PlannedEvent] = []
@@ -65,6 +77,8 @@ class Fakes:
     async def write_status(self, _: ModelRecord, status: Mapping[str, Any]) -> bool:
         self.acts.append("status")
         self.statuses.append(status)
+        self.version += 1
+        self.store.put_model({**model(resourceVersion=str(self.version)), "status": status})
         return True
 
     def forget(self, _: Any) -> None:
@@ -92,7 +106,8 @@ def fakes() -> Fakes:
 
 @pytest.fixture
 def reconciler(fakes: Fakes) -> Reconciler:
-    hands = Hands(fakes.store, fakes, fakes, fakes, fakes, fakes)  # type: ignore[arg-type]
+    pace = StatusPace(lambda: fakes.now)
+    hands = Hands(fakes.store, fakes, fakes, fakes, fakes, pace)  # type: ignore[arg-type]
     config = OperatorConfig(runtime_image="runtime:1")
     return Reconciler(hands, config, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -106,11 +121,34 @@ async def test_a_pass_applies_polls_and_tells(fakes: Fakes, reconciler: Reconcil
 
     await reconciler.reconcile(KEY)
 
-    assert fakes.acts == ["apply", "poll", "status"]
+    # seen and there, before anything is made for it
+    assert fakes.acts == ["status", "apply", "poll"]
     assert sorted(fakes.kinds) == ["Deployment", "Service"]
     assert not fakes.keeps_others
     (reference,) = fakes.lookups[KEY]
     assert reference.name == "files"
+
+
+async def test_progress_waits_for_the_pause_after_a_write_and_a_failure_does_not(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    place = ("ns", "iris")
+    fakes.store.put_pod(place, PodObserved("a", "a", NOW, revision="other"))
+
+    assert await reconciler.reconcile(KEY) == PAUSE_FIRST_SECONDS
+    assert len(fakes.statuses) == 1
+
+    fakes.now = PAUSE_FIRST_SECONDS
+    assert await reconciler.reconcile(KEY) is None
+    assert [each["pod"] for each in fakes.statuses[1]["replicaStatuses"]] == ["a"]
+
+    fakes.store.put_pod(place, PodObserved("b", "b", NOW, revision="other"))
+    assert await reconciler.reconcile(KEY) == 2 * PAUSE_FIRST_SECONDS
+    fakes.store.put_model({**model(resourceVersion="9"), "spec": {"replicas": "many"}})
+    assert await reconciler.reconcile(KEY) is None
+    assert ready(fakes.statuses[2]) == "InvalidSpec"
 
 
 async def test_planned_events_are_posted(fakes: Fakes, reconciler: Reconciler) -> None:
@@ -168,7 +206,7 @@ async def test_a_model_that_is_gone_or_going_is_forgotten_and_not_written(
     if gone:
         fakes.store.drop_model(KEY, "u")
     else:
-        fakes.store.put_model(model(resourceVersion="2", deletionTimestamp="2026-01-01T00:00:00Z"))
+        fakes.store.put_model(model(resourceVersion="9", deletionTimestamp="2026-01-01T00:00:00Z"))
 
     assert await reconciler.reconcile(KEY) is None
 
@@ -184,6 +222,11 @@ async def test_a_model_that_turns_out_to_be_gone_leaves_the_store(
     assert await reconciler.reconcile(KEY) is None
 
     assert fakes.store.model(KEY) is None
+
+
+@pytest.mark.parametrize(("pods", "seconds"), [(0, 0.0), (20, 0.0), (500, 0.96)])
+def test_a_model_with_many_pods_rests(pods: int, seconds: float) -> None:
+    assert rest_seconds(pods) == pytest.approx(seconds)
 
 
 class Work:

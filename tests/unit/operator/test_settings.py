@@ -15,6 +15,7 @@ def test_defaults_are_what_the_help_says() -> None:
         namespaces=(),
         config=OperatorConfig(runtime_image="runtime:1"),
         workers=16,
+        polls_a_second=50,
         health_host="0.0.0.0",
         health_port=8080,
         log_format="json",

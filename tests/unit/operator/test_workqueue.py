@@ -69,6 +69,39 @@ async def test_a_key_added_while_it_runs_runs_once_more(queue: WorkQueue[str]) -
     assert queue.depth == 0
 
 
+async def test_a_key_that_rests_runs_once_afterwards_and_others_meanwhile(time: Time) -> None:
+    queue: WorkQueue[str] = WorkQueue(
+        call_later=time.call_later,
+        clock=lambda: time.now,
+        rest=lambda key: 1.0 if key == "large" else 0.0,
+    )
+    queue.add("large")
+    await queue.get()
+    queue.add("large")
+    queue.done("large")
+    queue.add("large")
+    queue.add("small")
+
+    assert await queue.get() == "small"
+    assert queue.depth == 0
+    time.advance(1.0)
+    assert await queue.get() == "large"
+    assert queue.depth == 0
+
+
+async def test_a_key_that_has_rested_runs_at_once(time: Time) -> None:
+    queue: WorkQueue[str] = WorkQueue(
+        call_later=time.call_later, clock=lambda: time.now, rest=lambda _: 1.0
+    )
+    queue.add("a")
+    queue.done(await queue.get())
+    time.advance(1.0)
+
+    queue.add("a")
+
+    assert queue.depth == 1
+
+
 async def test_a_waiting_worker_gets_a_new_key(queue: WorkQueue[str]) -> None:
     workers = [asyncio.ensure_future(queue.get()) for _ in range(2)]
     await asyncio.sleep(0)

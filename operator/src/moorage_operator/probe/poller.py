@@ -4,14 +4,9 @@
     ask_now(pod uid) -----------------^                                                   |
                                       `------------- next due time, by pace --------------'
 
-    settling   2 % of the time that has been waited, within 0.1 s and 1 s: near enough to follow
-               a model that becomes ready, cheap for one that loads for ten minutes
-    stable     the user's interval; the kubelet's probes and the pod watch see changes first; an
-               answer that is not yes is confirmed after 1, 2, 4 s, and not an interval later
-    failing    1, 2, 4 .. 60 s
-
-All are spread by +-20 %. No task is kept per replica: one loop and the questions in flight. A
-result is delivered when it says something that the last one did not.
+`pace` says how long until the next poll; all are spread by +-20 %. No task is kept per replica:
+one loop and the questions in flight. A result is delivered when it says something that the last
+one did not.
 """
 
 import asyncio
@@ -23,25 +18,36 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from moorage_operator.state import ObjectKey, PollPace, ProbeResult, ProbeTarget
+from moorage_operator.state import (
+    AnswerReason,
+    ObjectKey,
+    PollPace,
+    ProbeResult,
+    ProbeTarget,
+)
 
 from .driver import Driver
 from .interrogation import as_spoken, interrogate
+from .pace import Standing, delay_seconds, stretched_seconds
 from .smoke_runner import SmokeRunner
 
 logger = logging.getLogger(__name__)
 
-IN_FLIGHT = 64
-"""Polls at a time. At 2 ms of CPU each this is more than a core can serve."""
+STARTING = 64
+"""Polls at a time that were started just now: what the event loop has to do at once."""
 
-SETTLING_FRACTION = 0.02
-SETTLING_FIRST_SECONDS = 0.1
-SETTLING_LAST_SECONDS = 1.0
-FAILING_FIRST_SECONDS = 1.0
-FAILING_LAST_SECONDS = 60.0
+STARTING_SECONDS = 0.1
+"""A poll that has no answer by then costs nothing while it waits, and makes room for another."""
+
+IN_FLIGHT = 1024
+"""Polls at a time, waiting ones included: each holds a connection and some 10 KiB."""
+
 JITTER = 0.2
 DESCRIBE_SECONDS = 600.0
 """Metadata of a running container hardly changes; this finds a model that was reloaded."""
+
+DESCRIBE_POLLS = 10
+"""Metadata costs as much as several polls, so it is asked for at most in one of so many."""
 
 DESCRIBE_RETRY_SECONDS = 30.0
 """Until a server without metadata is asked for it again."""
@@ -58,19 +64,21 @@ class _Poll:
     result: ProbeResult | None = None
     failures: int = 0
     describe_due: float = 0.0
+    asked: float | None = None
     running: bool = False
     again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """A finished poll, for metrics."""
+    """A finished poll, for metrics; the first of a container has no last one."""
 
     protocol: str
     transport: str
     outcome: str
     seconds: float
     late_seconds: float
+    since_last_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,7 @@ class Poller:
         drivers: A driver for each (protocol, transport).
         deliver: Takes a result that differs from the one before.
         edges: Time, chance and ears.
+        polls_a_second: The budget that replicas which serve share.
     """
 
     def __init__(
@@ -104,7 +113,10 @@ class Poller:
         drivers: Mapping[tuple[str, str], Driver],
         deliver: Callable[[ObjectKey, ProbeResult], None],
         edges: Edges,
+        *,
+        polls_a_second: float,
     ) -> None:
+        self._polls_a_second = polls_a_second
         self._drivers = drivers
         self._deliver = deliver
         self._edges = edges
@@ -114,7 +126,8 @@ class Poller:
         self._order = itertools.count()
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._starting = asyncio.Semaphore(STARTING)
+        self._in_flight = asyncio.Semaphore(IN_FLIGHT)
         self._smoke = SmokeRunner(drivers, self._smoke_ended, edges.clock)
 
     def watch(
@@ -122,7 +135,8 @@ class Poller:
     ) -> None:
         """From now on poll these replicas of the model, and no others of it.
 
-        A new container, and a model that begins to settle, is asked at once.
+        A new container, and a model that begins to settle, is asked at once; one that its status
+        vouches for some time within the interval, so that a restarted operator asks no crowd.
         """
         wanted = {target.pod_uid: target for target in targets}
         for uid in self._by_key.get(key, set()) - wanted.keys():
@@ -160,6 +174,11 @@ class Poller:
         """Replicas that are polled."""
         return len(self._polls)
 
+    @property
+    def least_interval_seconds(self) -> float:
+        """How often the budget lets each replica be asked, were all of them stable."""
+        return stretched_seconds(0.0, len(self._polls), self._polls_a_second)
+
     async def run(self) -> None:
         """Poll until cancelled."""
         try:
@@ -169,7 +188,8 @@ class Poller:
                 if uid is None:
                     await self._sleep()
                     continue
-                await self._slots.acquire()
+                await self._in_flight.acquire()
+                await self._starting.acquire()
                 self._start(uid)
         finally:
             for task in self._tasks:
@@ -187,7 +207,9 @@ class Poller:
             poll = _Poll(key, target, pace, interval, since=now, running=again, again=again)
             self._polls[uid] = poll
             if not again:
-                self._schedule(uid, poll, 0.0)
+                calm = target.vouched and pace is PollPace.STABLE
+                wait = self._stretched(interval) * self._edges.jitter() if calm else 0.0
+                self._schedule(uid, poll, wait)
             return
         if _has_new_tests(poll.target, target):
             self.ask_now(uid)
@@ -230,22 +252,32 @@ class Poller:
     def _start(self, uid: str) -> None:
         poll = self._polls.get(uid)
         if poll is None:  # dropped while it waited for a slot
-            self._slots.release()
+            self._starting.release()
+            self._in_flight.release()
             return
         poll.running = True
-        task = asyncio.get_running_loop().create_task(self._poll(uid, poll))
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._poll(uid, poll))
         self._tasks.add(task)
-        task.add_done_callback(self._finished)
+        slot = _Slot(self._starting)
+        timer = loop.call_later(STARTING_SECONDS, slot.release)
+        task.add_done_callback(lambda task: self._finished(task, slot, timer))
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _finished(
+        self, task: asyncio.Task[None], slot: "_Slot", timer: asyncio.TimerHandle
+    ) -> None:
+        timer.cancel()
+        slot.release()
         self._tasks.discard(task)
-        self._slots.release()
+        self._in_flight.release()
         if not task.cancelled() and (error := task.exception()):
             logger.error("poll failed", exc_info=error)
 
     async def _poll(self, uid: str, poll: _Poll) -> None:
         started = self._edges.clock()
         late = started - poll.due
+        since_last = None if poll.asked is None else started - poll.asked
+        poll.asked = started
         try:
             await self._ask(uid, poll, started)
         finally:
@@ -253,7 +285,9 @@ class Poller:
         outcome = poll.result.model_ready.reason if poll.result else "Dropped"
         target = poll.target
         spent = self._edges.clock() - started
-        self._edges.polled(Polled(target.protocol, target.transport, outcome, spent, late))
+        self._edges.polled(
+            Polled(target.protocol, target.transport, outcome, spent, late, since_last)
+        )
 
     async def _ask(self, uid: str, poll: _Poll, started: float) -> None:
         describe = started >= poll.describe_due
@@ -265,7 +299,9 @@ class Poller:
             self._take(poll, replace(result, smoke=self._smoke.outcome(poll.target)))
         if describe and poll.result and poll.result.model_ready.verdict is True:
             known = poll.result.model is not None
-            poll.describe_due = started + (DESCRIBE_SECONDS if known else DESCRIBE_RETRY_SECONDS)
+            often = DESCRIBE_SECONDS if known else DESCRIBE_RETRY_SECONDS
+            seldom = DESCRIBE_POLLS * self.least_interval_seconds
+            poll.describe_due = started + max(often, seldom)
         self._test(poll)
 
     def _take(self, poll: _Poll, result: ProbeResult) -> None:
@@ -303,27 +339,38 @@ class Poller:
         self._schedule(uid, poll, 0.0 if again else self._delay(poll))
 
     def _delay(self, poll: _Poll) -> float:
-        delay = delay_seconds(
-            poll.pace, poll.interval, self._edges.clock() - poll.since, poll.failures
-        )
+        delay = delay_seconds(poll.pace, self._stretched(poll.interval), self._standing(poll))
         delay *= 1 - JITTER + 2 * JITTER * self._edges.jitter()
         again = self._smoke.again_in_seconds(poll.target.pod_uid)
         return delay if again is None else min(delay, again)
 
+    def _standing(self, poll: _Poll) -> Standing:
+        result = poll.result
+        answer = result.model_ready if result else None
+        timed_out = answer is not None and answer.reason is AnswerReason.TIMED_OUT
+        return Standing(
+            waited=self._edges.clock() - poll.since,
+            failures=poll.failures,
+            silent=result.consecutive_unknown if result and timed_out else 0,
+            ready=answer is not None and answer.verdict is True,
+            mates=len(self._by_key.get(poll.key, ())),
+        )
 
-def delay_seconds(pace: PollPace, interval: float, waited: float, failures: int) -> float:
-    """Seconds until the next poll, before jitter.
+    def _stretched(self, interval: float) -> float:
+        return stretched_seconds(interval, len(self._polls), self._polls_a_second)
 
-    After 20 s of settling: 0.4 s. After the third failure: 4 s.
-    """
-    if pace is PollPace.SETTLING:
-        proportional = SETTLING_FRACTION * waited
-        return min(max(proportional, SETTLING_FIRST_SECONDS), SETTLING_LAST_SECONDS)
-    # 2**6 times the first is beyond the last already.
-    again = min(FAILING_FIRST_SECONDS * 2 ** min(max(failures - 1, 0), 6), FAILING_LAST_SECONDS)
-    if pace is PollPace.FAILING:
-        return again
-    return min(interval, again) if failures else interval
+
+class _Slot:
+    """A place in a semaphore that is given back once, by who comes first."""
+
+    def __init__(self, semaphore: asyncio.Semaphore) -> None:
+        self._semaphore: asyncio.Semaphore | None = semaphore
+
+    def release(self) -> None:
+        """Give it back, unless that is done."""
+        if self._semaphore:
+            self._semaphore.release()
+        self._semaphore = None
 
 
 def _has_new_tests(before: ProbeTarget, after: ProbeTarget) -> bool:

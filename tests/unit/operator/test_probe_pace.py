@@ -1,0 +1,58 @@
+"""How long until a replica is asked again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage_operator.probe.pace import Standing, delay_seconds, stretched_seconds
+from moorage_operator.state import PollPace
+
+
+@pytest.mark.parametrize(
+    ("pace", "standing", "expected"),
+    [
+        (PollPace.SETTLING, Standing(), 0.1),
+        (PollPace.SETTLING, Standing(waited=20), 0.4),
+        (PollPace.SETTLING, Standing(waited=600), 1.0),
+        (PollPace.SETTLING, Standing(waited=600, ready=True), 30.0),
+        (PollPace.SETTLING, Standing(failures=1, silent=1), 1.0),
+        (PollPace.SETTLING, Standing(failures=9, silent=9), 15.0),
+        (PollPace.SETTLING, Standing(mates=500), 5.0),
+        (PollPace.STABLE, Standing(waited=600), 30.0),
+        (PollPace.STABLE, Standing(waited=600, failures=1), 1.0),
+        (PollPace.STABLE, Standing(waited=600, failures=9), 30.0),
+        (PollPace.STABLE, Standing(mates=500), 30.0),
+        (PollPace.FAILING, Standing(failures=1), 1.0),
+        (PollPace.FAILING, Standing(failures=3), 4.0),
+        (PollPace.FAILING, Standing(failures=99), 60.0),
+    ],
+)
+def test_the_delay_follows_the_pace(pace: PollPace, standing: Standing, expected: float) -> None:
+    assert delay_seconds(pace, 30.0, standing) == expected
+
+
+@given(
+    st.sampled_from(list(PollPace)),
+    st.floats(1, 3600),
+    st.builds(
+        Standing,
+        waited=st.floats(0, 1e6),
+        failures=st.integers(0, 10**6),
+        silent=st.integers(0, 10**6),
+        ready=st.booleans(),
+        mates=st.integers(1, 1000),
+    ),
+)
+def test_no_pace_asks_more_often_than_every_tenth_of_a_second(
+    pace: PollPace, interval: float, standing: Standing
+) -> None:
+    assert 0.1 <= delay_seconds(pace, interval, standing) <= 3600
+
+
+@pytest.mark.parametrize(
+    ("interval", "replicas", "expected"), [(30, 100, 30), (30, 1500, 30), (30, 20000, 400)]
+)
+def test_the_interval_is_stretched_to_the_budget(
+    interval: float, replicas: int, expected: float
+) -> None:
+    assert stretched_seconds(interval, replicas, 50) == expected

@@ -1,0 +1,91 @@
+"""Which status is written at once, and how long a model's pauses are."""
+
+from typing import Any
+
+import pytest
+
+from moorage_operator.state import ObjectKey
+from moorage_operator.status_pace import (
+    FORGET_SECONDS,
+    PAUSE_FIRST_SECONDS,
+    PAUSE_LAST_SECONDS,
+    StatusPace,
+    is_urgent,
+)
+
+KEY = ObjectKey("ns", "iris")
+
+
+def status(generation: int = 1, **conditions: str) -> dict[str, Any]:
+    """A status with conditions by type, each "Status Reason"."""
+    found = [
+        dict(zip(("type", "status", "reason"), (type_, *said.split()), strict=True))
+        for type_, said in conditions.items()
+    ]
+    return {"observedGeneration": generation, "conditions": found}
+
+
+STARTING = status(Accepted="True Valid", WorkloadAvailable="False Pending", Ready="False Pending")
+SERVING = status(Ready="True Serving", UpToDate="True RolloutComplete")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "urgent"),
+    [
+        ({}, STARTING, True),
+        (STARTING, {**STARTING, "replicas": 2}, False),
+        (STARTING, {**STARTING, "observedGeneration": 2}, True),
+        (STARTING, status(Ready="False ModelLoading"), False),
+        (STARTING, status(Ready="True Serving"), True),
+        (STARTING, status(Ready="False ImagePullBackOff"), True),
+        (STARTING, {**STARTING, "lastFailure": {"reason": "OOMKilled"}}, True),
+        (STARTING, status(WorkloadAvailable="True MinimumReplicasAvailable"), False),
+        (STARTING, status(Ready="False Pending", ModelReady="Unknown ProbeTimeout"), True),
+        (SERVING, status(Ready="False Pending", UpToDate="True RolloutComplete"), True),
+        (SERVING, status(Ready="True Serving", UpToDate="False RollingOut"), True),
+        (SERVING, status(Ready="True ServingPreviousRevision"), False),
+        (SERVING, {**SERVING, "replicaSummary": "1/2"}, False),
+    ],
+)
+def test_what_somebody_waits_for_is_urgent_and_progress_is_not(
+    before: dict[str, Any], after: dict[str, Any], urgent: bool
+) -> None:
+    assert is_urgent(before, after) is urgent
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_model_that_was_never_written_does_not_wait() -> None:
+    assert StatusPace(Clock()).wait_seconds(KEY) == 0.0
+
+
+def test_the_pause_doubles_with_each_write_of_progress_and_begins_anew_with_an_urgent_one() -> (
+    None
+):
+    clock = Clock()
+    pace = StatusPace(clock)
+    waits: list[float] = []
+    for urgent in (False, False, False, False, False, True, False):
+        pace.wrote(KEY, urgent=urgent)
+        waits.append(pace.wait_seconds(KEY))
+        clock.now += waits[-1]
+        assert pace.wait_seconds(KEY) == 0.0
+
+    assert waits == [PAUSE_FIRST_SECONDS, 2.0, 4.0, 8.0, PAUSE_LAST_SECONDS, 1.0, 2.0]
+
+
+def test_models_that_were_not_written_lately_are_forgotten() -> None:
+    clock = Clock()
+    pace = StatusPace(clock)
+    for number in range(5):
+        pace.wrote(ObjectKey("ns", str(number)), urgent=False)
+    clock.now += FORGET_SECONDS
+
+    pace.wrote(KEY, urgent=False)
+
+    assert list(pace._last) == [KEY]
