@@ -276,7 +276,7 @@ class App:
                 logger.warning("sweep failed", extra={"error": error.message})
 
     async def _forget_missed(self) -> None:
-        if any(self._store.models()):
+        if self._store.uids():
             gone = await handlers.sweep(self._client, self._store, self._settings.namespaces)
             if gone:
                 logger.info("missed deletions found", extra={"models": gone})
@@ -366,16 +366,8 @@ class App:
         metrics.poll_targets.set(self._poller.targets)
         metrics.poll_least_interval.set(self._poller.least_interval_seconds)
         metrics.leading.set(self._leads.is_set())
-        counts = {"True": 0, "False": 0, "Unknown": 0}
-        for record in self._store.models():
-            counts[_ready(record.status)] += 1
-        for status, count in counts.items():
+        readiness = self._store.readiness()
+        told = {status: readiness[status] for status in ("True", "False")}
+        for status, count in {**told, "Unknown": readiness.total() - sum(told.values())}.items():
             metrics.models.labels(status).set(count)
         return metrics.text()
-
-
-def _ready(status: Any) -> str:
-    for condition in status.get("conditions", []):
-        if condition["type"] == "Ready" and condition["status"] in ("True", "False"):
-            return condition["status"]
-    return "Unknown"

@@ -223,7 +223,7 @@ async def sweep(client: KubeClient, store: Store, namespaces: Sequence[str]) -> 
         ApiError: The list failed.
     """
     # Taken before the list, so that a model that is made meanwhile is not mistaken for a gone one.
-    known = [(record.key, record.model.uid) for record in store.models()]
+    known = store.uids()
     alive: set[str] = set()
     for namespace in namespaces or [""]:
         continue_ = ""
@@ -235,7 +235,7 @@ async def sweep(client: KubeClient, store: Store, namespaces: Sequence[str]) -> 
             continue_ = page.continue_
             if not continue_:
                 break
-    gone = [(key, uid) for key, uid in known if uid not in alive]
+    gone = [(key, uid) for key, uid in known.items() if uid not in alive]
     for key, uid in gone:
         store.drop_model(key, uid)
     return len(gone)

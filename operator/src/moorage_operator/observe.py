@@ -8,9 +8,12 @@ server, so their structure is trusted; whatever a kubelet may leave out is optio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
+from sys import intern
 from typing import Any
 
 from . import labels, names, ownership, store
+from .sharing import shared
 from .state import (
     ChildObserved,
     ContainerObserved,
@@ -28,7 +31,8 @@ _VERDICTS = {"True": True, "False": False}
 def place(body: Body) -> store.Place:
     """Where an object belongs: its namespace and the label of its model, "" without one."""
     metadata = body["metadata"]
-    return metadata["namespace"], (metadata.get("labels") or {}).get(labels.MODEL, "")
+    marks = metadata.get("labels") or {}
+    return intern(metadata["namespace"]), intern(marks.get(labels.MODEL, ""))
 
 
 def pod(body: Body) -> PodObserved:
@@ -48,8 +52,8 @@ def pod(body: Body) -> PodObserved:
         uid=metadata["uid"],
         created=_required_time(metadata["creationTimestamp"]),
         ip=status.get("podIP", ""),
-        node=spec.get("nodeName", ""),
-        phase=status.get("phase", "Pending"),
+        node=intern(spec.get("nodeName", "")),
+        phase=intern(status.get("phase", "Pending")),
         reason=status.get("reason", ""),
         message=status.get("message", ""),
         ready=ready.get("status") == "True",
@@ -58,13 +62,15 @@ def pod(body: Body) -> PodObserved:
         gated=names.READINESS_GATE in gates,
         gate_open=_VERDICTS.get(gate.get("status", "")),
         deleting="deletionTimestamp" in metadata,
-        template_hash=marks.get(labels.TEMPLATE_HASH, ""),
-        revision=marks.get(labels.REVISION, ""),
-        scheduled=Scheduled(
-            _VERDICTS.get(scheduled.get("status", "")),
-            scheduled.get("reason", ""),
-            scheduled.get("message", ""),
-            _time(scheduled.get("lastTransitionTime")),
+        template_hash=intern(marks.get(labels.TEMPLATE_HASH, "")),
+        revision=intern(marks.get(labels.REVISION, "")),
+        scheduled=shared(
+            Scheduled(
+                _VERDICTS.get(scheduled.get("status", "")),
+                scheduled.get("reason", ""),
+                scheduled.get("message", ""),
+                _time(scheduled.get("lastTransitionTime")),
+            )
         ),
         init=init,
         runtime=runtime[0] if runtime else ContainerObserved(names.RUNTIME_CONTAINER),
@@ -110,15 +116,18 @@ def child(kind: str, body: Body) -> store.Child:
     """A child with what decides whether it must be applied again."""
     metadata = body["metadata"]
     owners = [each for each in metadata.get("ownerReferences") or [] if each.get("controller")]
+    owner_uid = owners[0]["uid"] if owners else ""
+    fields = ownership.fields_of(body, names.FIELD_MANAGER)
+    common = fields.replace(owner_uid.encode(), store.OWNER) if owner_uid else fields
     return store.Child(
         kind=kind,
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
-        owner_uid=owners[0]["uid"] if owners else "",
+        owner_uid=owner_uid,
         applied_hash=_applied_hash(metadata),
         deleting="deletionTimestamp" in metadata,
-        fields=ownership.fields_of(body, names.FIELD_MANAGER),
+        common_fields=shared(common),
         observed=_OF_KIND.get(kind, presence)(body),
     )
 
@@ -157,9 +166,9 @@ class Pods:
 def _conditions(status: Body) -> tuple[DeploymentCondition, ...]:
     return tuple(
         DeploymentCondition(
-            each["type"],
+            intern(each["type"]),
             _VERDICTS.get(each.get("status", "")),
-            each.get("reason", ""),
+            intern(each.get("reason", "")),
             each.get("message", ""),
             _time(each.get("lastUpdateTime")),
         )
@@ -178,8 +187,8 @@ def _container(spec: Body, status: Body) -> ContainerObserved:
     terminated = states.get("terminated") or {}
     last = (status.get("lastState") or {}).get("terminated") or {}
     return ContainerObserved(
-        name=spec["name"],
-        image=spec.get("image", ""),
+        name=intern(spec["name"]),
+        image=intern(spec.get("image", "")),
         container_id=status.get("containerID", ""),
         started=bool(status.get("started")),
         ready=bool(status.get("ready")),
@@ -213,5 +222,6 @@ def _time(text: str | None) -> datetime | None:
     return _required_time(text) if text else None
 
 
+@lru_cache(maxsize=4096)
 def _required_time(text: str) -> datetime:
     return datetime.fromisoformat(text)

@@ -396,12 +396,12 @@ class ProbeTarget:
     """One container to poll, and all that a driver needs for it.
 
     From `port` to `infer_model` it is a `Way`; of the protocol `Auto` there are no paths. `others`
-    are the ways that are tried to find out what a server speaks, the likeliest first.
-    `timeout_seconds` bounds one question. `bring_online` is for servers that start offline and
-    wait to be told to take traffic. `explained_by` is another way, in which this server says why a
-    model is not ready. `smoke` are the tests that a ready model is put to. `vouched` says that the
-    status tells of this container that its model was ready, and nobody has asked it since: the
-    operator has restarted.
+    are the ways that are tried to find out what a server speaks, the likeliest first; empty while
+    a declared protocol is answered. `timeout_seconds` bounds one question. `bring_online` is for
+    servers that start offline and wait to be told to take traffic. `explained_by` is another way,
+    in which this server says why a model is not ready. `smoke` are the tests that a ready model is
+    put to. `vouched` says that the status tells of this container that its model was ready, and
+    nobody has asked it since: the operator has restarted.
     """
 
     pod_uid: str
@@ -421,7 +421,7 @@ class ProbeTarget:
     infer_path: str = ""
     infer_model: str = ""
     bring_online: bool = False
-    others: tuple[Way, ...] = ()
+    others: tuple[Way, ...] = field(default=(), compare=False)
     explained_by: Way | None = None
     smoke: SmokeTask | None = None
     vouched: bool = field(default=False, compare=False)

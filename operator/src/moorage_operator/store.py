@@ -5,12 +5,14 @@ operator's own writes, whose results are newer than any watch. Each change says 
 concerns. Lost with the process and rebuilt from lists; nothing is decided here.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from . import labels, names
 from .api import v1alpha1
+from .packing import PackedModel, pack_model, unpack_model
 from .state import (
     ChildKey,
     ChildObserved,
@@ -24,6 +26,12 @@ from .state import (
     Refusal,
     RevisionRecord,
 )
+
+OWNER = b"\0"
+"""Stands for the owner's uid; JSON has no such byte."""
+
+OPENED = 64
+"""Models that stay unpacked: those that the workers are at, and are about to come back to."""
 
 Place = tuple[str, str]
 """Namespace and the value of the label that names the model; what a child knows of its model."""
@@ -45,7 +53,8 @@ class Child:
 
     Attributes:
         owner_uid: Uid of its controller, "" when it has none.
-        fields: FieldsV1 of our field manager, as JSON.
+        common_fields: FieldsV1 of our field manager, as JSON without the owner's uid: so it is
+            the same in most models, and kept once.
     """
 
     kind: str
@@ -55,8 +64,13 @@ class Child:
     owner_uid: str
     applied_hash: str
     deleting: bool
-    fields: bytes
+    common_fields: bytes
     observed: DeploymentObserved | ChildObserved
+
+    @property
+    def fields(self) -> bytes:
+        """FieldsV1 of our field manager, as JSON."""
+        return self.common_fields.replace(OWNER, self.owner_uid.encode())
 
 
 class Store:
@@ -75,7 +89,8 @@ class Store:
     ) -> None:
         self._changed = changed
         self._pod_moved = pod_moved
-        self._models: dict[ObjectKey, ModelRecord] = {}
+        self._models: dict[ObjectKey, PackedModel] = {}
+        self._opened: dict[ObjectKey, ModelRecord] = {}  # those of the latest passes
         self._keys: dict[Place, ObjectKey] = {}
         self._children: dict[Place, dict[ChildKey, Child]] = {}
         self._child_places: dict[str, tuple[Place, ChildKey]] = {}
@@ -95,24 +110,24 @@ class Store:
         key = ObjectKey(metadata["namespace"], metadata["name"])
         known = self._models.get(key)
         version = metadata["resourceVersion"]
-        if known and known.model.uid == metadata["uid"]:
+        if known and known.uid == metadata["uid"]:
             if not is_newer(version, known.resource_version):
                 return
         elif known:
             self._refusals.pop(key, None)  # another object of the same name
             self._history.pop(key, None)
-        self._models[key] = ModelRecord(
-            key, v1alpha1.parse(body), version, body.get("status") or {}
-        )
+        self._models[key] = pack_model(body)
+        self._opened.pop(key, None)
         self._keys[_place(key)] = key
         self._changed(key)
 
     def drop_model(self, key: ObjectKey, uid: str) -> None:
         """The resource is gone; ignored when another one has taken its name."""
         known = self._models.get(key)
-        if known is None or known.model.uid != uid:
+        if known is None or known.uid != uid:
             return
         del self._models[key]
+        self._opened.pop(key, None)
         self._keys.pop(_place(key), None)
         self._references.pop(key, None)
         self._refusals.pop(key, None)
@@ -121,11 +136,23 @@ class Store:
 
     def model(self, key: ObjectKey) -> ModelRecord | None:
         """The resource, None when it does not exist."""
-        return self._models.get(key)
+        packed = self._models.get(key)
+        if packed is None:
+            return None
+        record = self._opened.get(key)
+        if record is None:
+            record = self._opened[key] = _open(key, packed)
+            while len(self._opened) > OPENED:
+                del self._opened[next(iter(self._opened))]
+        return record
 
-    def models(self) -> Iterator[ModelRecord]:
-        """All resources."""
-        return iter(list(self._models.values()))
+    def uids(self) -> dict[ObjectKey, str]:
+        """The uid of each resource."""
+        return {key: packed.uid for key, packed in self._models.items()}
+
+    def readiness(self) -> Counter[str]:
+        """How many resources have which status of Ready, "" where they have none yet."""
+        return Counter(packed.ready for packed in self._models.values())
 
     # -------------------------------------------------------------------- children
 
@@ -257,7 +284,7 @@ class Store:
     def observed(self, key: ObjectKey) -> Observed:
         """Everything about one model, for its plan; pods in the order of their names."""
         place = _place(key)
-        record = self._models.get(key)
+        record = self.model(key)
         pods = sorted(self._pods.get(place, {}).values(), key=lambda pod: pod.name)
         mine = self.children(record) if record else []
         children = {(child.kind, child.name): child.observed for child in mine}
@@ -288,6 +315,11 @@ def is_newer(version: str, than: str) -> bool:
     if version.isdigit() and than.isdigit():
         return int(version) > int(than)
     return version != than
+
+
+def _open(key: ObjectKey, packed: PackedModel) -> ModelRecord:
+    body = unpack_model(packed)
+    return ModelRecord(key, v1alpha1.parse(body), packed.resource_version, body["status"])
 
 
 def _place(key: ObjectKey) -> Place:

@@ -56,7 +56,7 @@ def make_targets(
             infer_path=own.infer_path,
             infer_model=own.infer_model,
             bring_online=may_start_offline,
-            others=others,
+            others=() if _is_settled(model, replica) else others,
             explained_by=explained_by,
             smoke=_smoke_task(model, replica),
             vouched=replica.model_ready and replica.result is None,
@@ -70,6 +70,14 @@ def _explained_by(model: InferenceModel, config: OperatorConfig) -> Way | None:
     if model.protocol is not Protocol.GRPS or not endpoints.is_bundled(model, config):
         return None
     return _way(model, config, Protocol.OPEN_INFERENCE, model.transport)
+
+
+def _is_settled(model: InferenceModel, replica: Replica) -> bool:
+    """Whether its server has answered as declared, so that nobody looks for another protocol.
+
+    Should it come to answer otherwise, the next plan's target has the other ways again.
+    """
+    return replica.model_ready and model.protocol is not Protocol.AUTO
 
 
 def _smoke_task(model: InferenceModel, replica: Replica) -> SmokeTask | None:

@@ -9,7 +9,7 @@ from moorage_operator import observe
 from moorage_operator.apply import Applier
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.kinds import Kind
-from moorage_operator.state import AnswerReason, PodGate, TensorInfo
+from moorage_operator.state import AnswerReason, ObjectKey, PodGate, TensorInfo
 from moorage_operator.store import Store
 from support.operator_values import (
     DIGITS,
@@ -207,7 +207,7 @@ def applier(pods: Pods, wrote: list[str]) -> tuple[Applier, Any]:
     store = Store(changed=lambda _: None, pod_moved=lambda _: None)
     metadata = {"name": "iris", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
     store.put_model({"metadata": metadata, "spec": {}})
-    (record,) = store.models()
+    record = store.model(ObjectKey("ns", "iris"))
     made = Applier(pods, store, {}, wrote=wrote.append, clock=lambda: 0.0)  # type: ignore[arg-type]
     return made, record
 

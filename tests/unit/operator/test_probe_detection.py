@@ -72,9 +72,9 @@ def server(speaks: Mapping[tuple[str, str], Tongue], others: Answer = FOREIGN) -
 
 
 def asked_by(protocol: str, transport: str = "HTTP") -> ProbeTarget:
-    """A target as the plan makes it, with the other ways."""
+    """A target as the plan makes it before it was asked, with the other ways."""
     of = model(protocol=protocol, transport=transport)
-    return planned(of, serving(of)).targets[0]
+    return planned(of, replace(serving(of), probes={})).targets[0]
 
 
 async def asked(
@@ -249,6 +249,13 @@ async def test_nobody_there_is_not_asked_in_other_protocols() -> None:
 
     assert (result.model_ready, result.live) == (REFUSED, REFUSED)
     assert drivers[TFS].questions == []
+
+
+def test_who_answers_as_declared_is_not_asked_otherwise() -> None:
+    declared, auto = model(protocol="OpenInference"), model(protocol="Auto")
+
+    assert planned(declared, serving(declared)).targets[0].others == ()
+    assert planned(auto, serving(auto)).targets[0].others
 
 
 def test_a_pod_of_another_revision_is_no_target() -> None:

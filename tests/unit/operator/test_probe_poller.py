@@ -9,7 +9,7 @@ import pytest
 from moorage_operator.api.smoke_tests import ExpectedTensor, InputTensor, SmokeTest
 from moorage_operator.probe import interrogation, smoke_runner
 from moorage_operator.probe.driver import Described
-from moorage_operator.probe.poller import Edges, Polled, Poller
+from moorage_operator.probe.poller import STARTING_SECONDS, Edges, Polled, Poller
 from moorage_operator.smoke import Outputs, SmokeTask, SmokeVerdict
 from moorage_operator.state import (
     Answer,
@@ -322,9 +322,10 @@ async def test_a_poll_that_waits_for_its_answer_makes_room_for_others(
     async with polling(server) as (poller, results):
         targets = [target(pod_uid=str(number)) for number in range(3)]
         poller.watch(KEY, targets, PollPace.STABLE, 1000)
-        async with asyncio.timeout(5):
-            while poller.in_flight < 3:
-                await asyncio.sleep(0.01)
+        await asyncio.wait_for(server.asked.wait(), 5)
+        assert poller.in_flight == 1
+        await asyncio.sleep(3 * STARTING_SECONDS)
+        assert poller.in_flight == 3
         server.gate.set()
         await results.until(lambda: len(results.polled) == 3)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from moorage_operator.sharing import share_answers
 from moorage_operator.state import (
     AnswerReason,
     ObjectKey,
@@ -305,9 +306,12 @@ class Poller:
         self._test(poll)
 
     def _take(self, poll: _Poll, result: ProbeResult) -> None:
-        before, poll.result = poll.result, result
-        if not _says_the_same(before, result):
-            self._deliver(poll.key, result)
+        before = poll.result
+        if before and _says_the_same(before, result):
+            poll.result = replace(before, asked_at=result.asked_at)
+        else:
+            poll.result = share_answers(result)
+            self._deliver(poll.key, poll.result)
 
     def _test(self, poll: _Poll) -> None:
         """Put a container whose model is ready to its smoke tests."""
@@ -378,5 +382,5 @@ def _has_new_tests(before: ProbeTarget, after: ProbeTarget) -> bool:
     return wanted is not None and (known is None or known.digest != wanted.digest)
 
 
-def _says_the_same(before: ProbeResult | None, after: ProbeResult) -> bool:
-    return before is not None and replace(before, asked_at=after.asked_at) == after
+def _says_the_same(before: ProbeResult, after: ProbeResult) -> bool:
+    return replace(before, asked_at=after.asked_at) == after
