@@ -10,7 +10,7 @@ from typing import Any, cast
 from .api.v1alpha1 import InferenceModel, Protocol
 from .conditions import Condition, ConditionType, Finding, Reason, find_condition
 from .replicas import PROTOCOL_REASONS, Replica, worst
-from .state import Observed, Spoken
+from .state import ANSWERED, Observed, Spoken
 
 __all__ = ["detected", "protocol_matched", "protocol_status"]
 
@@ -42,7 +42,7 @@ def protocol_status(
 ) -> dict[str, str]:
     """`status.protocol`: what the spec declares, what a server was found to speak, and by what."""
     current = [replica for replica in replicas if replica.current]
-    told = _spoken(current)
+    told = _proven(_spoken(current), _previous(model, observed.status))
     unasked = all(replica.result is None for replica in current)
     if not told and (unasked or not _is_foreign(current)):
         told = _previous(model, observed.status)
@@ -62,6 +62,15 @@ def _spoken(current: Sequence[Replica]) -> dict[str, str]:
         replica.result.spoken for replica in ordered if replica.result and replica.result.spoken
     ]
     return {"detected": found[0].protocol, "evidence": found[0].evidence} if found else {}
+
+
+def _proven(told: dict[str, str], before: dict[str, str]) -> dict[str, str]:
+    """What is told, with the evidence that there was while there is none yet.
+
+    Without this a restarted operator would write a poorer status before it writes the same again.
+    """
+    same = bool(told) and told["detected"] == before.get("detected")
+    return before if same and told["evidence"] == ANSWERED and before["evidence"] else told
 
 
 def _previous(model: InferenceModel, status: Mapping[str, Any]) -> dict[str, str]:

@@ -241,6 +241,10 @@ class ModelInfo:
     outputs: tuple[TensorInfo, ...] = ()
 
 
+ANSWERED = "it answers for the model"
+"""The evidence for a declared protocol until its own question was answered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spoken:
     """The protocol in which a server was found to answer, and the answer that showed it."""

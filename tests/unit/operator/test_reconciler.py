@@ -107,7 +107,7 @@ def fakes() -> Fakes:
 @pytest.fixture
 def reconciler(fakes: Fakes) -> Reconciler:
     pace = StatusPace(lambda: fakes.now)
-    hands = Hands(fakes.store, fakes, fakes, fakes, fakes, pace)  # type: ignore[arg-type]
+    hands = Hands(fakes.store, fakes, fakes, fakes, fakes, fakes, pace)  # type: ignore[arg-type]
     config = OperatorConfig(runtime_image="runtime:1")
     return Reconciler(hands, config, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -187,7 +187,7 @@ async def test_a_plan_that_rests_on_an_earlier_revision_is_made_again_with_it(
     await reconciler.reconcile(KEY)
     # An earlier version of the operator gave this spec another template.
     status = {"revisions": {**fakes.statuses[-1]["revisions"], "current": "earlier"}}
-    fakes.store.put_model({**model(resourceVersion="2"), "status": status})
+    fakes.store.put_model({**model(resourceVersion="9"), "status": status})
 
     await reconciler.reconcile(KEY)
     await reconciler.reconcile(KEY)

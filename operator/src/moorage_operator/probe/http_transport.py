@@ -48,8 +48,19 @@ class OneConnectionEach(httpx.AsyncBaseTransport):
             httpx.RemoteProtocolError: What came is not HTTP.
             BodyTooLarge: The body is above the request's limit.
         """
+        done: asyncio.Future[ResponseReader] = asyncio.get_running_loop().create_future()
+        try:
+            reader = await self._exchange(request, done)
+        finally:
+            # Who gave up waiting leaves an outcome behind that nobody fetches.
+            if not done.cancel() and not done.cancelled():
+                done.exception()
+        return httpx.Response(reader.status, headers=reader.headers, content=bytes(reader.body))
+
+    async def _exchange(
+        self, request: httpx.Request, done: "asyncio.Future[ResponseReader]"
+    ) -> ResponseReader:
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[ResponseReader] = loop.create_future()
         url, limit = request.url, request.extensions[LIMIT]
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
@@ -63,10 +74,9 @@ class OneConnectionEach(httpx.AsyncBaseTransport):
         except OSError as error:
             raise httpx.ConnectError(error.strerror or str(error)) from error
         try:
-            reader = await done
+            return await done
         finally:
             transport.abort()
-        return httpx.Response(reader.status, headers=reader.headers, content=bytes(reader.body))
 
 
 class _Exchange(asyncio.Protocol):

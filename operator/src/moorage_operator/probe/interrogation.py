@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from moorage_operator.state import (
+    ANSWERED,
     NOT_ASKED,
     Answer,
     AnswerReason,
@@ -28,9 +29,6 @@ PATIENCE_SECONDS = 0.2
 """How long a model's first yes waits for its metadata, so that one status carries both."""
 
 YES = Answer(verdict=True, reason=AnswerReason.READY)
-
-ANSWERED = "it answers for the model"
-"""The evidence for a declared protocol until its own question was answered."""
 
 _SILENCE = (AnswerReason.REFUSED, AnswerReason.TIMED_OUT)
 _FOREIGN = (AnswerReason.WRONG_PROTOCOL, AnswerReason.MALFORMED)
