@@ -50,7 +50,7 @@ async def _stress(made: World, bystanders: int, idle_seconds: float) -> dict[str
 
 
 async def _measure(options: argparse.Namespace) -> dict[str, Any]:
-    async with world(options.folder) as made:
+    async with world(options.folder, options.operator) as made:
         if options.stress:
             return await _stress(made, options.bystanders, options.idle_seconds)
         return await _sizes(made, options.sizes, options.idle_seconds)
@@ -61,6 +61,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--outcome", type=Path, required=True)
+    parser.add_argument("--operator", type=Path, required=True)
     parser.add_argument("--idle-seconds", type=float, required=True)
     parser.add_argument("--stress", action="store_true")
     parser.add_argument("--bystanders", type=int, default=0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moorage_benchmarks import procfs
-from moorage_benchmarks.programs import COMMANDS, BenchmarkError
+from moorage_benchmarks.programs import BenchmarkError
 
 START_SECONDS = 60.0
 WRITE_VERBS = ("create", "patch", "update")
@@ -64,7 +64,8 @@ class Usage:
 class OperatorProcess:
     """May be started and ended at any moment."""
 
-    def __init__(self, kubeconfig: Path, log: Path) -> None:
+    def __init__(self, program: Path, kubeconfig: Path, log: Path) -> None:
+        self._program = program
         self._kubeconfig = kubeconfig
         self._log = log
         self._port = 0
@@ -83,7 +84,7 @@ class OperatorProcess:
         Raises:
             BenchmarkError: It ended, or is not ready in time.
         """
-        words = [str(COMMANDS / "moorage-operator"), "--runtime-image=moorage-runtime:scale"]
+        words = [str(self._program), "--runtime-image=moorage-runtime:scale"]
         words += [
             "--health-host=127.0.0.1",
             "--health-port=0",

@@ -78,8 +78,8 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(folder: Path) -> AsyncGenerator[World]:
-    """The world, running, with the operator in it and nothing to do.
+async def world(folder: Path, program: Path) -> AsyncGenerator[World]:
+    """The world, running, with the operator's program in it and nothing to do.
 
     Raises:
         BenchmarkError: A program is missing or does not start.
@@ -93,7 +93,7 @@ async def world(folder: Path) -> AsyncGenerator[World]:
         stack.enter_context(_program(answers, folder))
         async with KubeClient(auth.find({"KUBECONFIG": str(kubeconfig)})) as client:
             await _furnish(client)
-            operator = OperatorProcess(kubeconfig, folder / "operator.log")
+            operator = OperatorProcess(program, kubeconfig, folder / "operator.log")
             made = World(kubeconfig, client, operator, Existence(), Existence(), Models(), Pods())
             watches = _watch(made)
             await operator.start()

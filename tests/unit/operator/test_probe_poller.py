@@ -330,10 +330,8 @@ async def test_a_poll_that_waits_for_its_answer_makes_room_for_others(
         await results.until(lambda: len(results.polled) == 3)
 
 
-async def test_a_replica_that_its_status_vouches_for_is_asked_some_time_within_the_interval() -> (
-    None
-):
-    async with polling(Server()) as (poller, results):
+async def test_replicas_that_their_statuses_vouch_for_are_asked_one_after_the_other() -> None:
+    async with polling(Server(), polls_a_second=0.001) as (poller, results):
         targets = [target(vouched=True), target(pod_uid="other")]
         poller.watch(KEY, targets, PollPace.STABLE, 1000)
         await results.until(lambda: results.all)

@@ -136,8 +136,8 @@ class Poller:
     ) -> None:
         """From now on poll these replicas of the model, and no others of it.
 
-        A new container, and a model that begins to settle, is asked at once; one that its status
-        vouches for some time within the interval, so that a restarted operator asks no crowd.
+        A new container, and a model that begins to settle, is asked at once; those that their
+        statuses vouch for one after the other, so that a restarted operator asks no crowd.
         """
         wanted = {target.pod_uid: target for target in targets}
         for uid in self._by_key.get(key, set()) - wanted.keys():
@@ -209,8 +209,7 @@ class Poller:
             self._polls[uid] = poll
             if not again:
                 calm = target.vouched and pace is PollPace.STABLE
-                wait = self._stretched(interval) * self._edges.jitter() if calm else 0.0
-                self._schedule(uid, poll, wait)
+                self._schedule(uid, poll, self.least_interval_seconds if calm else 0.0)
             return
         if _has_new_tests(poll.target, target):
             self.ask_now(uid)
