@@ -1,0 +1,80 @@
+"""A real API server takes every manifest that a reader may copy, of the examples and the docs.
+
+kubectl asks for a strict dry run: unknown fields, CEL rules and defaults all have their say.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.chart_rights import PROGRAMS
+from support.kubectl import Kubectl, as_list
+from support.operator_cluster import GROUP, Api
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+EXAMPLES = sorted(ROOT.glob("examples/**/*.y*ml"))
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """The API objects of a file or block; a block of `spec:` alone is the spec of some model."""
+    documents = [each for each in yaml.safe_load_all(text) if isinstance(each, dict)]
+    return [completed(each) for each in documents if "kind" in each or set(each) == {"spec"}]
+
+
+def completed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document, or the model that a `spec:` without the rest is a part of."""
+    if "kind" in document:
+        return document
+    spec = {"model": {"uri": "pvc://models/iris"}} | document["spec"]
+    head = {"apiVersion": GROUP, "kind": "InferenceModel", "metadata": {"name": "iris"}}
+    return {**head, "spec": spec}
+
+
+def written() -> list[Any]:
+    """Each example file and each block of a page that holds objects, with where it stands."""
+    found = [(path, "", objects(path.read_text())) for path in EXAMPLES]
+    for page in PAGES:
+        text = page.read_text()
+        for block in BLOCK.finditer(text):
+            line = text.count("\n", 0, block.start()) + 1
+            found.append((page, f":{line}", objects(block[1])))
+    return [
+        pytest.param(made, id=f"{path.relative_to(ROOT)}{line}")
+        for path, line, made in found
+        if made
+    ]
+
+
+@pytest.fixture
+def kubectl(api: Api) -> Kubectl:
+    environment = {"KUBECONFIG": str(api.kubeconfig), "PATH": str(PROGRAMS)}
+    return Kubectl(environment, api.namespace)
+
+
+@pytest.mark.parametrize("manifest", written())
+def test_a_manifest_that_a_reader_may_copy_is_taken(kubectl, manifest):
+    answer = kubectl.run(
+        *("apply", "--dry-run=server", "--validate=strict", "-f", "-"),
+        stdin=as_list(tuple(manifest)),
+    )
+
+    assert answer.count("created (server dry run)") == len(manifest)
+
+
+def test_a_dry_run_refuses_a_field_that_does_not_exist(kubectl):
+    wrong = completed({"spec": {"replica": 2}})
+
+    answer = kubectl.run(
+        *("apply", "--dry-run=server", "--validate=strict", "-f", "-"),
+        stdin=as_list((wrong,)),
+        check=False,
+    )
+
+    assert 'unknown field "replica"' in answer
