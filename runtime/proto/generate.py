@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a script beside its input, no module of a package
-"""Make the message classes from the .proto files beside this one, for runtime and operator.
+"""Make the message classes from the .proto files beside this one, for each of the programs.
 
     python runtime/proto/generate.py [--check]
 
@@ -41,6 +41,9 @@ RUNTIME: Final = Package(
 OPERATOR: Final = Package(
     ROOT / "operator" / "src" / "moorage_operator" / "_generated", ("grps", "oip", "repository")
 )
+# What `moorage infer` sends over gRPC.
+CLI: Final = Package(ROOT / "cli" / "src" / "moorage_cli" / "_generated", ("grps", "oip"))
+PACKAGES: Final = (RUNTIME, OPERATOR, CLI)
 
 
 def generate(protocols: tuple[str, ...], target: Path) -> None:
@@ -81,11 +84,11 @@ def main() -> int:
         "--check", action="store_true", help="write nothing; fail when files are out of date"
     )
     if parser.parse_args().check:
-        names = [*outdated(RUNTIME), *outdated(OPERATOR)]
+        names = [name for package in PACKAGES for name in outdated(package)]
         if names:
             sys.stderr.write(f"out of date: {', '.join(names)}; run {Path(__file__).name}\n")
         return 1 if names else 0
-    for package in (RUNTIME, OPERATOR):
+    for package in PACKAGES:
         package.folder.mkdir(exist_ok=True)
         generate(package.protocols, package.folder)
     return 0

@@ -103,7 +103,7 @@ COMMANDS: tuple[Command, ...] = (
         "infer",
         "send a request from a file and print the answer",
         "FILE is an Open Inference request in JSON; '-' is the standard input. It is sent in the "
-        "model's own protocol, over HTTP. A TensorFlow Serving or GRPS request in JSON "
+        "model's own protocol. A TensorFlow Serving or GRPS request in JSON "
         "goes as it stands. The exit status is 0 when the server answers with a success, else 1.",
         (
             _NAME,
@@ -113,6 +113,12 @@ COMMANDS: tuple[Command, ...] = (
                 choices=PROTOCOLS,
                 default="",
                 help="another protocol than the one in the model's status",
+            ),
+            Argument(
+                "--transport",
+                choices=("HTTP", "GRPC"),
+                default="HTTP",
+                help="over which of the pod's ports",
             ),
             Argument(
                 "--model-version",
@@ -134,6 +140,7 @@ COMMANDS: tuple[Command, ...] = (
         (
             "moorage infer digits -f examples/01-digits/samples/digit-3.json",
             "moorage infer digits -f request.json --protocol TensorFlowServing",
+            "moorage infer digits -f request.json --transport GRPC",
         ),
     ),
     Command(

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import grpc
 
-from . import completion, conformance, inference, traffic, wire
+from . import completion, conformance, inference, inference_grpc, traffic, wire
 from .failures import Failure, WrongUsage
 from .lint import lint
 from .model_view import ModelView, view
@@ -26,6 +26,8 @@ from .why import EventView, why
 __all__ = ["RUN", "Shell"]
 
 HTTP_PORT = "http"
+GRPC_PORT = "grpc"
+SCHEMES = {HTTP_PORT: "http", GRPC_PORT: "grpc"}
 RUNTIME_CONTAINER = "runtime"
 PODS_WITH_EVENTS = 5
 
@@ -107,15 +109,14 @@ def run_infer(shell: Shell, given: argparse.Namespace) -> Report:
             f"{model.name}: no server of it has answered in a protocol yet; see "
             f"moorage why {model.name}, or choose one by --protocol"
         )
-    request = inference.make_request(
-        inference.InferenceProtocol(protocol), model.served_name, given.model_version, document
-    )
-    if given.via == "service":
-        code, body = wire.post(_service_address(model), request, given.timeout)
-    else:
-        pod = _ready_pod(cluster, model)
-        with _forwarded(cluster, model, pod) as address:
-            code, body = wire.post(address, request, given.timeout)
+    asked = inference.InferenceProtocol(protocol), model.served_name, given.model_version, document
+    if given.transport == "GRPC":
+        call = inference_grpc.make_call(*asked)
+        with _address(cluster, model, given.via, GRPC_PORT) as address:
+            return inference_grpc.answered_call(call, wire.infer(address, call, given.timeout))
+    request = inference.make_request(*asked)
+    with _address(cluster, model, given.via, HTTP_PORT) as address:
+        code, body = wire.post(address, request, given.timeout)
     return inference.answered(request, code, body)
 
 
@@ -194,7 +195,7 @@ def _usages(
         requests = None
         if _is_running(pod):
             try:
-                with _forwarded(cluster, model, pod) as address:
+                with _forwarded(cluster, model, pod, HTTP_PORT) as address:
                     reply = wire.fetch(f"http://{address}", "/metrics", seconds)
                     requests = traffic.read_requests(reply.body, model.served_name)
             except Failure as failure:
@@ -216,10 +217,22 @@ def _measured(item: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
 
 @contextmanager
-def _forwarded(cluster: ClusterLike, model: ModelView, pod: Mapping[str, Any]) -> Generator[str]:
-    """The local address of a pod's HTTP port; a failure on the way has the pod's words."""
+def _address(cluster: ClusterLike, model: ModelView, via: str, port_name: str) -> Generator[str]:
+    """Where a model is asked on one of its ports."""
+    if via == "service":
+        yield _service_address(model, port_name)
+        return
+    with _forwarded(cluster, model, _ready_pod(cluster, model), port_name) as address:
+        yield address
+
+
+@contextmanager
+def _forwarded(
+    cluster: ClusterLike, model: ModelView, pod: Mapping[str, Any], port_name: str
+) -> Generator[str]:
+    """The local address of a pod's port; a failure on the way has the pod's words."""
     name = pod["metadata"]["name"]
-    with cluster.forward(model.namespace, name, _http_port(pod)) as forward:
+    with cluster.forward(model.namespace, name, _port_of(pod, port_name)) as forward:
         try:
             yield forward.address
         except Failure as failure:
@@ -242,25 +255,26 @@ def _is_running(pod: Mapping[str, Any]) -> bool:
     return pod.get("status", {}).get("phase") == "Running"
 
 
-def _http_port(pod: Mapping[str, Any]) -> int:
+def _port_of(pod: Mapping[str, Any], port_name: str) -> int:
     for container in pod["spec"]["containers"]:
         for port in container.get("ports", []):
-            if container["name"] == RUNTIME_CONTAINER and port.get("name") == HTTP_PORT:
+            if container["name"] == RUNTIME_CONTAINER and port.get("name") == port_name:
                 return port["containerPort"]
     raise Failure(
-        f"pod {pod['metadata']['name']}: its container {RUNTIME_CONTAINER} has no port {HTTP_PORT}"
+        f"pod {pod['metadata']['name']}: its container {RUNTIME_CONTAINER} has no port {port_name}"
     )
 
 
-def _service_address(model: ModelView) -> str:
-    """The Service's HTTP address, as the status has it."""
-    parts = urlsplit(model.url)
-    if parts.scheme != "http" or not parts.netloc:
-        raise Failure(
-            f"{model.name}: expected an HTTP address in status.endpoints, got {model.url!r}; "
-            "use --via port-forward"
-        )
-    return parts.netloc
+def _service_address(model: ModelView, port_name: str) -> str:
+    """The Service's address for one of its ports, as the status has it."""
+    scheme = SCHEMES[port_name]
+    for parts in map(urlsplit, model.urls):
+        if parts.scheme == scheme and parts.netloc:
+            return parts.netloc
+    raise Failure(
+        f"{model.name}: expected a {scheme}:// address in status.endpoints, got "
+        f"{', '.join(model.urls) or 'none'}; use --via port-forward"
+    )
 
 
 def _base(address: str) -> str:

@@ -17,7 +17,16 @@ from .failures import Failure
 from .report import Report
 from .sanitizing import clean, clean_document
 
-__all__ = ["InferenceProtocol", "Request", "answered", "make_request", "read_document"]
+__all__ = [
+    "InferenceProtocol",
+    "Request",
+    "answered",
+    "grps_body",
+    "make_request",
+    "read_document",
+    "tensor_values",
+    "tensors",
+]
 
 # GRPS interface, "GenericTensor": the data type's name and the field that carries the values.
 _GRPS_TYPES = {
@@ -76,7 +85,7 @@ def make_request(
     name, number = quote(model, safe=""), quote(version, safe="")
     match protocol:
         case InferenceProtocol.OPEN_INFERENCE:
-            _tensors(document)
+            tensors(document)
             of_version = f"/versions/{number}" if number else ""
             return Request(f"/v2/models/{name}{of_version}/infer", document)
         case InferenceProtocol.TENSORFLOW_SERVING:
@@ -85,7 +94,7 @@ def make_request(
             return Request(path, _tensorflow_body(document))
         case InferenceProtocol.GRPS:
             chosen = f"{model}-{version}" if version else model
-            return Request("/grps/v1/infer/predict", _grps_body(document, chosen))
+            return Request("/grps/v1/infer/predict", grps_body(document, chosen))
 
 
 def answered(request: Request, code: int, body: bytes) -> Report:
@@ -113,8 +122,11 @@ def _is_success(document: Any) -> bool:
     return not isinstance(answer.get("error"), str)
 
 
-def _tensors(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def tensors(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The inputs of an Open Inference request.
+
+    Raises:
+        Failure: They are none.
 
     Source: Open Inference Protocol V2, "Inference Request JSON Object".
     """
@@ -149,16 +161,24 @@ def _tensorflow_body(document: Mapping[str, Any]) -> Mapping[str, Any]:
     is_own_form = "instances" in document or isinstance(columns, Mapping)
     if is_own_form:
         return document
-    tensors = _tensors(document)
-    return {"inputs": {item["name"]: _nested(_values(item), item["shape"]) for item in tensors}}
+    found = tensors(document)
+    return {
+        "inputs": {item["name"]: _nested(tensor_values(item), item["shape"]) for item in found}
+    }
 
 
-def _grps_body(document: Mapping[str, Any], model: str) -> Mapping[str, Any]:
-    """Source: GRPS interface, "Predict" and "model selection"."""
+def grps_body(document: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+    """A GRPS message in its JSON form, to this model.
+
+    Raises:
+        Failure: A tensor cannot be written so.
+
+    Source: GRPS interface, "Predict" and "model selection".
+    """
     if any(member in document for member in _GRPS_MEMBERS):
         return {"model": model, **document}
-    tensors = [_grps_tensor(item) for item in _tensors(document)]
-    return {"model": model, "gtensors": {"tensors": tensors}}
+    found = [_grps_tensor(item) for item in tensors(document)]
+    return {"model": model, "gtensors": {"tensors": found}}
 
 
 def _grps_tensor(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,11 +189,20 @@ def _grps_tensor(item: Mapping[str, Any]) -> dict[str, Any]:
             f"{item['name']}: GRPS has no datatype {item['datatype']}; expected {expected}"
         )
     dtype, member = known
-    return {"name": item["name"], "dtype": dtype, "shape": item["shape"], member: _values(item)}
+    return {
+        "name": item["name"],
+        "dtype": dtype,
+        "shape": item["shape"],
+        member: tensor_values(item),
+    }
 
 
-def _values(item: Mapping[str, Any]) -> list[Any]:
-    """The tensor's values in row-major order, as many as its shape has."""
+def tensor_values(item: Mapping[str, Any]) -> list[Any]:
+    """The tensor's values in row-major order, as many as its shape has.
+
+    Raises:
+        Failure: There are more or fewer.
+    """
     values: list[Any] = []
     _flatten(item["data"], values)
     wanted = math.prod(item["shape"])

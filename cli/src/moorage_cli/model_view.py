@@ -81,6 +81,7 @@ class ModelView:
     versions: str
     protocol: str
     url: str
+    urls: tuple[str, ...]
     selector: str
     conditions: Mapping[str, Condition]
     replicas: tuple[ReplicaView, ...]
@@ -130,6 +131,7 @@ def view(resource: Mapping[str, Any]) -> ModelView:
         versions=_text(status, "versionSummary"),
         protocol=_text(_object(status, "protocol"), "detected"),
         url=_text(endpoints[0], "url") if endpoints else "",
+        urls=tuple(_text(endpoint, "url") for endpoint in endpoints),
         selector=_text(status, "selector"),
         conditions={condition.type: condition for condition in conditions},
         replicas=tuple(_replica(item) for item in _objects(status, "replicaStatuses")),

@@ -1,0 +1,1 @@
+"""Message classes made by ``runtime/proto/generate.py``; never edited by hand."""

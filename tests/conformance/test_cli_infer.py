@@ -1,0 +1,39 @@
+"""What `moorage infer` sends, and reads, over both transports, against the server under test."""
+
+import pytest
+
+from moorage_cli import inference, inference_grpc, wire
+from moorage_cli.inference import InferenceProtocol
+
+pytestmark = pytest.mark.conformance
+
+TENSOR = {"name": "x", "shape": [3], "datatype": "FP32", "data": [1.0, -0.5, 3.25]}
+
+
+@pytest.mark.parametrize("protocol", [InferenceProtocol.OPEN_INFERENCE, InferenceProtocol.GRPS])
+def test_both_transports_have_the_same_answer(server, protocol):
+    asked = protocol, "identity_fp32", "", {"inputs": [TENSOR]}
+
+    request, call = inference.make_request(*asked), inference_grpc.make_call(*asked)
+    http = inference.answered(request, *wire.post(server.http, request, 20))
+    grpc = inference_grpc.answered_call(call, wire.infer(server.grpc, call, 20))
+
+    assert (http.ok, grpc.ok) == (True, True)
+    assert values(grpc.document) == values(http.document) == TENSOR["data"]
+
+
+def values(document):
+    if "outputs" in document:
+        return document["outputs"][0]["data"]
+    return document["gtensors"]["tensors"][0]["flat_float32"]
+
+
+def test_a_model_that_is_not_there_is_told_over_grpc(server):
+    call = inference_grpc.make_call(
+        InferenceProtocol.OPEN_INFERENCE, "rose", "", {"inputs": [TENSOR]}
+    )
+
+    report = inference_grpc.answered_call(call, wire.infer(server.grpc, call, 20))
+
+    assert not report.ok
+    assert report.text.startswith("NOT_FOUND")
