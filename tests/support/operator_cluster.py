@@ -319,6 +319,16 @@ class OperatorProcess:
         """Whether the process was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The process does nothing until the block ends."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """End the process; its exit status."""
         assert self._process is not None
