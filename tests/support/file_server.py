@@ -51,8 +51,8 @@ class Request:
 class FileServer:
     """The routes by path, and the requests so far."""
 
-    def __init__(self, scheme: str, port: int) -> None:
-        self.url = f"{scheme}://127.0.0.1:{port}"
+    def __init__(self, scheme: str, host: str, port: int) -> None:
+        self.url = f"{scheme}://{host}:{port}"
         self.routes: dict[str, Route] = {}
         self.requests: list[Request] = []
 
@@ -130,16 +130,17 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def file_server(certificate: Path | None = None) -> Iterator[FileServer]:
-    """A server on a free port of loopback; over TLS with a file of certificate and key."""
+def file_server(certificate: Path | None = None, host: str = "127.0.0.1") -> Iterator[FileServer]:
+    """A server on a free port of the address; over TLS with a file of certificate and key."""
     handler = type("Handler", (_Handler,), {})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer((host, 0), handler)
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
         server.socket = context.wrap_socket(server.socket, server_side=True)
     server.handle_error = lambda *_: None  # a client that went away
-    handler.files = FileServer("https" if certificate else "http", server.server_address[1])
+    scheme = "https" if certificate else "http"
+    handler.files = FileServer(scheme, host, server.server_address[1])
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:

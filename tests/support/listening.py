@@ -1,0 +1,24 @@
+"""Ports of servers that tests start as processes: a free one, and waiting until it accepts."""
+
+import socket
+import subprocess
+
+from support.waiting import eventually
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port of the address on which nobody listens."""
+    with socket.socket() as listener:
+        listener.bind((host, 0))
+        return listener.getsockname()[1]
+
+
+def wait_listening(process: subprocess.Popen[bytes], port: int, host: str = "127.0.0.1") -> None:
+    """Until the process accepts on the port; an AssertionError when it ends first."""
+
+    def listens() -> bool:
+        assert process.poll() is None, "the server ended"
+        with socket.socket() as client:
+            return client.connect_ex((host, port)) == 0
+
+    eventually(f"port {port} listens", listens, bool, 30)
