@@ -94,6 +94,10 @@ lock: setup ## Resolve the hashed requirements again (needs uv)
 	printf 'tritonclient[http,grpc]\n' | $(RESOLVE) - -o requirements/clients.txt
 	printf 'kserve\n' | $(RESOLVE) - -o requirements/clients-kserve.txt
 	echo atheris | $(RESOLVE) - -o requirements/fuzz.txt
+	onnxruntime=$$(sed -n 's/^\(onnxruntime==[^ ]*\).*/\1/p' runtime/requirements.txt); \
+	for peer in triton:nvidia-pytriton==0.7.0 mlserver:mlserver==1.7.1 kserve:kserve==0.21.0; do \
+	  printf '%s\n' "$${peer#*:}" "$$onnxruntime" | $(RESOLVE) - -o benchmarks/peers/$${peer%%:*}/requirements.txt || exit; \
+	done
 
 clean: ## Remove build output and the virtual environment
 	rm -rf build $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -19,6 +19,7 @@ from moorage_benchmarks import (
     machine,
     memory,
     operator_scale,
+    peers,
     ready_time,
     start,
     throughput,
@@ -35,6 +36,7 @@ MEASURES = (
     "workers",
     "start",
     "memory",
+    "peers",
     "ready",
     "operator-scale",
 )
@@ -48,6 +50,8 @@ measures:
   workers   small requests with one worker process and with two
   start     from the command to ready, with one worker process and with two
   memory    of both programs at rest; starts a control plane of its own on loopback
+  peers     the runtime beside Triton, MLServer and KServe's server: cost and latency; installs
+            them from their wheels into build/benchmarks/peers, 1.4 GB
   ready     from a pod's model-ready to Ready in the status, on real pods; works in the cluster
             that KUBECONFIG names, in a namespace of its own, and is never run unasked
   operator-scale
@@ -157,6 +161,7 @@ def main() -> int:
         "workers": lambda: workers.measure(rounds=options.rounds, seconds=options.seconds),
         "start": lambda: start.measure(rounds=options.rounds),
         "memory": memory.measure,
+        "peers": lambda: peers.measure(rounds=options.rounds, seconds=options.seconds),
         "ready": lambda: ready_time.measure(
             os.environ.get("KUBECONFIG", ""), models=options.models
         ),
@@ -179,6 +184,8 @@ def main() -> int:
             RESULTS.mkdir(exist_ok=True)
             (RESULTS / f"{name}.md").write_text(report.as_markdown(today, facts))
             (RESULTS / f"{name}.json").write_text(report.as_json(today, facts))
+            if report.plot:
+                (RESULTS / f"{name}.svg").write_text(report.plot)
     return 0
 
 

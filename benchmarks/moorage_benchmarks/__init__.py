@@ -1,1 +1,4 @@
-"""What `benchmarks/run.py` measures, and with what. Pure: figures, report, wire, http_answer."""
+"""What `benchmarks/run.py` measures, and with what.
+
+Pure: figures, latency_plot, report, wire, http_answer.
+"""

@@ -28,7 +28,7 @@ class HttpLoad:
     def __init__(self, port: int, request: bytes, connections: int) -> None:
         self._request = request
         self._sockets = {
-            sock.fileno(): sock for sock in (_connect(port) for _ in range(connections))
+            sock.fileno(): sock for sock in (connect(port) for _ in range(connections))
         }
         self._poll = select.epoll()
         for number in self._sockets:
@@ -45,8 +45,8 @@ class HttpLoad:
         sock = next(iter(self._sockets.values()))
         sock.sendall(self._request)
         answer = b""
-        while not _is_whole(answer):
-            answer += _receive(sock)
+        while not is_whole(answer):
+            answer += receive(sock)
         return answer
 
     def run(self, seconds: float) -> int:
@@ -65,8 +65,8 @@ class HttpLoad:
             is_over = time.monotonic() >= until
             for number in self._ready():
                 sock = self._sockets[number]
-                data = parts[number] + _receive(sock)
-                if not _is_whole(data):
+                data = parts[number] + receive(sock)
+                if not is_whole(data):
                     parts[number] = data
                     continue
                 answered += 1
@@ -84,21 +84,28 @@ class HttpLoad:
         return [number for number, _ in ready]
 
 
-def _is_whole(data: bytes) -> bool:
+def is_whole(data: bytes) -> bool:
+    """Whether a whole answer has come.
+
+    Raises:
+        BenchmarkError: It is not one of 200 with a length.
+    """
     try:
         return 0 < answer_bytes(data) <= len(data)
     except ValueError as error:
         raise BenchmarkError(str(error)) from error
 
 
-def _receive(sock: socket.socket) -> bytes:
+def receive(sock: socket.socket) -> bytes:
+    """What has come; raises BenchmarkError when the server hung up."""
     data = sock.recv(_CHUNK)
     if not data:
         raise BenchmarkError("the server closed the connection")
     return data
 
 
-def _connect(port: int) -> socket.socket:
+def connect(port: int) -> socket.socket:
+    """A connection to a server on loopback."""
     sock = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock

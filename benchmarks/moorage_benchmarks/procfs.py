@@ -90,9 +90,15 @@ def memory(pid: int) -> Memory:
 
 
 def family(pid: int) -> tuple[int, ...]:
-    """A process and those that it has started."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return (pid, *map(int, children.split()))
+    """A process and all those below it, whichever of its threads has started them."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(child) for text in lists for child in text.read_text().split()]
+    return (pid, *(process for child in children for process in family(child)))
+
+
+def family_cpu_seconds(pid: int) -> float:
+    """CPU time that a process and all those below it have used, as ``cpu_seconds``."""
+    return sum(map(cpu_seconds, family(pid)))
 
 
 def total(memories: Iterable[Memory]) -> Memory:

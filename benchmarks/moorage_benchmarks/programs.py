@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,7 +60,7 @@ def runtime(*options: str) -> Generator[Runtime]:
     listening = r"listening on HTTP port (\d+) and gRPC port (\d+)"
     with process(words, listening) as (pid, found):
         started = Runtime(pid, int(found[1]), int(found[2]))
-        wait_for("every model is ready", lambda: _answers(started.http_port, "/v2/health/ready"))
+        wait_for("every model is ready", lambda: answers(started.http_port, "/v2/health/ready"))
         yield started
 
 
@@ -75,7 +74,7 @@ def operator(kubeconfig: Path) -> Generator[int]:
     words = [str(COMMANDS / "moorage-operator"), "--runtime-image=moorage-runtime:benchmark"]
     words += ["--health-host=127.0.0.1", "--health-port=0", "--log-format=json"]
     with process(words, r'"port": (\d+)', {"KUBECONFIG": str(kubeconfig)}) as (pid, found):
-        wait_for("the operator is ready", lambda: _answers(int(found[1]), "/readyz"))
+        wait_for("the operator is ready", lambda: answers(int(found[1]), "/readyz"))
         yield pid
 
 
@@ -169,9 +168,20 @@ def wait_for(what: str, look: Callable[[], T | None], seconds: float = START_SEC
         time.sleep(POLL_SECONDS)
 
 
-def _answers(port: int, path: str) -> bool:
+def answers(port: int, path: str) -> bool:
+    """Whether a server on loopback answers a GET with 200."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-            return answer.status == 200
-    except (urllib.error.URLError, OSError):
+        fetch(port, path)
+    except OSError:
         return False
+    return True
+
+
+def fetch(port: int, path: str) -> bytes:
+    """What a server on loopback answers to a GET.
+
+    Raises:
+        OSError: It does not answer, or not with success.
+    """
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return answer.read()

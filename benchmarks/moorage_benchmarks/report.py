@@ -41,12 +41,14 @@ class Report:
         how: One paragraph: what the numbers mean and how they came about.
         table: For people.
         data: Every single value with its unit in the name, for programs.
+        plot: A picture beside the table, as SVG; nothing where a table says it all.
     """
 
     title: str
     how: str
     table: Table
     data: Mapping[str, Any]
+    plot: str = ""
 
     def as_markdown(self, today: date, facts: Mapping[str, str]) -> str:
         """A short page; the facts are those of the machine."""

@@ -203,10 +203,10 @@ def _check(load: Load, workload: Workload) -> None:
 
 
 def take(pid: int, load: Load, seconds: float) -> Sample:
-    """One measurement of a server by its process id."""
-    cpu, wall = procfs.cpu_seconds(pid), time.monotonic()
+    """One measurement of a server by its process id; the processes below it count as well."""
+    cpu, wall = procfs.family_cpu_seconds(pid), time.monotonic()
     requests = load.run(seconds)
-    return Sample(requests, time.monotonic() - wall, procfs.cpu_seconds(pid) - cpu)
+    return Sample(requests, time.monotonic() - wall, procfs.family_cpu_seconds(pid) - cpu)
 
 
 def _run_alone(session: ort.InferenceSession, seconds: float) -> Sample:

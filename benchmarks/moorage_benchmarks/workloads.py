@@ -21,6 +21,8 @@ EXPECTED = 3
 # Unless a load says otherwise.
 UNDER_WAY = 8
 SAMPLE = Path("samples") / f"digit-{EXPECTED}.json"
+FEATURES = (5.1, 3.5, 1.4, 0.2)
+OIP_INFER = "/inference.GRPCInferenceService/ModelInfer"
 _DT_FLOAT32 = 7
 
 
@@ -74,12 +76,11 @@ def digits(example: Path) -> Sequence[Workload]:
 
 def small() -> Sequence[Workload]:
     """Four features in each protocol over HTTP, for the model ``small``."""
-    features = [5.1, 3.5, 1.4, 0.2]
-    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": features}
-    grps = {"name": "x", "dtype": "DT_FLOAT32", "shape": [1, 4], "flat_float32": features}
+    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": FEATURES}
+    grps = {"name": "x", "dtype": "DT_FLOAT32", "shape": [1, 4], "flat_float32": FEATURES}
     named = {"model": "small", "gtensors": {"tensors": [grps]}}
     oip = json.dumps({"inputs": [tensor]}).encode()
-    rows = json.dumps({"instances": [features]}).encode()
+    rows = json.dumps({"instances": [FEATURES]}).encode()
     message = json.dumps(named).encode()
     infer = "/v2/models/small/infer"
     return (
@@ -87,6 +88,18 @@ def small() -> Sequence[Workload]:
         Workload("small: OIP JSON, 32 at a time", infer, oip, b'"data":[2]', under_way=32),
         Workload("small: TensorFlow Serving REST", "/v1/models/small:predict", rows, b'"label":2'),
         Workload("small: GRPS JSON", "/grps/v1/infer/predict", message, b'"flat_int64":["2"]'),
+    )
+
+
+def small_grpc() -> Workload:
+    """The first of ``small`` over gRPC."""
+    tensor = block(1, "x") + block(2, "FP32") + integer(3, 1) + integer(3, 4)
+    return Workload(
+        "small: OIP gRPC",
+        OIP_INFER,
+        block(1, "small") + block(5, tensor) + block(7, struct.pack("<4f", *FEATURES)),
+        struct.pack("<q", 2),
+        is_grpc=True,
     )
 
 
@@ -163,7 +176,7 @@ def _oip_grpc(shape: Sequence[int], raw: bytes) -> Workload:
     tensor = block(1, "image") + block(2, "FP32") + dims
     return Workload(
         "OIP gRPC",
-        "/inference.GRPCInferenceService/ModelInfer",
+        OIP_INFER,
         block(1, "digits") + block(5, tensor) + block(7, raw),
         struct.pack("<q", EXPECTED),
         is_grpc=True,

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moorage_benchmarks import models, wire, workloads
 from moorage_benchmarks.http_answer import answer_bytes
+from moorage_benchmarks.http_arrivals import HttpArrivals
 from moorage_benchmarks.http_load import HttpLoad
 from moorage_benchmarks.programs import BenchmarkError
 
@@ -148,6 +149,27 @@ def answering(*pieces):
 
 
 @contextmanager
+def slow(seconds):
+    """A server on loopback that answers one connection, each request after so long."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        client, _ = listener.accept()
+        with client, suppress(OSError):
+            while client.recv(100):
+                threading.Event().wait(seconds)
+                client.sendall(ANSWER)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        thread.join()
+        listener.close()
+
+
+@contextmanager
 def load_on(port, connections=2):
     load = HttpLoad(port, b"ask", connections)
     try:
@@ -162,6 +184,41 @@ def test_the_client_counts_whole_answers_on_every_connection(pieces):
         assert load.ask() == ANSWER
         assert load.run(0) == 3
         assert load.run(0.05) > 3
+
+
+@pytest.mark.parametrize("pieces", [[ANSWER], [ANSWER[:10], ANSWER[10:30], ANSWER[30:]]])
+def test_every_arrival_is_answered_though_more_arrive_than_there_are_connections(pieces):
+    with answering(*pieces) as port:
+        load = HttpArrivals(port, b"ask", connections=2)
+        try:
+            latencies = load.run([0.0] * 7 + [0.02])
+        finally:
+            load.close()
+
+    assert len(latencies) == 8
+    assert min(latencies) > 0
+
+
+def test_a_request_that_waits_for_a_connection_counts_from_its_arrival():
+    with slow(seconds=0.05) as port:
+        load = HttpArrivals(port, b"ask", connections=1)
+        try:
+            first, second, third = load.run([0.0, 0.0, 0.0])
+        finally:
+            load.close()
+
+    assert second - first >= 0.05
+    assert third - second >= 0.05
+
+
+def test_arrivals_at_a_server_that_hangs_up_are_an_error():
+    with answering() as port:
+        load = HttpArrivals(port, b"ask", connections=1)
+        try:
+            with pytest.raises(BenchmarkError, match="closed the connection"):
+                load.run([0.0])
+        finally:
+            load.close()
 
 
 def test_a_server_that_hangs_up_is_an_error():
