@@ -12,7 +12,7 @@ FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_p
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-down test check format lint types unit fixtures crds lock \
-        conformance fuzz integration e2e bench clean
+        conformance fuzz integration e2e bench bench-gate clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -83,6 +83,9 @@ crds: setup ## Copy crds/ into the chart and the cli, make the dashboard and the
 
 bench: setup ## Run the benchmarks and print their tables
 	$(BIN)/python benchmarks/run.py
+
+bench-gate: setup ## Measure briefly, fail with the names of what got slower
+	$(BIN)/python benchmarks/gate.py
 
 lock: setup ## Resolve the hashed requirements again (needs uv)
 	$(RESOLVE) operator/pyproject.toml -o operator/requirements.txt

@@ -1,4 +1,4 @@
 """What `benchmarks/run.py` measures, and with what.
 
-Pure: figures, latency_plot, report, wire, http_answer.
+Pure: figures, gate, latency_plot, report, wire, http_answer.
 """

@@ -59,7 +59,7 @@ def svg(title: str, ranges: Sequence[Range]) -> str:
             f'<rect x="{start:.1f}" y="{middle - 7}" width="{max(end - start, 2):.1f}" '
             f'height="14" rx="3" fill="{_BAR}"/>'
         )
-        parts.append(_text(end + 8, middle + 4, f"{each.p50:.2g} to {each.p99:.2g}"))
+        parts.append(_text(end + 8, middle + 4, f"{_short(each.p50)} to {_short(each.p99)}"))
     size = f'width="{_WIDTH}" height="{bottom + 30}" viewBox="0 0 {_WIDTH} {bottom + 30}"'
     body = "\n".join(parts)
     return (
@@ -67,6 +67,10 @@ def svg(title: str, ranges: Sequence[Range]) -> str:
         f'font-family="sans-serif" font-size="13">\n'
         f'<rect width="100%" height="100%" fill="#ffffff"/>\n{body}\n</svg>\n'
     )
+
+
+def _short(milliseconds: float) -> str:
+    return f"{milliseconds:.{2 if milliseconds < 10 else 0}f}"
 
 
 def _text(x: float, y: float, text: str, *, anchor: str = "start", weight: str = "normal") -> str:

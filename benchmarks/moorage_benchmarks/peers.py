@@ -244,3 +244,22 @@ def label_of_message(answer: bytes) -> int | None:
     if response.raw_output_contents:
         return int.from_bytes(response.raw_output_contents[place], "little", signed=True)
     return response.outputs[place].contents.int64_contents[0]
+
+
+def summary(results: Mapping[str, Any]) -> Table:
+    """The few figures of a recorded report that the README shows, a row for each server. Pure."""
+    rows: list[Sequence[str]] = []
+    for name, shown in NAMES.items():
+        by_http, by_grpc = results[f"{name}: {HTTP}"], results[f"{name}: {GRPC}"]
+        rows.append(
+            [
+                f"{shown} {by_http['version']}",
+                f"{by_http['cpu_microseconds_per_request']:.0f} µs",
+                f"{by_grpc['cpu_microseconds_per_request']:.0f} µs",
+                f"{by_http['arrivals_per_second']:,.0f}/s",
+                f"{by_http['p50_milliseconds']:.1f} ms",
+                f"{by_http['p99_milliseconds']:.0f} ms",
+            ]
+        )
+    head = ["server", "CPU a request, JSON", "CPU a request, gRPC"]
+    return Table([*head, f"JSON at {UTILIZATION:.0%} load", "p50", "p99"], rows)

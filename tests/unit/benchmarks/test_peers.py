@@ -1,6 +1,7 @@
 """The servers beside the runtime: arrivals, answers, the table and its picture."""
 
 import itertools
+import json
 import subprocess
 import sys
 import threading
@@ -9,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moorage_benchmarks import latency_plot, peer_servers, peers, procfs, workloads
+from moorage_benchmarks import latency_plot, peer_servers, peers, procfs, programs, workloads
 from moorage_benchmarks.http_arrivals import schedule
 from moorage_benchmarks.latency_plot import Range
 from moorage_benchmarks.peers import GRPC, HTTP, OURS, Latencies, Taken
@@ -105,7 +106,8 @@ def test_the_picture_has_a_bar_of_its_length_for_each_server():
     (first, second) = [(float(bar.get("x", "")), float(bar.get("width", ""))) for bar in bars]
     assert first[1] == pytest.approx(second[1])
     assert first[0] + first[1] == pytest.approx(second[0], abs=0.2)
-    assert "a < b" in [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"a < b", "1.00 to 10", "10 to 100"} <= set(texts)
 
 
 @pytest.mark.parametrize("ranges", [[], [Range("one", 0, 1)]])
@@ -147,3 +149,12 @@ def test_processes_started_by_threads_of_children_are_of_the_family():
         process.communicate("\n")
         done.set()
         thread.join()
+
+
+def test_the_readme_shows_what_was_recorded_and_when():
+    root = programs.ROOT
+    recorded = json.loads((root / "benchmarks" / "results" / "peers.json").read_text())
+    readme = (root / "README.md").read_text()
+
+    assert peers.summary(recorded["results"]).as_markdown() in readme
+    assert f"Recorded on {recorded['date']}" in readme
