@@ -212,7 +212,8 @@ def test_blue_green_switches_when_all_serve_and_keeps_the_earlier_for_a_while(
             == ["example/good:1"] * 2 + ["example/good:2"] * 2
         ),
     )
-    for pod in alive(kubelet):
+    # The new ones last: with the second of them the Service may be switched at any moment.
+    for pod in sorted(alive(kubelet), key=image_of):
         assert selected(api) == revision_of(served)
         kubelet.run(pod)
     eventually("up to date", lambda: up_to_date(api) == ("True", "RolloutComplete"))

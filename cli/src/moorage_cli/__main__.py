@@ -3,9 +3,12 @@
 import argparse
 import json
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import NoReturn
 
 from .arguments import parser
 from .cluster import Cluster
@@ -25,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     form = getattr(given, "output", "text")
     shell = Shell(connect=_connect, palette=_palette(form), show=lambda each: _print(each, form))
     try:
-        report = RUN[given.command](shell, given)
+        with _leaving_at_once() if getattr(given, "watch", False) else nullcontext():
+            report = RUN[given.command](shell, given)
         _print(report, form)
     except Failure as failure:
         sys.stderr.write(f"{program}: {clean(failure)}\n")
@@ -37,6 +41,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.NOT_OK
     return ExitCode.OK if report.ok else ExitCode.NOT_OK
+
+
+@contextmanager
+def _leaving_at_once() -> Generator[None]:
+    """An interrupt ends the process, wherever it stands.
+
+    As an exception it may arrive while a library puts something away, where Python drops it, and
+    a watch would go on for ever. A watch has nothing to put away itself.
+    """
+
+    def leave(*_: object) -> NoReturn:
+        os._exit(ExitCode.INTERRUPTED)
+
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _connect(given: argparse.Namespace) -> Cluster:
