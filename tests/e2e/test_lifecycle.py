@@ -2,42 +2,19 @@
 
 import json
 import re
-import socket
 import subprocess
 import urllib.request
 
 import pytest
 
+from support.inference import infer
 from support.kubectl import KIND, Kubectl
-from support.manifests import digits, digits_files, sample
+from support.manifests import digits, digits_files
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 OPERATOR_NAMESPACE = "moorage-system"
-
-
-def infer(kubectl: Kubectl, name: str, expected: int = 3) -> int:
-    """The label that the model's Service answers for a picture."""
-    address = kubectl.get("service", name)["spec"]["clusterIP"]
-    # the nodes' rules follow a ready pod within moments, as for every Service
-    eventually("the Service is routed", lambda: connects(address), bool, 10)
-    request = urllib.request.Request(
-        f"http://{address}:8000/v2/models/{name}/infer",
-        data=json.dumps(sample(expected)).encode(),
-    )
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        outputs = json.load(answer)["outputs"]
-    return next(item["data"][0] for item in outputs if item["name"] == "label")
-
-
-def connects(address: str) -> bool:
-    """Whether the HTTP port of the address accepts."""
-    try:
-        socket.create_connection((address, 8000), 2).close()
-    except OSError:
-        return False
-    return True
 
 
 @pytest.fixture

@@ -36,6 +36,12 @@ def config_map(name: str, files: Mapping[str, bytes]) -> dict[str, Any]:
     }
 
 
+def secret(name: str, values: Mapping[str, str]) -> dict[str, Any]:
+    """A Secret of plain texts."""
+    metadata = {"name": name}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": dict(values)}
+
+
 def digits_files() -> dict[str, Any]:
     """The ConfigMap with the example's ONNX file."""
     return config_map("digits-files", {"model.onnx": (DIGITS / "model.onnx").read_bytes()})
