@@ -54,7 +54,9 @@ def written() -> list[Any]:
 
 @pytest.fixture
 def kubectl(api: Api) -> Kubectl:
-    environment = {"KUBECONFIG": str(api.kubeconfig), "PATH": str(PROGRAMS)}
+    # its cache goes where the control plane's folder goes
+    home = str(api.kubeconfig.parent)
+    environment = {"KUBECONFIG": str(api.kubeconfig), "PATH": str(PROGRAMS), "HOME": home}
     return Kubectl(environment, api.namespace)
 
 
