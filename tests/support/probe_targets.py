@@ -75,7 +75,8 @@ async def byte_server(reply: bytes, *, hold: bool) -> AsyncIterator[str]:
             pass
         finally:
             writer.close()
-            with suppress(ConnectionError):
+            # A cancelled task would be told to the loop as a failure of the server.
+            with suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
