@@ -6,12 +6,11 @@ when no connection is free: a server that stops for 50 ms is seen by all that ar
 """
 
 import random
-import select
 import time
 from collections import deque
 from collections.abc import Sequence
 
-from moorage_benchmarks.http_load import PATIENCE_SECONDS, connect, is_whole, receive
+from moorage_benchmarks.http_load import PATIENCE_SECONDS, Connections, is_whole, receive
 from moorage_benchmarks.programs import BenchmarkError
 
 # The kernel's wait is counted in milliseconds; the rest of a pause is spent looking.
@@ -41,29 +40,8 @@ def schedule(rate: float, seconds: float, seed: int) -> Sequence[float]:
     return times
 
 
-class HttpArrivals:
-    """Open connections and the request that is sent over them.
-
-    Args:
-        port: Of a server on loopback.
-        request: The whole request.
-        connections: How many requests may be under way at a time.
-    """
-
-    def __init__(self, port: int, request: bytes, connections: int) -> None:
-        self._request = request
-        self._sockets = {
-            sock.fileno(): sock for sock in (connect(port) for _ in range(connections))
-        }
-        self._poll = select.epoll()
-        for number in self._sockets:
-            self._poll.register(number, select.EPOLLIN)
-
-    def close(self) -> None:
-        """Hang up."""
-        self._poll.close()
-        for sock in self._sockets.values():
-            sock.close()
+class HttpArrivals(Connections):
+    """Connections over which the request is sent at times of its own."""
 
     def run(self, times: Sequence[float]) -> Sequence[float]:
         """The latencies in seconds, in the order of the answers, each from the request's time.

@@ -16,13 +16,13 @@ PATIENCE_SECONDS = 10
 _CHUNK = 64 * 1024
 
 
-class HttpLoad:
-    """Open connections and the request that they repeat.
+class Connections:
+    """Open connections and the request that is sent over them.
 
     Args:
         port: Of a server on loopback.
         request: The whole request.
-        connections: How many requests are under way at a time.
+        connections: How many requests may be under way at a time.
     """
 
     def __init__(self, port: int, request: bytes, connections: int) -> None:
@@ -39,6 +39,10 @@ class HttpLoad:
         self._poll.close()
         for sock in self._sockets.values():
             sock.close()
+
+
+class HttpLoad(Connections):
+    """Connections that repeat the request, each as soon as it is answered."""
 
     def ask(self) -> bytes:
         """One whole answer."""
