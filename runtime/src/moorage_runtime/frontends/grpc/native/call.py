@@ -22,7 +22,7 @@ from collections.abc import (
     Generator,
     Sequence,
 )
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from moorage_runtime.frontends.grpc import status
 from moorage_runtime.frontends.grpc.methods import GrpcFault, StreamMethod, UnaryMethod
@@ -30,6 +30,8 @@ from moorage_runtime.frontends.grpc.native import framing
 from moorage_runtime.frontends.grpc.native.framing import Frame, MessageReader, Payload
 from moorage_runtime.frontends.grpc.native.head import IDENTITY, CallHead
 from moorage_runtime.frontends.grpc.native.limits import Limits
+
+Method = TypeVar("Method")
 
 # Compression of less than this takes less than a millisecond.
 _INLINE_BYTES: Final = 64 * 1024
@@ -221,10 +223,22 @@ class Call(ABC):
             self._task.cancel()
 
 
-class OneMessageCall(Call):
+class OneMessageCall(Call, Generic[Method]):
     """A call whose request is exactly one message."""
 
     _payload: Payload | None = None
+
+    def __init__(
+        self,
+        method: Method,
+        path: str,
+        wire: Wire,
+        stream_id: int,
+        head: CallHead,
+        started: float,
+    ) -> None:
+        super().__init__(path, wire, stream_id, head, started)
+        self._method = method
 
     def _take(self, payloads: Sequence[Payload], *, is_last: bool) -> None:
         if len(payloads) + (self._payload is not None) > 1:
@@ -252,20 +266,8 @@ class OneMessageCall(Call):
         """Begin the method."""
 
 
-class UnaryCall(OneMessageCall):
+class UnaryCall(OneMessageCall[UnaryMethod]):
     """One message in, one out."""
-
-    def __init__(
-        self,
-        method: UnaryMethod,
-        path: str,
-        wire: Wire,
-        stream_id: int,
-        head: CallHead,
-        started: float,
-    ) -> None:
-        super().__init__(path, wire, stream_id, head, started)
-        self._method = method
 
     def _run(self, message: bytes) -> None:
         try:
@@ -293,20 +295,8 @@ class UnaryCall(OneMessageCall):
         self._wire.reply(self, frame)
 
 
-class StreamCall(OneMessageCall):
+class StreamCall(OneMessageCall[StreamMethod]):
     """One message in, any number out."""
-
-    def __init__(
-        self,
-        method: StreamMethod,
-        path: str,
-        wire: Wire,
-        stream_id: int,
-        head: CallHead,
-        started: float,
-    ) -> None:
-        super().__init__(path, wire, stream_id, head, started)
-        self._method = method
 
     def _run(self, message: bytes) -> None:
         self._spawn(self._send_all(self._method(message)))
