@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 import pytest
 
 from moorage_operator import plan as planning
+from moorage_operator.answers import Answer, ProbeResult
 from moorage_operator.api.smoke_tests import InputTensor
+from moorage_operator.planned import ProbeTarget
 from moorage_operator.probe.drivers import Drivers
 from moorage_operator.probe.interrogation import interrogate
-from moorage_operator.state import Answer, ProbeResult, ProbeTarget
 from support.liars import LIAR, LIES, lying
 from support.operator_values import CONFIG, NOW, model, observed, pod, running
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from moorage_operator import plan as planning
+from moorage_operator.answers import Answer, AnswerReason
+from moorage_operator.planned import ProbeTarget
 from moorage_operator.probe.drivers import Drivers
 from moorage_operator.smoke import mismatch
-from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 from support.operator_values import CONFIG, NOW, model, observed, pod, running
 from support.runtime import Runtime
 from support.runtime import running as runtime

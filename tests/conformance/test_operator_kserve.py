@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from moorage_operator import plan as planning
+from moorage_operator.answers import AnswerReason, ProbeResult
 from moorage_operator.probe.drivers import Drivers
 from moorage_operator.probe.interrogation import interrogate
-from moorage_operator.state import AnswerReason, ProbeResult
 from support.environments import environment
 from support.operator_values import CONFIG, NOW, model, observed, pod
 from support.waiting import eventually

@@ -17,7 +17,7 @@ from moorage_operator import names
 from moorage_operator.api import contract, smoke_tests, uri_patterns, v1alpha1
 from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.smoke import SmokeOutcome, SmokeVerdict
-from moorage_operator.state import ContainerObserved
+from moorage_operator.watched import ContainerObserved
 from support.operator_values import (
     NOW,
     body,

@@ -8,7 +8,8 @@ from kubernetes.client.exceptions import ApiException
 
 from moorage_operator import names
 from moorage_operator.api.v1alpha1 import parse
-from moorage_operator.state import ContainerObserved, Observed
+from moorage_operator.state import Observed
+from moorage_operator.watched import ContainerObserved
 from support.operator_cluster import GROUP, Api
 from support.operator_values import NOW, model, observed, planned, serving, unready
 

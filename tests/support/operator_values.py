@@ -7,26 +7,27 @@ from typing import Any
 import msgspec
 
 from moorage_operator import plan as planning
-from moorage_operator.api.v1alpha1 import InferenceModel, parse
-from moorage_operator.config import OperatorConfig
-from moorage_operator.resources.pod_template import make_pod_template, revision_of
-from moorage_operator.revisions import write_spec
-from moorage_operator.state import (
+from moorage_operator.answers import (
     Answer,
     AnswerReason,
-    ChildKey,
-    ContainerObserved,
-    DeploymentObserved,
     ModelInfo,
-    Observed,
-    Plan,
-    PodObserved,
     ProbeResult,
-    RevisionRecord,
-    Scheduled,
     ServerInfo,
     Spoken,
     TensorInfo,
+)
+from moorage_operator.api.v1alpha1 import InferenceModel, parse
+from moorage_operator.config import OperatorConfig
+from moorage_operator.planned import Plan
+from moorage_operator.resources.pod_template import make_pod_template, revision_of
+from moorage_operator.revisions import write_spec
+from moorage_operator.state import Observed, RevisionRecord
+from moorage_operator.watched import (
+    ChildKey,
+    ContainerObserved,
+    DeploymentObserved,
+    PodObserved,
+    Scheduled,
 )
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from moorage_operator.state import ProbeTarget
+from moorage_operator.planned import ProbeTarget
 
 
 def target(server: str = "http://127.0.0.1:1", **fields: Any) -> ProbeTarget:

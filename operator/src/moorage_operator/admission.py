@@ -10,7 +10,7 @@ that still runs, or a newcomer with other tensors, must not empty a Service.
 from collections.abc import Iterable
 
 from .conditions import Finding, Reason
-from .state import PodObserved
+from .watched import PodObserved
 
 __all__ = ["is_admitted"]
 

@@ -21,8 +21,10 @@ from . import names, ownership
 from .kube import errors, kinds
 from .kube.client import KubeClient
 from .kube.reflector import Sink
-from .state import ChildKey, ObjectKey, PodGate, Refusal
+from .planned import PodGate
+from .state import ObjectKey, Refusal
 from .store import Child, ModelRecord, Store
+from .watched import ChildKey
 
 logger = logging.getLogger(__name__)
 

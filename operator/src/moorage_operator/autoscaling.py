@@ -8,7 +8,8 @@ from . import names
 from .api.v1alpha1 import InferenceModel
 from .conditions import Condition, ConditionType, Finding, Reason
 from .resources.autoscaler import AUTOSCALER, KEDA_AUTOSCALER, autoscaler_kind
-from .state import ChildObserved, DeploymentCondition, Observed
+from .state import Observed
+from .watched import ChildObserved, DeploymentCondition
 
 __all__ = ["scaling_active"]
 

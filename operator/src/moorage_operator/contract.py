@@ -10,9 +10,9 @@ one, and a declared output wider, and not the other way round.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from .answers import ModelInfo, TensorInfo
 from .api.contract import VARIABLE, Contract, DeclaredTensor
 from .conditions import Finding, Reason
-from .state import ModelInfo, TensorInfo
 
 __all__ = ["CONTRACT_REASONS", "difference", "disagreement"]
 

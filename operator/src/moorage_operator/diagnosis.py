@@ -12,7 +12,8 @@ from datetime import datetime
 from .api.v1alpha1 import Health
 from .conditions import Finding, Reason
 from .names import FETCH_CONTAINER
-from .state import ContainerObserved, PodObserved, Reference, ReferenceKind, ReferenceState
+from .state import Reference, ReferenceKind, ReferenceState
+from .watched import ContainerObserved, PodObserved
 
 __all__ = [
     "Termination",

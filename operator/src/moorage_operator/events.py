@@ -15,7 +15,7 @@ from typing import Any
 from . import names
 from .kube import errors, kinds
 from .kube.client import KubeClient
-from .state import PlannedEvent
+from .planned import PlannedEvent
 from .store import ModelRecord
 
 logger = logging.getLogger(__name__)

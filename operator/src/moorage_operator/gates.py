@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from .conditions import timestamp
+from .planned import PodGate
 from .replicas import Replica
-from .state import PodGate
 
 __all__ = ["make_gates"]
 

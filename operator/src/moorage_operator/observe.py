@@ -14,7 +14,7 @@ from typing import Any
 
 from . import labels, names, ownership, store
 from .sharing import shared
-from .state import (
+from .watched import (
     ChildObserved,
     ContainerObserved,
     DeploymentCondition,

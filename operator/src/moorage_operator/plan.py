@@ -17,6 +17,7 @@ from .conditions import Condition, ConditionType, Reason, find_condition, timest
 from .config import OperatorConfig
 from .contract import CONTRACT_REASONS
 from .gates import make_gates
+from .planned import Plan, PlannedEvent, PollPace
 from .readiness import Judgement, decide
 from .releases import Arrangement, Release, arrange, is_kept
 from .replicas import DEFINITE, Replica, judge
@@ -30,18 +31,12 @@ from .resources.references import references
 from .resources.service import make_service
 from .revisions import Retirement, read_revisions, write_spec
 from .rollout import Course, chart_course, give_up, until_definite
-from .state import (
-    DeploymentObserved,
-    Observed,
-    Plan,
-    PlannedEvent,
-    PollPace,
-    Refusal,
-)
+from .state import Observed, Refusal
 from .status import make_status
 from .targets import make_targets
 from .trials import SMOKE_REASONS
 from .up_to_date import given_up_sentence
+from .watched import DeploymentObserved
 
 __all__ = ["plan"]
 

@@ -7,10 +7,11 @@ matches once a server has answered in any. Nobody's answer is not yet a mismatch
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from .answers import ANSWERED, Spoken
 from .api.v1alpha1 import InferenceModel, Protocol
 from .conditions import Condition, ConditionType, Finding, Reason, find_condition
 from .replicas import PROTOCOL_REASONS, Replica, worst
-from .state import ANSWERED, Observed, Spoken
+from .state import Observed
 
 __all__ = ["detected", "protocol_matched", "protocol_status"]
 

@@ -21,9 +21,10 @@ from .config import OperatorConfig
 from .events import EventPoster
 from .history import History
 from .kube import errors
+from .planned import Plan
 from .probe.poller import Poller
 from .referenced import Lookups
-from .state import ObjectKey, Observed, Plan
+from .state import ObjectKey, Observed
 from .status_pace import StatusPace, is_urgent
 from .store import ModelRecord, Store
 from .workqueue import Closed, WorkQueue

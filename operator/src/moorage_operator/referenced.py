@@ -11,7 +11,12 @@ from collections.abc import Callable, Mapping
 
 from .kube import errors, kinds
 from .kube.client import KubeClient
-from .state import ObjectKey, Reference, ReferenceKind, ReferenceState
+from .state import (
+    ObjectKey,
+    Reference,
+    ReferenceKind,
+    ReferenceState,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from typing import Any
 from . import names
 from .api.v1alpha1 import InferenceModel, Strategy
 from .revisions import Revisions, read_spec, read_template
-from .state import DeploymentObserved, Observed
+from .state import Observed
+from .watched import DeploymentObserved
 
 __all__ = ["Arrangement", "Release", "arrange", "is_kept", "kept_seconds"]
 

@@ -14,11 +14,13 @@ from typing import Any, cast
 
 from . import contract, diagnosis, trials
 from .admission import is_admitted
+from .answers import Answer, AnswerReason, ProbeResult
 from .api.v1alpha1 import InferenceModel, Protocol
 from .conditions import Finding, Reason, truncated
 from .contract import CONTRACT_REASONS
 from .smoke import SmokeOutcome
-from .state import Answer, AnswerReason, Observed, PodObserved, ProbeResult
+from .state import Observed
+from .watched import PodObserved
 
 __all__ = ["Replica", "judge", "worst"]
 

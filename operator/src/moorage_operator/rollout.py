@@ -25,7 +25,8 @@ from .revisions import (
     read_template,
     spec_hash,
 )
-from .state import DeploymentObserved, Observed
+from .state import Observed
+from .watched import DeploymentObserved
 
 __all__ = ["Course", "chart_course", "give_up", "is_stuck", "until_definite"]
 

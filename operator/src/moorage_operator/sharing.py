@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from .state import ModelInfo, ProbeResult
+from .answers import ModelInfo, ProbeResult
 
 REMEMBERED = 4096
 """Values that were met last. One that is met again later is kept a second time, which costs memory

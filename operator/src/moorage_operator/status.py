@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from . import conditions, diagnosis, labels, protocols, trials
+from .answers import ModelInfo, ServerInfo, TensorInfo
 from .api.v1alpha1 import InferenceModel
 from .conditions import Finding, Reason, timestamp, truncated
 from .config import OperatorConfig
@@ -18,8 +19,9 @@ from .replicas import Replica
 from .resources import endpoints
 from .resources.pod_template import canonical_hash
 from .revisions import write_revisions
-from .state import ContainerObserved, ModelInfo, Observed, ServerInfo, TensorInfo
+from .state import Observed
 from .timings import make_timings
+from .watched import ContainerObserved
 
 __all__ = ["make_status"]
 

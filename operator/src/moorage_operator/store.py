@@ -11,20 +11,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from . import labels, names
+from .answers import ProbeResult
 from .api import v1alpha1
 from .packing import PackedModel, pack_model, unpack_model
 from .state import (
-    ChildKey,
-    ChildObserved,
-    DeploymentObserved,
     ObjectKey,
     Observed,
-    PodObserved,
-    ProbeResult,
     Reference,
     ReferenceState,
     Refusal,
     RevisionRecord,
+)
+from .watched import (
+    ChildKey,
+    ChildObserved,
+    DeploymentObserved,
+    PodObserved,
 )
 
 OWNER = b"\0"

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from .api.v1alpha1 import InferenceModel, Protocol, Transport
 from .config import OperatorConfig
+from .planned import ProbeTarget, Way
 from .replicas import Replica
 from .resources import endpoints
 from .smoke import SmokeTask, SmokeVerdict
-from .state import ProbeTarget, Way
 
 __all__ = ["make_targets"]
 

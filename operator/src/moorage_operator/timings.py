@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from .replicas import Replica
-from .state import PodObserved
+from .watched import PodObserved
 
 __all__ = ["make_timings"]
 

@@ -10,10 +10,11 @@ each replica's entry in the status has the digest of the tests and how they ende
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from .answers import ProbeResult
 from .api.v1alpha1 import InferenceModel
 from .conditions import ConditionType, Finding, Reason, find_condition
 from .smoke import SmokeOutcome, SmokeVerdict
-from .state import PodObserved, ProbeResult
+from .watched import PodObserved
 
 __all__ = ["SMOKE_REASONS", "finding", "outcome", "passed_by_all", "written"]
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage_operator.answers import ModelInfo, TensorInfo
 from moorage_operator.api.contract import Contract, DeclaredTensor
 from moorage_operator.conditions import Reason
 from moorage_operator.contract import difference, disagreement
-from moorage_operator.state import ModelInfo, PollPace, TensorInfo
+from moorage_operator.planned import PollPace
 from support.operator_values import (
     DIGITS,
     condition,

@@ -10,7 +10,8 @@ from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.events import EventPoster
 from moorage_operator.kube import errors
 from moorage_operator.kube.kinds import EVENTS, Kind
-from moorage_operator.state import ObjectKey, PlannedEvent
+from moorage_operator.planned import PlannedEvent
+from moorage_operator.state import ObjectKey
 from moorage_operator.store import ModelRecord
 
 BODY = {"metadata": {"name": "iris", "namespace": "ns", "uid": "u"}, "spec": {}}

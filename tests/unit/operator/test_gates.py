@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from moorage_operator import observe
+from moorage_operator.answers import AnswerReason, TensorInfo
 from moorage_operator.apply import Applier
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.kinds import Kind
-from moorage_operator.state import AnswerReason, ObjectKey, PodGate, TensorInfo
+from moorage_operator.planned import PodGate
+from moorage_operator.state import ObjectKey
 from moorage_operator.store import Store
 from support.operator_values import (
     DIGITS,

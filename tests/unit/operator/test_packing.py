@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage_operator.answers import ModelInfo, TensorInfo
 from moorage_operator.packing import pack_model, unpack_model
 from moorage_operator.sharing import share_answers, shared
-from moorage_operator.state import ModelInfo, TensorInfo
 from support.operator_values import DIGITS, NOW, ProbeResult
 
 JSON = st.recursive(

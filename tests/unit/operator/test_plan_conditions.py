@@ -5,18 +5,15 @@ from datetime import timedelta
 
 import pytest
 
+from moorage_operator.answers import Answer, AnswerReason
 from moorage_operator.state import (
-    Answer,
-    AnswerReason,
-    ContainerObserved,
-    DeploymentCondition,
     Observed,
     Reference,
     ReferenceKind,
     ReferenceState,
     Refusal,
-    Scheduled,
 )
+from moorage_operator.watched import ContainerObserved, DeploymentCondition, Scheduled
 from support.operator_values import (
     NOW,
     YES,

@@ -9,23 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage_operator.api.v1alpha1 import Protocol
-from moorage_operator.conditions import ConditionType, Reason, truncated
-from moorage_operator.revisions import spec_hash
-from moorage_operator.smoke import SmokeOutcome, SmokeVerdict
-from moorage_operator.state import (
+from moorage_operator.answers import (
     Answer,
     AnswerReason,
-    ContainerObserved,
-    DeploymentCondition,
     ModelInfo,
-    Observed,
-    PollPace,
-    ReferenceState,
-    Scheduled,
     Spoken,
     TensorInfo,
 )
+from moorage_operator.api.v1alpha1 import Protocol
+from moorage_operator.conditions import ConditionType, Reason, truncated
+from moorage_operator.planned import PollPace
+from moorage_operator.revisions import spec_hash
+from moorage_operator.smoke import SmokeOutcome, SmokeVerdict
+from moorage_operator.state import Observed, ReferenceState
+from moorage_operator.watched import ContainerObserved, DeploymentCondition, Scheduled
 from support.operator_values import (
     NOW,
     YES,

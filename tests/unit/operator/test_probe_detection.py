@@ -6,19 +6,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from moorage_operator.probe.detection import detect
-from moorage_operator.probe.driver import Described, evidence
-from moorage_operator.probe.interrogation import ANSWERED, interrogate
-from moorage_operator.state import (
+from moorage_operator.answers import (
     NOT_ASKED,
     Answer,
     AnswerReason,
     ProbeResult,
-    ProbeTarget,
     ServerInfo,
     Spoken,
-    Way,
 )
+from moorage_operator.planned import ProbeTarget, Way
+from moorage_operator.probe.detection import detect
+from moorage_operator.probe.driver import Described, evidence
+from moorage_operator.probe.interrogation import ANSWERED, interrogate
 from support.operator_values import model, planned, pod, serving
 from support.probe_targets import target
 

@@ -12,13 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage_operator._generated import grps_pb2
+from moorage_operator.answers import (
+    Answer,
+    AnswerReason,
+    ServerInfo,
+    TensorInfo,
+)
 from moorage_operator.probe import grps_metadata
 from moorage_operator.probe.grpc_channels import GrpcChannels
 from moorage_operator.probe.grps import Grps, Question
 from moorage_operator.probe.grps_grpc import SERVICE, GrpsGrpc
 from moorage_operator.probe.grps_rest import GrpsRest
 from moorage_operator.probe.http_client import HttpClient
-from moorage_operator.state import Answer, AnswerReason, ServerInfo, TensorInfo
 from support.api_server import serving
 from support.probe_targets import byte_server, grps_target
 

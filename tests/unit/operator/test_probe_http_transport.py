@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from moorage_operator.answers import Answer, AnswerReason
 from moorage_operator.probe import http_transport
 from moorage_operator.probe.http_client import HttpClient
-from moorage_operator.state import Answer, AnswerReason
 from support.probe_targets import byte_server, target
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage_operator.answers import ModelInfo, ServerInfo
 from moorage_operator.probe import metadata
-from moorage_operator.state import ModelInfo, ServerInfo
 
 
 def model(**fields: Any) -> ModelInfo | None:

@@ -8,9 +8,15 @@ import grpc.aio
 import pytest
 
 from moorage_operator._generated import oip_pb2, repository_pb2
+from moorage_operator.answers import (
+    Answer,
+    AnswerReason,
+    ModelInfo,
+    ServerInfo,
+    TensorInfo,
+)
 from moorage_operator.probe.grpc_channels import GrpcChannels
 from moorage_operator.probe.oip_grpc import SERVICE, OipGrpc
-from moorage_operator.state import Answer, AnswerReason, ModelInfo, ServerInfo, TensorInfo
 from support.probe_targets import byte_server, target
 
 Method = Callable[[Any, Any], Awaitable[Any]]

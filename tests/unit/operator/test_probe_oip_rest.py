@@ -5,10 +5,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from moorage_operator.answers import (
+    Answer,
+    AnswerReason,
+    ModelInfo,
+    ServerInfo,
+    TensorInfo,
+)
 from moorage_operator.probe.driver import MESSAGE_LIMIT
 from moorage_operator.probe.http_client import HttpClient
 from moorage_operator.probe.oip_rest import OipRest
-from moorage_operator.state import Answer, AnswerReason, ModelInfo, ServerInfo, TensorInfo
 from support.api_server import serving
 from support.probe_targets import byte_server, target
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage_operator.planned import PollPace
 from moorage_operator.probe.pace import Standing, delay_seconds, stretched_seconds
-from moorage_operator.state import PollPace
 
 
 @pytest.mark.parametrize(

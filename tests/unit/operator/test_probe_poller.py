@@ -6,21 +6,20 @@ from datetime import UTC, datetime
 
 import pytest
 
+from moorage_operator.answers import (
+    Answer,
+    AnswerReason,
+    ModelInfo,
+    ProbeResult,
+    ServerInfo,
+)
 from moorage_operator.api.smoke_tests import ExpectedTensor, InputTensor, SmokeTest
+from moorage_operator.planned import PollPace, ProbeTarget
 from moorage_operator.probe import interrogation, smoke_runner
 from moorage_operator.probe.driver import Described
 from moorage_operator.probe.poller import STARTING_SECONDS, Edges, Polled, Poller
 from moorage_operator.smoke import Outputs, SmokeTask, SmokeVerdict
-from moorage_operator.state import (
-    Answer,
-    AnswerReason,
-    ModelInfo,
-    ObjectKey,
-    PollPace,
-    ProbeResult,
-    ProbeTarget,
-    ServerInfo,
-)
+from moorage_operator.state import ObjectKey
 from support.probe_targets import target
 
 WAY = ("OpenInference", "HTTP")

@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
+from moorage_operator.answers import AnswerReason
 from moorage_operator.probe.repository_index import (
     IndexEntry,
     entries_from_json,
     verdict,
 )
-from moorage_operator.state import AnswerReason
 from support.probe_targets import target
 
 READY = IndexEntry("iris", "1", "READY")

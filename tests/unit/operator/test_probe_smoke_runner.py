@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from moorage_operator.answers import Answer, AnswerReason
 from moorage_operator.api.smoke_tests import ExpectedTensor, InputTensor, SmokeTest
+from moorage_operator.planned import ProbeTarget
 from moorage_operator.probe.smoke_runner import pause_seconds, put_to_tests
 from moorage_operator.smoke import Outputs, SmokeOutcome, SmokeTask
-from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 from support.probe_targets import target
 
 Y = (ExpectedTensor("y", (1,)),)

@@ -7,10 +7,10 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage_operator.answers import NOT_ASKED, AnswerReason, TensorInfo
 from moorage_operator.probe import tensorflow_metadata as tensorflow
 from moorage_operator.probe.http_client import HttpClient
 from moorage_operator.probe.tensorflow_rest import TensorflowRest
-from moorage_operator.state import NOT_ASKED, AnswerReason, TensorInfo
 from support.api_server import serving
 from support.probe_targets import tensorflow_target
 

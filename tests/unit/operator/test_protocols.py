@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from moorage_operator.state import Answer, AnswerReason, Spoken
+from moorage_operator.answers import Answer, AnswerReason, Spoken
 from support.operator_values import (
     NOW,
     OIP,

@@ -10,18 +10,12 @@ import pytest
 from moorage_operator.apply import ModelGone
 from moorage_operator.config import OperatorConfig
 from moorage_operator.kube import errors
+from moorage_operator.planned import PlannedEvent, PodGate, PollPace
 from moorage_operator.reconciler import Hands, Reconciler, rest_seconds, work
-from moorage_operator.state import (
-    ObjectKey,
-    PlannedEvent,
-    PodGate,
-    PodObserved,
-    PollPace,
-    Reference,
-    Refusal,
-)
+from moorage_operator.state import ObjectKey, Reference, Refusal
 from moorage_operator.status_pace import PAUSE_FIRST_SECONDS, StatusPace
 from moorage_operator.store import ModelRecord, Store
+from moorage_operator.watched import PodObserved
 from moorage_operator.workqueue import WorkQueue
 
 KEY = ObjectKey("ns", "iris")

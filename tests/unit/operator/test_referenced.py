@@ -8,7 +8,12 @@ from moorage_operator import referenced
 from moorage_operator.kube import errors
 from moorage_operator.kube.kinds import Kind
 from moorage_operator.referenced import Lookups
-from moorage_operator.state import ObjectKey, Reference, ReferenceKind, ReferenceState
+from moorage_operator.state import (
+    ObjectKey,
+    Reference,
+    ReferenceKind,
+    ReferenceState,
+)
 
 KEY = ObjectKey("ns", "iris")
 SECRET = Reference(ReferenceKind.SECRET, "s")

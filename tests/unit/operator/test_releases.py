@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from moorage_operator import names
-from moorage_operator.state import Observed, Plan
+from moorage_operator.planned import Plan
+from moorage_operator.state import Observed
 from support.operator_values import (
     NOW,
     deployment,

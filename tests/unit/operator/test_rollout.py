@@ -6,18 +6,14 @@ from datetime import timedelta
 import pytest
 
 from moorage_operator import plan as planning
+from moorage_operator.answers import AnswerReason
 from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.config import OperatorConfig
+from moorage_operator.planned import Plan, PollPace
 from moorage_operator.resources.pod_template import make_pod_template
 from moorage_operator.revisions import read_spec, read_template, spec_hash, write_spec
-from moorage_operator.state import (
-    AnswerReason,
-    DeploymentCondition,
-    Observed,
-    Plan,
-    PollPace,
-    RevisionRecord,
-)
+from moorage_operator.state import Observed, RevisionRecord
+from moorage_operator.watched import DeploymentCondition
 from support.operator_values import (
     CONFIG,
     NOW,

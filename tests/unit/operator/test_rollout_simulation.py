@@ -14,15 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage_operator import plan as planning
+from moorage_operator.answers import AnswerReason
 from moorage_operator.config import OperatorConfig
-from moorage_operator.state import (
-    AnswerReason,
-    DeploymentCondition,
-    Observed,
-    Plan,
-    PodObserved,
-    RevisionRecord,
-)
+from moorage_operator.planned import Plan
+from moorage_operator.state import Observed, RevisionRecord
+from moorage_operator.watched import DeploymentCondition, PodObserved
 from support.operator_values import (
     CONFIG,
     DIGITS,

@@ -10,7 +10,8 @@ from moorage_operator.config import OperatorConfig
 from moorage_operator.resources.network_policy import make_network_policy
 from moorage_operator.resources.pod_template import make_pod_template
 from moorage_operator.revisions import spec_hash
-from moorage_operator.state import Observed, Scheduled
+from moorage_operator.state import Observed
+from moorage_operator.watched import Scheduled
 from support.operator_values import (
     CONFIG,
     condition,

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from moorage_operator import observe
-from moorage_operator.state import ChildObserved, DeploymentCondition, Observed, Plan
+from moorage_operator.planned import Plan
+from moorage_operator.state import Observed
+from moorage_operator.watched import ChildObserved, DeploymentCondition
 from support.operator_values import condition, model, planned, serving, verdict
 
 HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"

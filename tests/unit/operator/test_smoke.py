@@ -14,8 +14,8 @@ from moorage_operator.api.smoke_tests import (
     SmokeTest,
     digest_of,
 )
+from moorage_operator.planned import PollPace
 from moorage_operator.smoke import SmokeOutcome, SmokeVerdict, mismatch
-from moorage_operator.state import PollPace
 from support.operator_values import (
     condition,
     model,

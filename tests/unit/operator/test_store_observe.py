@@ -6,20 +6,22 @@ from typing import Any
 import pytest
 
 from moorage_operator import labels, observe
+from moorage_operator.answers import ProbeResult
 from moorage_operator.state import (
-    ContainerObserved,
-    DeploymentCondition,
-    DeploymentObserved,
     ObjectKey,
-    PodObserved,
-    ProbeResult,
     Reference,
     ReferenceKind,
     ReferenceState,
     Refusal,
-    Scheduled,
 )
 from moorage_operator.store import Store, is_newer
+from moorage_operator.watched import (
+    ContainerObserved,
+    DeploymentCondition,
+    DeploymentObserved,
+    PodObserved,
+    Scheduled,
+)
 
 KEY = ObjectKey("ns", "iris")
 NOON = "2026-01-01T12:00:00Z"

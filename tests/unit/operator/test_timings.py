@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from moorage_operator.state import (
-    AnswerReason,
+from moorage_operator.answers import AnswerReason
+from moorage_operator.planned import Plan
+from moorage_operator.state import Observed
+from moorage_operator.watched import (
     ContainerObserved,
     DeploymentCondition,
-    Observed,
-    Plan,
     PodObserved,
     Scheduled,
 )

@@ -7,7 +7,8 @@ Stands between the interrogation, which knows when it matters, and the drivers, 
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from moorage_operator.state import Answer, AnswerReason, ProbeTarget, Spoken
+from moorage_operator.answers import Answer, AnswerReason, Spoken
+from moorage_operator.planned import ProbeTarget
 
 from .driver import Driver
 

@@ -8,9 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from moorage_operator.answers import (
+    Answer,
+    AnswerReason,
+    ModelInfo,
+    ServerInfo,
+)
 from moorage_operator.api.smoke_tests import InputTensor
+from moorage_operator.planned import ProbeTarget
 from moorage_operator.smoke import Outputs
-from moorage_operator.state import Answer, AnswerReason, ModelInfo, ProbeTarget, ServerInfo
 
 ANSWER_LIMIT_BYTES = 1 << 20
 """A server is not trusted: a health or metadata answer above this is refused, never stored."""

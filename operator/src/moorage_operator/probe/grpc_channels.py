@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from moorage_operator.state import Answer, AnswerReason, ProbeTarget
+from moorage_operator.answers import Answer, AnswerReason
+from moorage_operator.planned import ProbeTarget
 
 from .driver import ANSWER_LIMIT_BYTES, quoted
 

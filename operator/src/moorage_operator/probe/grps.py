@@ -14,9 +14,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from moorage_operator._generated import grps_pb2
+from moorage_operator.answers import Answer, AnswerReason
 from moorage_operator.api.smoke_tests import InputTensor
+from moorage_operator.planned import ProbeTarget
 from moorage_operator.smoke import Outputs
-from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
 from . import grps_metadata, grps_tensors
 from .driver import Described, evidence, quoted, unreadable, version_not_found

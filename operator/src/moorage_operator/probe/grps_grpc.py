@@ -8,7 +8,8 @@ Source: GRPS interface, "gRPC"; `grps.proto`.
 from http import HTTPStatus
 
 from moorage_operator._generated import grps_pb2
-from moorage_operator.state import Answer, AnswerReason, ProbeTarget
+from moorage_operator.answers import Answer, AnswerReason
+from moorage_operator.planned import ProbeTarget
 
 from .grpc_channels import GrpcChannels
 from .grps import GrpsReply, Question

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import yaml
 
-from moorage_operator.state import ModelInfo, ServerInfo
+from moorage_operator.answers import ModelInfo, ServerInfo
 
 from . import metadata
 from .metadata import NotMetadata

@@ -10,7 +10,8 @@ from typing import Any, cast
 from google.protobuf import json_format
 
 from moorage_operator._generated import grps_pb2
-from moorage_operator.state import Answer, ProbeTarget
+from moorage_operator.answers import Answer
+from moorage_operator.planned import ProbeTarget
 
 from .driver import unreadable
 from .grps import GrpsReply, Question

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from moorage_operator._generated import grps_pb2
 from moorage_operator.api.smoke_tests import InputTensor, Scalar
+from moorage_operator.planned import ProbeTarget
 from moorage_operator.smoke import Outputs
-from moorage_operator.state import ProbeTarget
 
 from .elements import Unreadable
 

@@ -12,7 +12,8 @@ from typing import Any, cast
 import httpx
 import msgspec
 
-from moorage_operator.state import Answer, AnswerReason, ProbeTarget
+from moorage_operator.answers import Answer, AnswerReason
+from moorage_operator.planned import ProbeTarget
 
 from . import json_text
 from .driver import ANSWER_LIMIT_BYTES, INFERENCE_LIMIT_BYTES, MESSAGE_LIMIT, quoted

@@ -11,16 +11,15 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from moorage_operator.state import (
+from moorage_operator.answers import (
     ANSWERED,
     NOT_ASKED,
     Answer,
     AnswerReason,
     ProbeResult,
-    ProbeTarget,
     Spoken,
-    Way,
 )
+from moorage_operator.planned import ProbeTarget, Way
 
 from .detection import AUTO, Drivers, detect
 from .driver import Driver

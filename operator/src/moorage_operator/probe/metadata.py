@@ -7,7 +7,7 @@ unknown (None) rather than wrong, because the values go into the resource's stat
 
 from typing import Any, cast
 
-from moorage_operator.state import ModelInfo, ServerInfo, TensorInfo
+from moorage_operator.answers import ModelInfo, ServerInfo, TensorInfo
 
 from . import json_text
 

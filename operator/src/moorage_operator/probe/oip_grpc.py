@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from moorage_operator._generated import oip_pb2, repository_pb2
+from moorage_operator.answers import Answer, AnswerReason
 from moorage_operator.api.smoke_tests import InputTensor
+from moorage_operator.planned import ProbeTarget
 from moorage_operator.smoke import Outputs
-from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
 from . import metadata, oip_tensors, repository_index
 from .driver import Described, evidence, unreadable, version_not_found

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Sequence
 from http import HTTPStatus
 
+from moorage_operator.answers import Answer, AnswerReason
 from moorage_operator.api.smoke_tests import InputTensor
+from moorage_operator.planned import ProbeTarget
 from moorage_operator.smoke import Outputs
-from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
 from . import metadata, oip_tensors, repository_index
 from .driver import Described, evidence, quoted, unreadable, version_not_found

@@ -14,7 +14,7 @@ A replica that has said yes is stable, whatever its model still waits for.
 
 from dataclasses import dataclass
 
-from moorage_operator.state import PollPace
+from moorage_operator.planned import PollPace
 
 SETTLING_FRACTION = 0.02
 SETTLING_FIRST_SECONDS = 0.1

@@ -18,14 +18,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from moorage_operator.answers import AnswerReason, ProbeResult
+from moorage_operator.planned import PollPace, ProbeTarget
 from moorage_operator.sharing import share_answers
-from moorage_operator.state import (
-    AnswerReason,
-    ObjectKey,
-    PollPace,
-    ProbeResult,
-    ProbeTarget,
-)
+from moorage_operator.state import ObjectKey
 
 from .driver import Driver
 from .interrogation import as_spoken, interrogate

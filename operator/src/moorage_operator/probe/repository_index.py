@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from moorage_operator.state import Answer, AnswerReason, ProbeTarget
+from moorage_operator.answers import Answer, AnswerReason
+from moorage_operator.planned import ProbeTarget
 
 from . import json_text, metadata
 from .driver import quoted, version_not_found

@@ -13,9 +13,10 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from moorage_operator.answers import Answer, AnswerReason
 from moorage_operator.api.smoke_tests import SmokeTest
+from moorage_operator.planned import ProbeTarget
 from moorage_operator.smoke import SmokeOutcome, SmokeTask, SmokeVerdict, mismatch
-from moorage_operator.state import Answer, AnswerReason, ProbeTarget
 
 from .driver import Driver
 

@@ -12,7 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from moorage_operator.state import Answer, AnswerReason, ModelInfo, ProbeTarget, TensorInfo
+from moorage_operator.answers import (
+    Answer,
+    AnswerReason,
+    ModelInfo,
+    TensorInfo,
+)
+from moorage_operator.planned import ProbeTarget
 
 from . import metadata
 from .driver import quoted, version_not_found
