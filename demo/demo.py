@@ -221,6 +221,11 @@ def show(progress: Progress, target: Target, env: dict[str, str]) -> None:
     with target.reach(MODEL, env) as (http, grpc):
         for sample in sorted((EXAMPLE / "samples").glob("digit-*.json")):
             ask_one(progress, sample, http, grpc)
+    print()
+    # The watch above was ended as the model became Ready, perhaps before it had said so.
+    progress.say(f"$ kubectl get inferencemodels {MODEL}")
+    table = progress.run("kubectl", ["kubectl", "get", "inferencemodels", MODEL], env=env)
+    print(table.split("\n", 1)[1])
 
 
 def quiet_output_env(command: list[str], env: dict[str, str]) -> str:

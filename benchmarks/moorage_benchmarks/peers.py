@@ -258,7 +258,7 @@ def summary(results: Mapping[str, Any]) -> Table:
                 f"{by_grpc['cpu_microseconds_per_request']:.0f} µs",
                 f"{by_http['arrivals_per_second']:,.0f}/s",
                 f"{by_http['p50_milliseconds']:.1f} ms",
-                f"{by_http['p99_milliseconds']:.0f} ms",
+                f"{by_http['p99_milliseconds']:.1f} ms",
             ]
         )
     head = ["server", "CPU a request, JSON", "CPU a request, gRPC"]
