@@ -47,6 +47,11 @@ PANELS: list[tuple[str, str, list[tuple[str, str]]]] = [
     ),
     ("Requests to the API server", "reqps", [rate("moorage_api_requests_total", "code")]),
     ("Inferences", "reqps", [rate("moorage_inferences_total", "model, outcome")]),
+    (
+        "Inferences in flight",
+        "short",
+        [("sum by (model) (moorage_inferences_in_flight)", "{{model}}")],
+    ),
     ("Time of an inference, 99 %", "s", [slowest("moorage_inference_seconds", "model")]),
 ]
 

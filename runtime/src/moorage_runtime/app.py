@@ -8,7 +8,7 @@ import contextlib
 import importlib.metadata
 import logging
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -71,6 +71,7 @@ async def run(settings: Settings, link: int | None = None) -> None:
     metrics = InferenceMetrics(prometheus)
     registry = Registry()
     registry.watch(lambda: metrics.set_ready(_ready_versions(registry)))
+    registry.watch(lambda: metrics.set_in_flight(_in_flight(registry)))
     loader = Loader(_loader_options(settings), registry, _backends(), metrics.loaded, metrics.ran)
     dataplane = Dataplane(
         registry,
@@ -276,6 +277,10 @@ async def _listen(server: HttpServer | GrpcListener, setting: str, port: int) ->
 
 def _ready_versions(registry: Registry) -> dict[tuple[str, str], bool]:
     return {(s.name, s.version): s.state == "READY" for s in registry.statuses()}
+
+
+def _in_flight(registry: Registry) -> dict[tuple[str, str], Callable[[], int]]:
+    return {(name, version): loaded.runner.active for name, version, loaded in registry.serving()}
 
 
 def _log_failure(task: "asyncio.Task[None]") -> None:

@@ -96,7 +96,6 @@ class Runner:
         self._active = 0
         self._is_closed = False
 
-    @property
     def active(self) -> int:
         """Requests that run or wait."""
         return self._active

@@ -4,7 +4,7 @@ Only models that the server knows become labels, so that a client cannot add ser
 names that do not exist.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -91,6 +91,12 @@ class InferenceMetrics:
             ("model", "version"),
             registry=registry,
         )
+        self._in_flight = Gauge(
+            "moorage_inferences_in_flight",
+            "Requests that run or wait for the version now, those of quick models left out.",
+            ("model", "version"),
+            registry=registry,
+        )
         # labels() takes a lock and hashes its arguments; the hot path keeps the children
         self._counts: dict[tuple[str, str, str], Counter] = {}
         self._times: dict[tuple[str, str], Histogram] = {}
@@ -137,6 +143,16 @@ class InferenceMetrics:
         self._ready.clear()
         for (model, version), is_ready in states.items():
             self._ready.labels(model, version).set(is_ready)
+
+    def set_in_flight(self, counts: Mapping[tuple[str, str], Callable[[], int]]) -> None:
+        """Replace what the gauge of requests in flight reads when it is asked.
+
+        Nothing is counted for it: the runners know, because they bound how many may wait. A run
+        in the event loop is over before anybody could ask.
+        """
+        self._in_flight.clear()
+        for (model, version), count in counts.items():
+            self._in_flight.labels(model, version).set_function(count)
 
 
 def new_registry() -> CollectorRegistry:

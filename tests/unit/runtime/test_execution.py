@@ -128,7 +128,7 @@ async def test_more_requests_than_may_wait_are_refused():
 
     model.go.set()
     assert await asyncio.gather(*tasks) == [(X,)] * 3
-    assert running.active == 0
+    assert running.active() == 0
     assert await running.infer(REQUEST) == (X,)
 
 
@@ -148,7 +148,7 @@ async def test_a_cancelled_request_that_waits_never_runs():
     await first
 
     assert len(model.threads) == 1
-    assert running.active == 0
+    assert running.active() == 0
 
 
 async def test_a_stream_comes_in_parts():

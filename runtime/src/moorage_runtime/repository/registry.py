@@ -6,7 +6,7 @@ Changed in the event loop only, so that readers need no lock. A request looks up
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal
 
 import msgspec
@@ -189,6 +189,13 @@ class Registry:
             for name in self.names
             for version in self._models[name].versions.values()
         )
+
+    def serving(self) -> Iterator[tuple[str, str, Loaded]]:
+        """Model, version and what answers, of every version that can."""
+        for name, model in self._models.items():
+            for version in model.versions.values():
+                if version.loaded is not None:
+                    yield name, version.version, version.loaded
 
     def default(self) -> str | None:
         """The model that its configuration makes the default, or the only one there is."""

@@ -1,0 +1,77 @@
+"""The gauge of requests in flight, which autoscalers read, from outside the process."""
+
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from support.runtime import Runtime, serving
+from support.waiting import eventually
+
+pytestmark = pytest.mark.conformance
+
+SECONDS = 20
+# Its runs wait for a file.
+HELD = """\
+import pathlib
+import time
+
+from moorage_runtime.backends.python import PythonModel
+
+
+class Held(PythonModel):
+    inputs = [("x", "FP32", [1])]
+    outputs = [("x", "FP32", [1])]
+
+    def load(self, context):
+        self.go = pathlib.Path(context.parameters["go"])
+
+    def predict(self, inputs, request):
+        while not self.go.exists():
+            time.sleep(0.02)
+        return {"x": inputs["x"]}
+"""
+INPUT = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}
+
+
+@pytest.fixture(params=[1, 2], ids=["one process", "two workers"])
+def held(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runtime]:
+    model = tmp_path / "models" / "held"
+    model.mkdir(parents=True)
+    (model / "model.py").write_text(HELD)
+    parameters = {"go": str(tmp_path / "go")}
+    (model / "model.yaml").write_text(json.dumps({"parameters": parameters}))
+    with serving(model.parent, f"--workers={request.param}", "--threads=1") as server:
+        yield server
+
+
+def in_flight(runtime: Runtime) -> float | None:
+    """The gauge; None where it is not told."""
+    found = re.search(
+        r'^moorage_inferences_in_flight{model="held",version="1"} (\S+)$',
+        runtime.get("/metrics").text,
+        re.MULTILINE,
+    )
+    return float(found[1]) if found else None
+
+
+def test_requests_that_run_or_wait_are_in_flight_until_they_are_answered(
+    held: Runtime, tmp_path: Path
+) -> None:
+    assert in_flight(held) == 0
+
+    with ThreadPoolExecutor(3) as clients:
+        asked = [clients.submit(held.post, "/v2/models/held/infer", json=INPUT) for _ in range(3)]
+        try:
+            eventually("all three", lambda: in_flight(held), lambda now: now == 3, SECONDS)
+            unknown = held.post("/v2/models/nosuch/infer", json=INPUT)
+        finally:
+            (tmp_path / "go").touch()
+
+    assert unknown.status_code == 404
+    assert [answer.result().status_code for answer in asked] == [200] * 3
+    assert in_flight(held) == 0
+    assert "nosuch" not in held.get("/metrics").text
