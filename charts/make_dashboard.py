@@ -46,6 +46,8 @@ PANELS: list[tuple[str, str, list[tuple[str, str]]]] = [
         [rate("moorage_child_writes_total", "kind"), rate("moorage_status_writes_total", "")],
     ),
     ("Requests to the API server", "reqps", [rate("moorage_api_requests_total", "code")]),
+    ("Smoke tests by result", "ops", [rate("moorage_smoke_runs_total", "result")]),
+    ("Time of a container's smoke tests, 99 %", "s", [slowest("moorage_smoke_seconds", "")]),
     ("Inferences", "reqps", [rate("moorage_inferences_total", "model, outcome")]),
     (
         "Inferences in flight",

@@ -141,6 +141,8 @@ def test_a_slow_answer_exceeds_its_bound(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: InferringServer
 ) -> None:
     server.delay_seconds = 0.2
+    late = ("moorage_smoke_runs_total", 'result="LatencyExceeded"')
+    runs, seconds = operator.metric(*late), operator.metric("moorage_smoke_seconds_sum")
     slow = {**HALF, "maxLatencyMilliseconds": 100}
     start(api, kubelet, {"http": server.port}, smokeTests=[slow], smokeTestPolicy="Enforce")
 
@@ -148,6 +150,8 @@ def test_a_slow_answer_exceeds_its_bound(
 
     assert "at most 100 ms wanted" in message
     assert server.inferences == 3
+    assert operator.metric(*late) == runs + 1
+    assert operator.metric("moorage_smoke_seconds_sum") >= seconds + 0.6
 
 
 def test_tests_that_run_are_waited_for(

@@ -91,7 +91,12 @@ class App:
         self._poller = Poller(
             self._drivers.by_way,
             self._store.put_probe,
-            Edges(clock=loop.time, now=utc_now, polled=self._metrics.polled),
+            Edges(
+                clock=loop.time,
+                now=utc_now,
+                polled=self._metrics.polled,
+                smoked=self._metrics.smoked,
+            ),
             polls_a_second=settings.polls_a_second,
         )
         self._lookups = Lookups(self._client, self._store.put_references)

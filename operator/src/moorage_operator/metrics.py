@@ -12,6 +12,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from .kube.client import Call
 from .probe.poller import Polled
+from .smoke import SmokeVerdict
 
 # A pass takes milliseconds while the API server is well, and up to its timeouts when not.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -83,6 +84,16 @@ class Metrics:
             "moorage_poll_least_interval_seconds",
             "Interval below which the budget of polls asks no replica that serves.",
         )
+        self._smoke_runs = counter(
+            "moorage_smoke_runs",
+            "Runs of a container's smoke tests by the reason of the condition.",
+            "result",
+        )
+        self._smoke_seconds = histogram(
+            "moorage_smoke_seconds",
+            "Seconds that a container's smoke tests take, the wait for their turn left out.",
+            buckets=(*_SECONDS, 60, 120),
+        )
         self.leading = gauge(
             "moorage_operator_leading",
             "1 in the process that works on models, 0 in those that wait.",
@@ -124,6 +135,11 @@ class Metrics:
         self._poll_late.observe(poll.late_seconds)
         if poll.since_last_seconds is not None:
             self._poll_age.observe(poll.since_last_seconds)
+
+    def smoked(self, verdict: SmokeVerdict, seconds: float) -> None:
+        """The smoke tests of a container have ended."""
+        self._smoke_runs.labels(str(verdict)).inc()
+        self._smoke_seconds.observe(seconds)
 
     def built(self, version: str) -> None:
         """Which version runs."""

@@ -90,6 +90,7 @@ class Results:
     def __init__(self) -> None:
         self.all: list[ProbeResult] = []
         self.polled: list[Polled] = []
+        self.smoked: list[tuple[str, float]] = []
         self._changed = asyncio.Event()
 
     def take(self, key: ObjectKey, result: ProbeResult) -> None:
@@ -135,6 +136,7 @@ async def polling(
         now=lambda: datetime.now(UTC),
         jitter=lambda: 0.5,
         polled=results.count,
+        smoked=lambda verdict, seconds: results.smoked.append((str(verdict), seconds)),
     )
     poller = Poller(
         {("OpenInference", "HTTP"): server}, results.take, edges, polls_a_second=polls_a_second
@@ -397,6 +399,9 @@ async def test_a_ready_model_is_put_to_its_smoke_tests_once() -> None:
     assert server.questions.count("infer within 30") == 1
     assert results.all[-1].smoke is not None
     assert (results.all[-1].smoke.digest, results.all[-1].smoke.verdict) == ("d1", "Passed")
+    ((verdict, seconds),) = results.smoked
+    assert verdict == "Passed"
+    assert seconds >= 0
 
 
 async def test_tests_that_the_status_knows_as_passed_are_not_run() -> None:

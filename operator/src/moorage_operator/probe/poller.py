@@ -21,6 +21,7 @@ from datetime import datetime
 from moorage_operator.answers import AnswerReason, ProbeResult
 from moorage_operator.planned import PollPace, ProbeTarget
 from moorage_operator.sharing import share_answers
+from moorage_operator.smoke import SmokeVerdict
 from moorage_operator.state import ObjectKey
 
 from .driver import Driver
@@ -87,12 +88,14 @@ class Edges:
         now: The time in UTC.
         jitter: A number from [0, 1).
         polled: Called after each poll.
+        smoked: Called with how a container did in its smoke tests and the seconds they took.
     """
 
     clock: Callable[[], float]
     now: Callable[[], datetime]
     jitter: Callable[[], float] = random.random
     polled: Callable[[Polled], None] = field(default=lambda _: None)
+    smoked: Callable[[SmokeVerdict, float], None] = field(default=lambda _, __: None)
 
 
 class Poller:
@@ -125,7 +128,7 @@ class Poller:
         self._tasks: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Semaphore(STARTING)
         self._in_flight = asyncio.Semaphore(IN_FLIGHT)
-        self._smoke = SmokeRunner(drivers, self._smoke_ended, edges.clock)
+        self._smoke = SmokeRunner(drivers, self._smoke_ended, edges.clock, edges.smoked)
 
     def watch(
         self, key: ObjectKey, targets: Iterable[ProbeTarget], pace: PollPace, interval: float

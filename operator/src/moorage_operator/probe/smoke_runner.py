@@ -52,6 +52,8 @@ class SmokeRunner:
         drivers: A driver for each (protocol, transport).
         ended: Called with the uid of a pod whose tests have ended.
         clock: Monotonic seconds.
+        measured: Called with how a container did and the seconds that its tests took, the wait
+            for a slot left out.
     """
 
     def __init__(
@@ -59,10 +61,12 @@ class SmokeRunner:
         drivers: Mapping[tuple[str, str], Driver],
         ended: Callable[[str], None],
         clock: Callable[[], float],
+        measured: Callable[[SmokeVerdict, float], None],
     ) -> None:
         self._drivers = drivers
         self._ended = ended
         self._clock = clock
+        self._measured = measured
         self._trials: dict[str, _Trial] = {}
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,7 +125,9 @@ class SmokeRunner:
         try:
             async with self._slots:
                 driver = self._drivers[target.protocol, target.transport]
+                started = self._clock()
                 outcome = await put_to_tests(driver, target, wanted, self._clock)
+                self._measured(outcome.verdict, self._clock() - started)
         finally:
             trial.task = None
             trial.due = self._clock() + pause_seconds(trial.failures)
