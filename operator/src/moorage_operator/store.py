@@ -22,6 +22,7 @@ from .state import (
     Refusal,
     RevisionRecord,
 )
+from .urgency import Urgency
 from .watched import (
     ChildKey,
     ChildObserved,
@@ -79,14 +80,14 @@ class Store:
     """The operator's picture of the cluster.
 
     Args:
-        changed: Called with the model that a change concerns.
+        changed: Called with the model that a change concerns, and how urgent it is.
         pod_moved: Called with the uid of a pod whose readiness, address or container changed.
     """
 
     def __init__(
         self,
         *,
-        changed: Callable[[ObjectKey], None],
+        changed: Callable[[ObjectKey, Urgency], None],
         pod_moved: Callable[[str], None],
     ) -> None:
         self._changed = changed
@@ -106,8 +107,8 @@ class Store:
 
     # -------------------------------------------------------------------- models
 
-    def put_model(self, body: Mapping[str, Any]) -> None:
-        """The resource as watched, or as our own status write returned it."""
+    def put_model(self, body: Mapping[str, Any], urgency: Urgency = Urgency.SPEC) -> None:
+        """The resource as watched, or, of less urgency, as our own status write returned it."""
         metadata = body["metadata"]
         key = ObjectKey(metadata["namespace"], metadata["name"])
         known = self._models.get(key)
@@ -121,7 +122,7 @@ class Store:
         self._models[key] = pack_model(body)
         self._opened.pop(key, None)
         self._keys[_place(key)] = key
-        self._changed(key)
+        self._changed(key, urgency)
 
     def drop_model(self, key: ObjectKey, uid: str) -> None:
         """The resource is gone; ignored when another one has taken its name."""
@@ -134,7 +135,7 @@ class Store:
         self._references.pop(key, None)
         self._refusals.pop(key, None)
         self._history.pop(key, None)
-        self._changed(key)
+        self._changed(key, Urgency.ROUTINE)
 
     def model(self, key: ObjectKey) -> ModelRecord | None:
         """The resource, None when it does not exist."""
@@ -189,7 +190,7 @@ class Store:
             del kept[slot]
         if not kept:
             self._children.pop(place, None)
-        self._tell(place)
+        self._tell(place, Urgency.SPEC)
 
     def child(self, key: ObjectKey, kind: str, name: str) -> Child | None:
         """A child of the model, None when it was not seen."""
@@ -205,7 +206,7 @@ class Store:
         if available != self._available_kinds:
             self._available_kinds = available
             for key in self._models:
-                self._changed(key)
+                self._changed(key, Urgency.ROUTINE)
 
     # -------------------------------------------------------------------- pods and answers
 
@@ -218,9 +219,11 @@ class Store:
             self.drop_pod(pod.uid)
         self._pods.setdefault(place, {})[pod.uid] = pod
         self._pod_places[pod.uid] = place
-        if known is None or _moved(known, pod):
+        moved = known is not None and _moved(known, pod)
+        if known is None or moved:
             self._pod_moved(pod.uid)
-        self._tell(place)
+        waits = known is not None and known.runtime.waiting_reason != pod.runtime.waiting_reason
+        self._tell(place, Urgency.READINESS if moved or waits else Urgency.ROUTINE)
 
     def drop_pod(self, uid: str) -> None:
         """The pod is gone, with everything that was learnt of it."""
@@ -232,7 +235,7 @@ class Store:
         kept.pop(uid, None)
         if not kept:
             self._pods.pop(place, None)
-        self._tell(place)
+        self._tell(place, Urgency.READINESS)
 
     def count_pods(self, key: ObjectKey) -> int:
         """Pods of the model, of whatever revision."""
@@ -242,7 +245,7 @@ class Store:
         """A pod's answers; of a pod that is gone they are forgotten."""
         if result.pod_uid in self._pod_places:
             self._probes[result.pod_uid] = result
-            self._changed(key)
+            self._changed(key, Urgency.READINESS)
 
     # -------------------------------------------------------------------- references, refusals
 
@@ -250,7 +253,7 @@ class Store:
         """What is known of the objects that the model names."""
         if self._references.get(key, {}) != states and key in self._models:
             self._references[key] = states
-            self._changed(key)
+            self._changed(key, Urgency.ROUTINE)
 
     def refusal(self, key: ObjectKey, kind: str, name: str) -> Refusal | None:
         """The last refusal of a child, None when its last apply succeeded."""
@@ -303,9 +306,9 @@ class Store:
             status=record.status if record else {},
         )
 
-    def _tell(self, place: Place) -> None:
+    def _tell(self, place: Place, urgency: Urgency = Urgency.ROUTINE) -> None:
         if key := self._keys.get(place):
-            self._changed(key)
+            self._changed(key, urgency)
 
 
 def is_newer(version: str, than: str) -> bool:

@@ -1,12 +1,13 @@
 """The queue between what changed and the pass that looks at it.
 
-    add(key) --> ready, in order --> get() --> [a worker runs] --> done(key)
-                   ^                              |
-    schedule(key, seconds) ---- later ------------+---- retry(key): later, with back-off
+    add(key, urgency) --> lanes, each in order --> get() --> [a worker runs] --> done(key)
+                            ^                                    |
+    schedule(key, seconds) -+-- later ---------------------------+---- retry(key): later
 
-A key stands in the queue once however often it is added, and never runs twice at a time: what is
-added while it runs, or rests after it, is remembered and queued again when that is over. So a
-burst of events costs one pass, and the pass always sees the newest state. Each key has at most
+A key stands in the queue once however often it is added, in the most urgent lane that was named;
+and it never runs twice at a time: what is added while it runs, or rests after it, is remembered
+and queued again when that is over. So a burst of events costs one pass, and the pass always sees
+the newest state. The most urgent lane goes first, but no lane waits for ever. Each key has at most
 one timer; every pass replaces it. The queue knows nothing of models; the clock and the timer are
 injected.
 """
@@ -16,10 +17,16 @@ import random
 from collections.abc import Callable, Hashable
 from typing import Generic, Protocol, TypeVar
 
+from .urgency import Urgency
+
 K = TypeVar("K", bound=Hashable)
 
 RETRY_FIRST_SECONDS = 0.25
 RETRY_LAST_SECONDS = 300.0
+
+PATIENCE_SECONDS = 1.0
+TURN = 8
+"""Each so many keys one is taken that has waited longer than the patience, whatever its lane."""
 
 
 class Timer(Protocol):
@@ -56,21 +63,23 @@ class WorkQueue(Generic[K]):
         self._call_later = call_later
         self._clock = clock
         self._jitter = jitter
-        self._ready: dict[K, float] = {}  # insertion order is the queue; value: since when
+        # A lane's order is that of its insertions; the value is since when the key waits.
+        self._lanes: dict[Urgency, dict[K, float]] = {urgency: {} for urgency in Urgency}
+        self._taken = 0
         self._running: set[K] = set()
         self._resting: dict[K, Timer] = {}
-        self._again: set[K] = set()
+        self._again: dict[K, Urgency] = {}
         self._timers: dict[K, Timer] = {}
         self._failures: dict[K, int] = {}
         self._waiting: list[asyncio.Future[None]] = []
         self._closed = False
 
-    def add(self, key: K) -> None:
+    def add(self, key: K, urgency: Urgency = Urgency.ROUTINE) -> None:
         """Have the key looked at as soon as a worker is free."""
         if key in self._running or key in self._resting:
-            self._again.add(key)
-        elif key not in self._ready and not self._closed:
-            self._ready[key] = self._clock()
+            self._again[key] = min(self._again.get(key, urgency), urgency)
+        elif not self._closed and not self._waits_as(key, urgency):
+            self._lanes[urgency][key] = self._clock()
             self._wake_one()
 
     def schedule(self, key: K, seconds: float | None) -> None:
@@ -104,7 +113,7 @@ class WorkQueue(Generic[K]):
         Raises:
             Closed: The queue was closed.
         """
-        while not self._ready:
+        while not self.depth:
             if self._closed:
                 raise Closed
             waiter = asyncio.get_running_loop().create_future()
@@ -114,8 +123,9 @@ class WorkQueue(Generic[K]):
             finally:
                 if waiter in self._waiting:
                     self._waiting.remove(waiter)
-        key = next(iter(self._ready))
-        del self._ready[key]
+        lane = self._next_lane()
+        key = next(iter(lane))
+        del lane[key]
         self._running.add(key)
         return key
 
@@ -125,14 +135,14 @@ class WorkQueue(Generic[K]):
         rest_seconds = self._rest(key)
         if rest_seconds > 0 and not self._closed:
             self._resting[key] = self._call_later(rest_seconds, lambda: self._rested(key))
-        elif key in self._again:
-            self._again.discard(key)
-            self.add(key)
+        else:
+            self._add_again(key)
 
     def close(self) -> None:
         """Let no further key in and wake the workers, so that they end."""
         self._closed = True
-        self._ready.clear()
+        for lane in self._lanes.values():
+            lane.clear()
         self._again.clear()
         for timer in (*self._timers.values(), *self._resting.values()):
             timer.cancel()
@@ -144,18 +154,45 @@ class WorkQueue(Generic[K]):
     @property
     def depth(self) -> int:
         """Keys that wait for a worker."""
-        return len(self._ready)
+        return sum(map(len, self._lanes.values()))
 
     @property
     def oldest_seconds(self) -> float:
-        """How long the first key has waited."""
-        return self._clock() - next(iter(self._ready.values())) if self._ready else 0.0
+        """How long the first key of a lane has waited, of all lanes the longest."""
+        since = [next(iter(lane.values())) for lane in self._lanes.values() if lane]
+        return self._clock() - min(since) if since else 0.0
+
+    def waiting(self, urgency: Urgency) -> int:
+        """Keys that wait in one lane."""
+        return len(self._lanes[urgency])
+
+    def _waits_as(self, key: K, urgency: Urgency) -> bool:
+        """Whether the key waits in a lane that is as urgent; it leaves one that is less so."""
+        for known, lane in self._lanes.items():
+            if key in lane:
+                if known <= urgency:
+                    return True
+                del lane[key]
+        return False
+
+    def _next_lane(self) -> dict[K, float]:
+        """The lane whose first key is next."""
+        self._taken += 1
+        waiting = [lane for lane in self._lanes.values() if lane]
+        if self._taken % TURN == 0:
+            oldest = min(waiting, key=lambda lane: next(iter(lane.values())))
+            if self._clock() - next(iter(oldest.values())) > PATIENCE_SECONDS:
+                return oldest
+        return waiting[0]
 
     def _rested(self, key: K) -> None:
         del self._resting[key]
-        if key in self._again:
-            self._again.discard(key)
-            self.add(key)
+        self._add_again(key)
+
+    def _add_again(self, key: K) -> None:
+        urgency = self._again.pop(key, None)
+        if urgency is not None:
+            self.add(key, urgency)
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)

@@ -133,7 +133,7 @@ class World:
         self.cluster = Cluster()
         self.now = 0.0
         self.wrote: list[str] = []
-        self.store = Store(changed=lambda _: None, pod_moved=lambda _: None)
+        self.store = Store(changed=lambda *_: None, pod_moved=lambda _: None)
         self.store.put_model(self.cluster.objects["inferencemodels", "iris"])
         self.sink = observe.Children("Service", self.store)
         self.missing = 0

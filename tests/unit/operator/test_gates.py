@@ -206,7 +206,7 @@ class Pods:
 
 
 def applier(pods: Pods, wrote: list[str]) -> tuple[Applier, Any]:
-    store = Store(changed=lambda _: None, pod_moved=lambda _: None)
+    store = Store(changed=lambda *_: None, pod_moved=lambda _: None)
     metadata = {"name": "iris", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
     store.put_model({"metadata": metadata, "spec": {}})
     record = store.model(ObjectKey("ns", "iris"))

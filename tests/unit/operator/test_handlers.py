@@ -20,7 +20,7 @@ def body(uid: str = "u", version: str = "1") -> dict[str, Any]:
 
 @pytest.fixture
 def store() -> Store:
-    return Store(changed=lambda _: None, pod_moved=lambda _: None)
+    return Store(changed=lambda *_: None, pod_moved=lambda _: None)
 
 
 def test_kopf_has_no_handler_that_writes_to_the_users_objects() -> None:

@@ -50,7 +50,7 @@ class Fakes:
         self.lookups: dict[ObjectKey, frozenset[Reference]] = {}
         self.refusal: Refusal | None = None
         self.error: Exception | None = None
-        self.store = Store(changed=lambda _: None, pod_moved=lambda _: None)
+        self.store = Store(changed=lambda *_: None, pod_moved=lambda _: None)
 
     async def apply(
         self, record: ModelRecord, objects: tuple[Mapping[str, Any], ...], *, keeps_others: bool

@@ -15,6 +15,7 @@ from moorage_operator.state import (
     Refusal,
 )
 from moorage_operator.store import Store, is_newer
+from moorage_operator.urgency import Urgency
 from moorage_operator.watched import (
     ContainerObserved,
     DeploymentCondition,
@@ -54,7 +55,9 @@ class Told:
     def __init__(self) -> None:
         self.keys: list[ObjectKey] = []
         self.pods: list[str] = []
-        self.store = Store(changed=self.keys.append, pod_moved=self.pods.append)
+        self.store = Store(
+            changed=lambda key, _: self.keys.append(key), pod_moved=self.pods.append
+        )
         self.pods_sink = observe.Pods(self.store)
         self.deployments = observe.Children("Deployment", self.store)
         self.services = observe.Children("Service", self.store)
@@ -66,6 +69,37 @@ def told() -> Told:
     made.store.put_model(model())
     made.keys.clear()
     return made
+
+
+@pytest.mark.parametrize(
+    ("status", "urgency"),
+    [
+        ({"message": "other"}, Urgency.ROUTINE),
+        ({"podIP": "10.0.0.1"}, Urgency.READINESS),
+        ({"conditions": [{"type": "Ready", "status": "True"}]}, Urgency.READINESS),
+        (
+            {
+                "containerStatuses": [
+                    {"name": "runtime", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+                ]
+            },
+            Urgency.READINESS,
+        ),
+    ],
+)
+def test_what_traffic_depends_on_is_more_urgent_than_the_rest(
+    status: dict[str, Any], urgency: Urgency
+) -> None:
+    told: list[Urgency] = []
+    store = Store(changed=lambda _, urgency: told.append(urgency), pod_moved=lambda _: None)
+    pods = observe.Pods(store)
+    spec = {"containers": [{"name": "runtime", "image": "i"}]}
+    store.put_model(model())
+    pods.put({"metadata": metadata("p", labels=LABELS), "spec": spec, "status": {}})
+
+    pods.put({"metadata": metadata("p", 2, labels=LABELS), "spec": spec, "status": status})
+
+    assert told == [Urgency.SPEC, Urgency.ROUTINE, urgency]
 
 
 def test_a_pod_keeps_the_facts_that_status_is_made_from() -> None:

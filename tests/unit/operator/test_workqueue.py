@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage_operator.workqueue import RETRY_LAST_SECONDS, Closed, WorkQueue
+from moorage_operator.urgency import Urgency
+from moorage_operator.workqueue import (
+    PATIENCE_SECONDS,
+    RETRY_LAST_SECONDS,
+    TURN,
+    Closed,
+    WorkQueue,
+)
 
 
 class Timer:
@@ -53,6 +60,54 @@ async def test_keys_come_in_the_order_of_their_first_add(queue: WorkQueue[str]) 
 
     assert [await queue.get() for _ in range(3)] == ["a", "b", "c"]
     assert queue.depth == 0
+
+
+async def test_the_most_urgent_lane_goes_first(queue: WorkQueue[str]) -> None:
+    queue.add("c")
+    queue.add("b", Urgency.SPEC)
+    queue.add("a", Urgency.READINESS)
+    assert queue.depth == 3
+    assert [queue.waiting(each) for each in Urgency] == [1, 1, 1]
+
+    assert [await queue.get() for _ in range(3)] == ["a", "b", "c"]
+
+
+async def test_a_key_waits_once_in_the_most_urgent_lane_that_was_named(
+    queue: WorkQueue[str],
+) -> None:
+    queue.add("a")
+    queue.add("b", Urgency.SPEC)
+    queue.add("a", Urgency.READINESS)
+    queue.add("a", Urgency.SPEC)
+
+    assert [await queue.get() for _ in range(2)] == ["a", "b"]
+    assert queue.depth == 0
+
+
+async def test_the_urgency_of_what_happens_while_a_key_runs_is_kept(
+    queue: WorkQueue[str],
+) -> None:
+    queue.add("a")
+    await queue.get()
+    queue.add("a", Urgency.READINESS)
+    queue.add("a", Urgency.ROUTINE)
+    queue.add("b", Urgency.SPEC)
+
+    queue.done("a")
+
+    assert await queue.get() == "a"
+
+
+async def test_no_lane_waits_for_ever(queue: WorkQueue[str], time: Time) -> None:
+    queue.add("patient")
+    time.advance(PATIENCE_SECONDS + 0.1)
+    for number in range(2 * TURN):
+        queue.add(f"urgent {number}", Urgency.READINESS)
+
+    taken = [await queue.get() for _ in range(TURN)]
+
+    assert taken[-1] == "patient"
+    assert queue.oldest_seconds == 0
 
 
 async def test_a_key_added_while_it_runs_runs_once_more(queue: WorkQueue[str]) -> None:

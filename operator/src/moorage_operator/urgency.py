@@ -1,0 +1,21 @@
+"""How soon a model must be looked at, said by whoever noticed the change.
+
+store, poller --> Urgency --> queue: one lane for each
+"""
+
+from enum import IntEnum
+
+__all__ = ["Urgency"]
+
+
+class Urgency(IntEnum):
+    """The lanes of the queue, the most urgent first."""
+
+    READINESS = 0
+    """Traffic depends on it: a pod became ready or ceased to be, or a server said so."""
+
+    SPEC = 1
+    """Somebody waits for it: a model was made or edited, or lost a child."""
+
+    ROUTINE = 2
+    """The rest: children that came about as they should, timers, retries, references."""
