@@ -268,7 +268,8 @@ def _api_flags(layout: Layout) -> list[str]:
         "--allow-privileged=true",
         "--profiling=false",
         # Debian's etcd cannot stream a list; a client that was promised one would wait for ever.
-        "--feature-gates=WatchList=false",
+        # Image volumes are what newer versions have on: the field can be written here already.
+        "--feature-gates=WatchList=false,ImageVolume=true",
     ]
     if layout.full:
         return [

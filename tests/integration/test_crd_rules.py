@@ -103,6 +103,22 @@ def refusal(api: Api, **spec: Any) -> str:
             "no readiness of a server",
         ),
         (
+            {"model": {"uri": "s3://models/iris", "imageVolume": "Never"}},
+            "spec.model",
+            "write a uri oci://REGISTRY/NAME:TAG",
+        ),
+        (
+            {
+                "model": {
+                    "uri": "oci://registry.example/iris:1",
+                    "imageVolume": "Always",
+                    "credentials": {"secretName": "reader"},
+                }
+            },
+            "spec.model",
+            "write imagePullSecrets in place of credentials",
+        ),
+        (
             {"model": URI, "contract": {"inputs": [{"name": ""}]}},
             "spec.contract.inputs[0].name",
             "at least 1 chars",
@@ -161,7 +177,12 @@ def test_a_wrong_spec_is_refused_with_what_to_write(api, spec, path, sentence):
 FULL = {
     "replicas": 2,
     "suspend": False,
-    "model": {"name": "Iris.v2", "version": "3", "uri": "pvc://models/a/b"},
+    "model": {
+        "name": "Iris.v2",
+        "version": "3",
+        "uri": "pvc://models/a/b",
+        "imageVolume": "Auto",
+    },
     "protocol": "OpenInference",
     "transport": "HTTP",
     "runtime": {

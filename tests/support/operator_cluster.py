@@ -40,6 +40,7 @@ KINDS = {
     "ConfigMap": "v1",
     "ResourceQuota": "v1",
     "Namespace": "v1",
+    "Node": "v1",
     "Event": "events.k8s.io/v1",
     "CustomResourceDefinition": "apiextensions.k8s.io/v1",
     "ValidatingAdmissionPolicy": "admissionregistration.k8s.io/v1",

@@ -97,6 +97,16 @@ def _has_something_to_fetch(model: Any) -> bool:
     return not told or (uri is not None and not uri.startswith(("pvc://", "configmap://")))
 
 
+def _image_volume_is_of_a_registry(model: Any) -> bool:
+    uri = _get(model, "uri")
+    return model["imageVolume"] == "Auto" or (uri is not None and uri.startswith("oci://"))
+
+
+def _image_volume_is_pulled_by_the_node(model: Any) -> bool:
+    told = _get(model, "credentials") is not None or _get(model, "download") is not None
+    return model["imageVolume"] != "Always" or not told
+
+
 def _names_a_config_map(uri: Any) -> bool:
     return not uri.startswith("configmap://") or bool(_CONFIG_MAP.fullmatch(uri))
 
@@ -174,6 +184,12 @@ RULES: Mapping[str, Callable[[Any], bool]] = {
     },
     "(!has(self.credentials) && !has(self.download)) || "
     "(has(self.uri) && !self.uri.matches('^(pvc|configmap)://'))": _has_something_to_fetch,
+    "self.imageVolume == 'Auto' || (has(self.uri) && self.uri.startsWith('oci://'))": (
+        _image_volume_is_of_a_registry
+    ),
+    "self.imageVolume != 'Always' || (!has(self.credentials) && !has(self.download))": (
+        _image_volume_is_pulled_by_the_node
+    ),
     f"!self.startsWith('configmap://') || self.matches('^configmap://{_LABEL}$')": (
         _names_a_config_map
     ),

@@ -17,11 +17,13 @@ import socket
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from . import handlers, labels, observe
+from . import handlers, image_volumes, labels, observe
 from .apply import Applier
+from .config import OperatorConfig
 from .events import EventPoster
 from .health_server import HealthServer
 from .history import History
@@ -174,7 +176,8 @@ class App:
         if not synced.done():  # a reflector never ends by itself: a defect of ours
             synced.cancel()
             return
-        reconciler = Reconciler(self._hands(), self._settings.config, now=utc_now)
+        config = await self._with_image_volumes()
+        reconciler = Reconciler(self._hands(), config, now=utc_now)
         if self._leadership is None:
             self._leads.set()
         else:
@@ -187,6 +190,16 @@ class App:
         self._spawn(self._events.run(), "events")
         self._spawn(self._sweep(), "sweep")
         self._spawn(self._watch_models(), "watch inferencemodels")
+
+    async def _with_image_volumes(self) -> OperatorConfig:
+        """The configuration, with what the cluster says where the settings leave it open."""
+        settings, config = self._settings, self._settings.config
+        if settings.image_volumes != "auto":
+            return replace(config, image_volumes=settings.image_volumes == "always")
+        namespace = next(iter(settings.namespaces), config.namespace or "default")
+        found = await image_volumes.find(self._client, namespace)
+        logger.info("image volumes", extra={"used": found.usable, "why": found.why})
+        return replace(config, image_volumes=found.usable)
 
     async def _lead(self, leadership: Leadership) -> None:
         """Try to lead; a process that waits has everything in the store by the time it does."""

@@ -20,6 +20,7 @@ class OperatorConfig:
         cluster_domain: DNS domain of Services, for the URLs in the status.
         default_resources: Container resources where the spec gives none.
         namespace: Namespace of the operator's own pods; empty: unknown.
+        image_volumes: Whether pods may have images as volumes where a model says `Auto`.
     """
 
     runtime_image: str
@@ -27,3 +28,4 @@ class OperatorConfig:
     cluster_domain: str = "cluster.local"
     default_resources: Mapping[str, Any] = field(default_factory=dict[str, Any])
     namespace: str = ""
+    image_volumes: bool = False

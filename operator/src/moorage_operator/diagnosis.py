@@ -46,6 +46,8 @@ NEVER_BEGAN_REASONS = {"StartError", "ContainerCannotRun"}
 SIGNAL_EXIT_CODES = {137, 143}  # 128 + SIGKILL, 128 + SIGTERM: how a kubelet ends a container
 LOG_TAIL_CHARACTERS = 600
 MISSING_CLAIM = re.compile(r'persistentvolumeclaim "[^"]*" not found')
+# How kubelets and container runtimes name the image that they pull.
+PULLED_IMAGE = re.compile(r'image \\?"([^"\\]+)')
 MISSING_SECRET = re.compile(r'secrets? "[^"]*" not found')
 
 
@@ -189,7 +191,7 @@ def _container_finding(container: ContainerObserved, health: Health) -> Finding 
     waiting = container.waiting_reason
     detail = container.waiting_message or waiting
     if waiting in IMAGE_PULL_REASONS:
-        return Finding(Reason.IMAGE_PULL_BACK_OFF, f"image {container.image}: {detail}")
+        return Finding(Reason.IMAGE_PULL_BACK_OFF, _pull_sentence(container.image, detail))
     if waiting == "InvalidImageName":
         return Finding(Reason.INVALID_IMAGE_NAME, f"image {container.image}: {detail}")
     if waiting in CONFIG_REASONS:
@@ -198,6 +200,15 @@ def _container_finding(container: ContainerObserved, health: Health) -> Finding 
     if ended is None or _completed_init(container, ended):
         return None
     return _ended_finding(container, ended, health)
+
+
+def _pull_sentence(image: str, detail: str) -> str:
+    """The image that cannot be pulled: the container's own, or that of a volume it mounts."""
+    named = PULLED_IMAGE.search(detail)
+    # a container runtime writes the registry out that an image's name leaves out
+    if named is None or f"/{named[1]}".endswith(f"/{image}"):
+        return f"image {image}: {detail}"
+    return f"image {named[1]}, which a volume of the pod is made of: {detail}"
 
 
 def _completed_init(container: ContainerObserved, ended: Termination) -> bool:

@@ -41,6 +41,7 @@ class Settings:
     log_level: str
     lease_namespace: str = ""
     lease_name: str = "moorage-operator"
+    image_volumes: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,16 @@ OPTIONS = (
         "namespace's LimitRange decides.",
     ),
     Option(
+        "--image-volumes",
+        "auto",
+        _one_of("auto", "always", "never"),
+        "WHEN",
+        "Whether a model of a registry (oci://) that leaves imageVolume at Auto is mounted as an "
+        "image volume. auto: where the API server and every node have image volumes, which is "
+        "found out at the start and needs the right to list nodes. never: an init container "
+        "fetches it.",
+    ),
+    Option(
         "--workers",
         "16",
         _integer(1, 256),
@@ -313,6 +324,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str], *, version: str)
         health_port=values["health_port"],
         log_format=values["log_format"],
         log_level=values["log_level"],
+        image_volumes=values["image_volumes"],
     )
 
 

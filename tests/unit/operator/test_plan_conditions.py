@@ -107,6 +107,10 @@ CAUSES = {
     "the image cannot be pulled": (
         waiting("ErrImagePull", "not found"), "ImagePullBackOff", "img:1: not found",
     ),
+    "the image of a volume cannot be pulled": (
+        waiting("ImagePullBackOff", 'Back-off pulling image "r.example/model:1": denied'),
+        "ImagePullBackOff", "image r.example/model:1, which a volume of the pod is made of: Back",
+    ),
     "the pull is given up for now": (waiting("ImagePullBackOff"), "ImagePullBackOff", "img:1"),
     "the image's name is none": (waiting("InvalidImageName", "bad"), "InvalidImageName", "bad"),
     "the image runs as root": (

@@ -1,5 +1,7 @@
 """The children: probes, storage, podTemplate, hashes."""
 
+from dataclasses import replace
+
 import pytest
 
 from moorage_operator import labels
@@ -218,6 +220,45 @@ def test_a_public_model_is_fetched_without_a_secret():
 
     assert "envFrom" not in fetch
     assert fetch["resources"]["limits"] == {"memory": "512Mi"}
+
+
+IMAGE = "oci://registry.example:5000/models/iris:1"
+DIGEST = "oci://registry.example/iris@sha256:" + "0" * 64
+SECRET = {"credentials": {"secretName": "reader"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "available", "volume"),
+    [
+        ({"uri": IMAGE}, True, {"reference": IMAGE[6:], "pullPolicy": "Always"}),
+        ({"uri": f"{IMAGE}?path=a"}, True, {"reference": IMAGE[6:], "pullPolicy": "Always"}),
+        ({"uri": DIGEST}, True, {"reference": DIGEST[6:], "pullPolicy": "IfNotPresent"}),
+        (
+            {"uri": IMAGE, "imageVolume": "Always"},
+            False,
+            {"reference": IMAGE[6:], "pullPolicy": "Always"},
+        ),
+        ({"uri": IMAGE}, False, None),
+        ({"uri": IMAGE, "imageVolume": "Never"}, True, None),
+        ({"uri": IMAGE, **SECRET}, True, None),
+        ({"uri": IMAGE, "download": {"sizeLimit": "1Gi"}}, True, None),
+        ({"uri": "s3://models/iris"}, True, None),
+    ],
+)
+def test_an_image_is_mounted_where_the_cluster_can_and_nothing_is_said_of_fetching(
+    spec, available, volume
+):
+    config = replace(CONFIG, image_volumes=available)
+
+    made = make_pod_template(model(model=spec), config)["spec"]
+
+    (found,) = [each for each in made["volumes"] if each["name"] == "model"]
+    (mount,) = [each for each in made["containers"][0]["volumeMounts"] if each["name"] == "model"]
+    assert found.get("image") == volume
+    assert ("initContainers" in made) is (volume is None)
+    assert ("subPath" in mount) is (volume is None)
+    folder = "/mnt/models/a" if "path" in spec["uri"] else "/mnt/models"
+    assert made["containers"][0]["env"][0]["value"] == folder
 
 
 def test_a_download_has_more_time_to_make_progress():

@@ -49,6 +49,11 @@ class ModelUri:
     text: str = ""
 
     @property
+    def image(self) -> str:
+        """The image's reference as container runtimes write it; of `oci` alone."""
+        return self.text.partition("://")[2].partition("?")[0]
+
+    @property
     def shown(self) -> str:
         """As in a status or an event: the query of a web address may be a secret."""
         return self.text.partition("?")[0] if self.scheme in SECRET_SAFE else self.text

@@ -225,6 +225,19 @@ class KubeClient:
         path = kind.path(body["metadata"]["namespace"])
         return await self._call("create", kind, path, method="POST", headers=headers, body=body)
 
+    async def try_out(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The object as it would be created; nothing is made, so it is never gated.
+
+        Raises:
+            Invalid, Forbidden: The object would be refused.
+        """
+        headers = {"Content-Type": "application/json"}
+        path = kind.path(body["metadata"]["namespace"])
+        query = {"dryRun": "All"}
+        return await self._call(
+            "create", kind, path, method="POST", query=query, headers=headers, body=body
+        )
+
     async def replace(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
         """The object as replaced; never gated, for it is how the lease is held.
 

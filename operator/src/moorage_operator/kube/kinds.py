@@ -74,6 +74,10 @@ CONFIG_MAPS = Kind("", "v1", "configmaps", frozenset({"get"}))
 SECRETS = Kind("", "v1", "secrets", frozenset({"get"}))
 PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", frozenset({"get"}))
 
+# Read at the start, for what their kubelets and container runtimes can do; by a ClusterRole that
+# goes with `imageVolumes: auto`.
+NODES = Kind("", "v1", "nodes", frozenset({"list"}))
+
 # One object in the operator's own namespace, which a Role there grants.
 LEASES = Kind("coordination.k8s.io", "v1", "leases", frozenset({"get", "create", "update"}))
 

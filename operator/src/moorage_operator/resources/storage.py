@@ -1,9 +1,10 @@
 """How a model's files reach the container: a volume, its mount, and the path to look in.
 
 `pvc://claim/path` mounts the claim whole, read-only, and points the runtime at the path in it.
-`configmap://name` mounts the ConfigMap as one model's folder. Of every other scheme an init
-container fetches the model into an empty volume of the pod, of which the server sees the one
-folder that appears when the model is whole (`fetch`).
+`configmap://name` mounts the ConfigMap as one model's folder. `oci://` is a volume that the node
+pulls where the cluster has those. Of every other scheme an init container fetches the model into
+an empty volume of the pod, of which the server sees the one folder that appears when the model is
+whole (`fetch`).
 """
 
 from dataclasses import dataclass
@@ -40,21 +41,28 @@ def make_storage(model: ModelSpec, config: OperatorConfig) -> Storage:
     uri = model.uri
     if uri is None:
         return Storage()
+    mounted = model.is_mounted_image(available=config.image_volumes)
+    fetched = uri.scheme.is_fetched and not mounted
     root = names.MODEL_MOUNT_PATH
     mount: dict[str, Any] = {"name": names.MODEL_VOLUME, "mountPath": root, "readOnly": True}
-    if uri.scheme.is_fetched:
+    if fetched:
         mount["subPath"] = names.FETCHED_FOLDER
     return Storage(
-        volumes=(_make_volume(model, uri),),
+        volumes=(_make_image_volume(uri) if mounted else _make_volume(model, uri),),
         mounts=(mount,),
         env=(
             {"name": REPOSITORY_VARIABLE, "value": f"{root}/{uri.path}" if uri.path else root},
             {"name": NAME_VARIABLE, "value": model.name},
         ),
-        init_containers=(
-            (make_fetch_container(model, uri, config),) if uri.scheme.is_fetched else ()
-        ),
+        init_containers=(make_fetch_container(model, uri, config),) if fetched else (),
     )
+
+
+def _make_image_volume(uri: ModelUri) -> dict[str, Any]:
+    """The image itself; a tag is looked up whenever a pod starts, as it is where it is fetched."""
+    policy = "IfNotPresent" if "@" in uri.image else "Always"
+    image = {"reference": uri.image, "pullPolicy": policy}
+    return {"name": names.MODEL_VOLUME, "image": image}
 
 
 def _make_volume(model: ModelSpec, uri: ModelUri) -> dict[str, Any]:
