@@ -9,10 +9,12 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric
 
 from moorage_runtime.metrics import InferenceMetrics
 from moorage_runtime.repository import config
 from moorage_runtime.settings import SETTINGS, Setting
+from moorage_runtime.tally import Tally
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 
@@ -63,15 +65,19 @@ def metrics_page() -> str:
     """A table of the metrics."""
     registry = CollectorRegistry()
     made = InferenceMetrics(registry)
-    metrics = [value for value in vars(made).values() if isinstance(value, MetricWrapperBase)]
-    return METRICS_HEAD + "".join(map(metric_row, metrics))
+    rows: list[str] = []
+    for value in vars(made).values():
+        if isinstance(value, MetricWrapperBase):
+            rows += [metric_row(family, value) for family in value.describe()]
+        elif isinstance(value, Tally):
+            rows += [metric_row(family, family) for family in value.describe()]
+    return METRICS_HEAD + "".join(rows)
 
 
-def metric_row(metric: MetricWrapperBase) -> str:
+def metric_row(family: Metric, labelled: MetricWrapperBase | Metric) -> str:
     """One line of the table."""
-    (family,) = metric.describe()
     name = f"{family.name}_total" if family.type == "counter" else family.name
-    names: tuple[str, ...] = metric._labelnames  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # no public way
+    names: tuple[str, ...] = labelled._labelnames  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # no public way
     labels = ", ".join(f"`{label}`" for label in names)
     return f"| `{name}` | {family.type} | {labels} | {family.documentation} |\n"
 

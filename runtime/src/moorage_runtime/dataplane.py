@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from moorage_runtime.errors import RuntimeFault
+from moorage_runtime.errors import RuntimeFault, reason_of
 from moorage_runtime.inference import (
     HttpCall,
     HttpReply,
@@ -23,9 +23,9 @@ from moorage_runtime.metrics import InferenceMetrics
 from moorage_runtime.others import Change, Others
 from moorage_runtime.repository.loader import Loader
 from moorage_runtime.repository.registry import Loaded, Registry
+from moorage_runtime.tally import OK
 from moorage_runtime.tensors import Tensor
 
-OK: Final = "ok"
 CANCELLED: Final = "Cancelled"
 
 
@@ -168,25 +168,20 @@ class Dataplane:
             RuntimeFault: As ``infer``; the awaitable raises it too.
         """
         started = time.perf_counter()
-        outcome: str | None = CANCELLED
         version = request.model_version
         try:
-            loaded = self._registry.loaded(request.model_name, request.model_version)
+            loaded = self._registry.loaded(request.model_name, version)
             version = loaded.metadata.version
             loaded.rules.check(request)
             outputs = loaded.runner.begin(request)
             if not isinstance(outputs, tuple):
-                outcome = None  # it is not over
                 return self._finish(request, loaded, outputs, started)
-            response = _response(request, version, loaded.rules.select(request, outputs))
-            outcome = OK
-        except RuntimeFault as fault:
-            outcome = fault.reason
+            outputs = loaded.rules.select(request, outputs)
+        except Exception as error:
+            self._record(request, version, reason_of(error), started)
             raise
-        finally:
-            if outcome is not None:
-                self._record(request, version, outcome, started)
-        return response
+        self._record(request, version, OK, started)
+        return InferResponse(request.model_name, version, outputs, request.id)
 
     async def _finish(
         self,

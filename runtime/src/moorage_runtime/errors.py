@@ -126,6 +126,11 @@ class ModelFailed(RuntimeFault):
     reason = "ModelFailed"
 
 
+def reason_of(error: Exception) -> str:
+    """The stable reason of an error, RuntimeFault's own for one that nobody expected."""
+    return error.reason if isinstance(error, RuntimeFault) else RuntimeFault.reason
+
+
 def nearest(table: Mapping[type[RuntimeFault], Value], fault: RuntimeFault) -> Value:
     """What a frontend's table has for the fault's class, or for its nearest base there.
 

@@ -12,6 +12,8 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from moorage_runtime.tally import OK, Tally
+
 # 100 us to 10 s: from a small model in the event loop to a large one in a queue.
 _LATENCY_BUCKETS: Final = (
     0.0001,
@@ -33,8 +35,6 @@ _LATENCY_BUCKETS: Final = (
 )
 _BATCH_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 _LOAD_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-# Outcomes in which the client, not the server, chose the name.
-_UNKNOWN: Final = frozenset({"ModelNotFound", "VersionNotFound"})
 
 
 class InferenceMetrics:
@@ -42,22 +42,15 @@ class InferenceMetrics:
 
     Args:
         registry: Where they are collected.
+
+    Attributes:
+        record: Counts an inference that has ended; see ``Tally.record``.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._count = Counter(
-            "moorage_inferences",
-            "Inference requests by outcome: ok, Cancelled, or the reason of the error.",
-            ("model", "version", "outcome"),
-            registry=registry,
-        )
-        self._seconds = Histogram(
-            "moorage_inference_seconds",
-            "Time from the decoded request to the model's answer, waiting included.",
-            ("model", "version"),
-            buckets=_LATENCY_BUCKETS,
-            registry=registry,
-        )
+        self._tally = Tally(_LATENCY_BUCKETS)
+        registry.register(self._tally)
+        self.record = self._tally.record
         self._batch_requests = Histogram(
             "moorage_batch_requests",
             "Requests that ran together, for each run in a worker thread.",
@@ -97,26 +90,8 @@ class InferenceMetrics:
             ("model", "version"),
             registry=registry,
         )
-        # labels() takes a lock and hashes its arguments; the hot path keeps the children
-        self._counts: dict[tuple[str, str, str], Counter] = {}
-        self._times: dict[tuple[str, str], Histogram] = {}
+        # labels() takes a lock and hashes its arguments, so its children are kept
         self._runs: dict[tuple[str, str], tuple[Histogram, Histogram]] = {}
-
-    def record(self, model: str, version: str, outcome: str, seconds: float) -> None:
-        """One inference has ended."""
-        if outcome in _UNKNOWN:
-            model = version = ""
-        count = self._counts.get((model, version, outcome))
-        if count is None:
-            count = self._count.labels(model, version, outcome)
-            self._counts[model, version, outcome] = count
-        count.inc()
-        if outcome == "ok":
-            time_ = self._times.get((model, version))
-            if time_ is None:
-                time_ = self._seconds.labels(model, version)
-                self._times[model, version] = time_
-            time_.observe(seconds)
 
     def ran(self, model: str, version: str, requests: int, waited: Sequence[float]) -> None:
         """One run in a worker thread begins, of so many requests that waited so many seconds."""
@@ -133,7 +108,7 @@ class InferenceMetrics:
 
     def loaded(self, model: str, version: str, outcome: str, seconds: float) -> None:
         """One load has ended."""
-        if outcome == "ok":
+        if outcome == OK:
             self._load_seconds.labels(model, version).observe(seconds)
         else:
             self._load_failures.labels(model, version, outcome).inc()

@@ -74,7 +74,7 @@ class RequestRules:
             ModelFailed: The model did not give one of them.
         """
         wanted = [output.name for output in request.outputs] or self._unasked
-        if not wanted:
+        if not wanted or [tensor.name for tensor in outputs] == wanted:
             return tuple(outputs)
         by_name = {tensor.name: tensor for tensor in outputs}
         try:

@@ -11,7 +11,17 @@ from moorage_runtime.frontends.http.received import Received, Refusal
 from unit.runtime.http_fixtures import get, post
 
 LIMITS = Limits(body_bytes=64, head_bytes=512, target_bytes=64, header_count=8)
-HEAD = Head("GET", "/", "", {"host": "h"}, 0, keep_alive=True, is_http10=False)
+HEAD = Head(
+    "GET",
+    "/",
+    "",
+    {"host": "h"},
+    0,
+    keep_alive=True,
+    is_http10=False,
+    is_coded=False,
+    is_plain=True,
+)
 PLAIN = [post("/p?q", b"body"), post("/p", b""), get("/a"), get(method=b"HEAD")]
 OTHER = [
     post("/p", b"body", b"Expect: 100-continue"),

@@ -9,7 +9,6 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-import numpy as np
 from numpy.typing import NDArray
 
 # ONNX Runtime reports its use to its makers unless this is set before it is imported. A server
@@ -89,7 +88,9 @@ class OnnxModel:
             arrays = cast("list[NDArray[Any]]", self._session.run(names, feeds))
         except Exception as error:
             raise _fault(error) from error
-        return tuple(map(self._tensor, names, arrays))
+        return tuple(
+            [self._tensor(name, array) for name, array in zip(names, arrays, strict=True)]
+        )
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
         """One answer."""
@@ -102,7 +103,7 @@ class OnnxModel:
         datatype = self._datatypes[name]
         if datatype is Datatype.BYTES:
             return Tensor(name, datatype, text.to_bytes(array))
-        return Tensor(name, datatype, np.ascontiguousarray(array).reshape(array.shape))
+        return Tensor(name, datatype, array)  # C-contiguous, as ONNX Runtime's own memory is
 
 
 def _session(source: ModelSource) -> ort.InferenceSession:

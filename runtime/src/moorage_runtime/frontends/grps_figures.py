@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from prometheus_client.samples import Sample
 
-from moorage_runtime import dataplane
+from moorage_runtime.tally import OK
 
 _OUTCOMES: Final = "moorage_inferences_total"
 _LATENCY: Final = "moorage_inference_seconds"
@@ -131,7 +131,7 @@ def _count(figures: Figures, sample: Sample) -> None:
             figures.is_ready = bool(sample.value)
         case "moorage_inferences_total":
             figures.requests += sample.value
-            if sample.labels["outcome"] != dataplane.OK:
+            if sample.labels["outcome"] != OK:
                 figures.failures += sample.value
         case _:  # when the series began
             pass

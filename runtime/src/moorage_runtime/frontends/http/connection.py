@@ -14,7 +14,6 @@ requests ahead is not read until they are answered.
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Final, Protocol, cast
 
@@ -81,7 +80,8 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._reader = RequestReader(owner.limits, owner.admission)
-        self._waiting: deque[Received | Refusal] = deque()
+        # what the reader has read, until it is answered
+        self._waiting = self._reader.received
         self._task: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport
         self._is_write_paused = False
@@ -119,11 +119,11 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come; handle the requests that they complete."""
         reader = self._reader
-        if reader.direct is not None:
-            reader.filled(nbytes)
-        else:
+        if reader.direct is None:
             reader.feed(self._owner.scratch[:nbytes])
-        if reader.received:
+        else:
+            reader.filled(nbytes)
+        if self._waiting:
             self._take()
         if reader.phase is not self._phase:
             self._enter(reader.phase)
@@ -200,8 +200,6 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.write(serialization.CONTINUE)
 
     def _take(self) -> None:
-        self._waiting.extend(self._reader.received)
-        self._reader.received.clear()
         self._phase_since = self._owner.now
         self._advance()
         if len(self._waiting) > self._owner.limits.pipelined_requests and not self._is_read_paused:
@@ -226,7 +224,7 @@ class Connection(asyncio.BufferedProtocol):
             self._continue()
 
     def _start(self, received: Received) -> None:
-        if negotiation.is_encoded(received.request):
+        if received.head.is_coded:
             self._spawn(self._decode_and_answer(received), received)
             return
         try:
@@ -295,9 +293,8 @@ class Connection(asyncio.BufferedProtocol):
     # Answers.
 
     def _write_response(self, answer: HttpResponse, received: Received) -> None:
-        head, body = received.head, answer.body
-        is_plain = head.keep_alive and not head.is_http10 and head.method != "HEAD"
-        if is_plain and isinstance(body, bytes) and len(body) <= _JOIN_BYTES:
+        body = answer.body
+        if received.head.is_plain and isinstance(body, bytes) and len(body) <= _JOIN_BYTES:
             owner = self._owner
             if not owner.is_leaving:
                 self._phase_since = owner.now

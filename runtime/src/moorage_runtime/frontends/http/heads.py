@@ -30,6 +30,8 @@ class Head(msgspec.Struct, frozen=True):
         length: Bytes of the body; 0 for a chunked one.
         keep_alive: The client wants to use the connection again.
         is_http10: The client does not know chunked bodies.
+        is_coded: The body has a Content-Encoding that has to be undone.
+        is_plain: An answer ends by its Content-Length, and the connection goes on after it.
     """
 
     method: str
@@ -39,6 +41,8 @@ class Head(msgspec.Struct, frozen=True):
     length: int
     keep_alive: bool
     is_http10: bool
+    is_coded: bool
+    is_plain: bool
 
     def request(self, body: bytes | bytearray | memoryview) -> HttpRequest:
         """The request as the frontends see it; HEAD has become GET."""

@@ -13,12 +13,6 @@ from moorage_runtime.frontends.http.message import HttpRequest, HttpResponse
 _INLINE_BYTES: Final = 64 * 1024
 
 
-def is_encoded(request: HttpRequest) -> bool:
-    """Whether the body has a content coding."""
-    coding = request.headers.get("content-encoding")
-    return coding is not None and not encoding.is_identity(coding)
-
-
 async def decode(request: HttpRequest, limit_bytes: int) -> None:
     """Replace the request's body by the decompressed one.
 

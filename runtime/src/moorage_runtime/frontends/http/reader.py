@@ -15,11 +15,13 @@ Source: RFC 9112, sections 3, 6, 7 and 11.2.
 """
 
 import enum
+from collections import deque
 from typing import Final
 
 import httptools
 import numpy as np
 
+from moorage_runtime.frontends.http import encoding
 from moorage_runtime.frontends.http.heads import Head, RecentHead
 from moorage_runtime.frontends.http.limits import Limits
 from moorage_runtime.frontends.http.received import Admission, Received, Refusal
@@ -72,7 +74,7 @@ class RequestReader:
     """
 
     def __init__(self, limits: Limits, admission: Admission | None = None) -> None:
-        self.received: list[Received | Refusal] = []
+        self.received: deque[Received | Refusal] = deque()
         self.phase = _IDLE
         self.direct: memoryview | None = None
         self.awaits_continue = False
@@ -291,7 +293,7 @@ class RequestReader:
     def _read_known(self, data: memoryview) -> memoryview:
         """Take the requests whose head is the one before; the data behind them."""
         recent = self._recent
-        while (head := recent.find(data)) is not None:
+        while data and (head := recent.find(data)) is not None:
             if self._admission is not None:
                 refusal = self._admission(head.method, head.path, head.headers)
                 if refusal is not None:
@@ -321,8 +323,10 @@ class RequestReader:
             self._query,
             self._headers,
             self._length,
-            self._keep_alive,
-            self._is_http10,
+            keep_alive=self._keep_alive,
+            is_http10=self._is_http10,
+            is_coded=not encoding.is_identity(self._headers.get("content-encoding", "")),
+            is_plain=self._keep_alive and not self._is_http10 and self._method != "HEAD",
         )
 
     def _complete(self) -> None:
