@@ -236,6 +236,7 @@ FULL = {
         "maxReplicas": 4,
         "metric": "Pods",
         "target": 10,
+        "scaleDownAfterSeconds": 60,
         "metricName": "asked_per_second",
     },
     "disruptionBudget": "Auto",

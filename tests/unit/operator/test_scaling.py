@@ -40,6 +40,7 @@ def seen(kind: str, *conditions: DeploymentCondition) -> dict[str, Any]:
         ({**BY_CPU, "prometheus": QUERY}, "prometheus", "neither with another"),
         ({**BY_QUERY, "prometheus": {"query": "q"}}, "prometheus.serverAddress", "required"),
         ({**BY_CPU, "metric": "GPU"}, "metric", "one of CPU, Memory, Pods, Prometheus"),
+        ({**BY_CPU, "scaleDownAfterSeconds": 3601}, "scaleDownAfterSeconds", "0 to 3600"),
         ({**BY_CPU, "cooldown": 3}, "cooldown", "does not know this field"),
     ],
 )
@@ -103,6 +104,7 @@ def test_an_autoscaler_of_kubernetes_scales_the_model_itself(
         "minReplicas": 2,
         "maxReplicas": 5,
         "metrics": [metric],
+        "behavior": {"scaleDown": {"stabilizationWindowSeconds": 300}},
     }
     assert not child(plan, SCALED_OBJECT)
 
@@ -116,6 +118,19 @@ def test_a_query_makes_a_scaled_object_and_no_autoscaler_of_kubernetes() -> None
     assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (0, 5)
     (trigger,) = spec["triggers"]
     assert trigger["metadata"] == {**QUERY, "threshold": "10"}
+
+
+def test_how_soon_replicas_go_is_the_same_for_both_autoscalers_and_for_the_last_replica() -> None:
+    soon = {"scaleDownAfterSeconds": 15}
+    seen_by = Observed(available_kinds=KEDA)
+
+    hpa = child(planned(model(scaling={**BY_CPU, **soon}), seen_by), HPA)["spec"]
+    keda = child(planned(model(scaling={**BY_QUERY, **soon}), seen_by), SCALED_OBJECT)["spec"]
+
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 15}}
+    assert hpa["behavior"] == behavior
+    assert keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == behavior
+    assert keda["cooldownPeriod"] == 15
 
 
 @pytest.mark.parametrize("spec", [{}, {"scaling": BY_CPU, "suspend": True}])

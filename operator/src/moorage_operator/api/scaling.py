@@ -9,6 +9,9 @@ __all__ = ["PrometheusQuery", "Scaling", "ScalingMetric", "parse_scaling"]
 
 REPLICAS_LIMIT = 10_000
 TARGET_LIMIT = 2**31 - 1
+# What Kubernetes allows a HorizontalPodAutoscaler, and what it waits by itself.
+SCALE_DOWN_LIMIT_SECONDS = 3600
+SCALE_DOWN_SECONDS = 300
 
 
 class ScalingMetric(StrEnum):
@@ -33,13 +36,15 @@ class Scaling:
     """`spec.scaling`; a `max_replicas` of 0: absent, `spec.replicas` rules.
 
     `target` is in percent of what the container requests for CPU and Memory, and for the others a
-    number for each replica.
+    number for each replica. `scale_down_after_seconds` is how long fewer replicas must have been
+    enough before any is removed.
     """
 
     min_replicas: int = 1
     max_replicas: int = 0
     metric: ScalingMetric = ScalingMetric.CPU
     target: int = 0
+    scale_down_after_seconds: int = SCALE_DOWN_SECONDS
     metric_name: str = ""
     prometheus: PrometheusQuery = PrometheusQuery()
 
@@ -68,6 +73,9 @@ def parse_scaling(fields: Fields) -> Scaling:
         max_replicas=fields.integer("maxReplicas", 1, 1, REPLICAS_LIMIT),
         metric=fields.choice("metric", ScalingMetric.CPU),
         target=fields.integer("target", 1, 1, TARGET_LIMIT),
+        scale_down_after_seconds=fields.integer(
+            "scaleDownAfterSeconds", SCALE_DOWN_SECONDS, 0, SCALE_DOWN_LIMIT_SECONDS
+        ),
         metric_name=fields.text("metricName"),
         prometheus=_parse_prometheus(fields.child("prometheus")),
     )

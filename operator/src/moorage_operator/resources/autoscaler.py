@@ -39,6 +39,7 @@ def make_autoscaler(model: InferenceModel) -> dict[str, Any]:
         "minReplicas": model.scaling.min_replicas,
         "maxReplicas": model.scaling.max_replicas,
         "metrics": [_metric(model)],
+        "behavior": _behavior(model),
     }
     return make_owned(model, "autoscaling/v2", AUTOSCALER, names.autoscaler(model.name), spec)
 
@@ -57,6 +58,9 @@ def _make_scaled_object(model: InferenceModel) -> dict[str, Any]:
         "scaleTargetRef": _target(model),
         "minReplicaCount": scaling.min_replicas,
         "maxReplicaCount": scaling.max_replicas,
+        # KEDA itself only steps between none and one; the rest does the autoscaler that it makes.
+        "cooldownPeriod": scaling.scale_down_after_seconds,
+        "advanced": {"horizontalPodAutoscalerConfig": {"behavior": _behavior(model)}},
         "triggers": [trigger],
     }
     name = names.autoscaler(model.name)
@@ -65,6 +69,13 @@ def _make_scaled_object(model: InferenceModel) -> dict[str, Any]:
 
 def _target(model: InferenceModel) -> dict[str, str]:
     return {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": model.name}
+
+
+def _behavior(model: InferenceModel) -> dict[str, Any]:
+    """How a HorizontalPodAutoscaler moves; up it moves at once, as Kubernetes has it."""
+    return {
+        "scaleDown": {"stabilizationWindowSeconds": model.scaling.scale_down_after_seconds},
+    }
 
 
 def _metric(model: InferenceModel) -> dict[str, Any]:
