@@ -36,6 +36,7 @@ def subjects(layout: Layout) -> tuple[Subject, ...]:
     control = (
         Subject("apiserver", "kube-apiserver", names=api_names),
         Subject("admin", "moorage-local-admin", "system:masters"),
+        Subject(places.FRONT_PROXY, places.FRONT_PROXY),
         Subject("kube-controller-manager", "system:kube-controller-manager"),
     )
     if not layout.full:

@@ -21,6 +21,8 @@ DNS_SERVICE_ADDRESS = "10.96.0.10"
 # Not 53, so that a resolver of the host on that port is left alone; the DNS Service maps it.
 DNS_PORT = 10053
 CLUSTER_DOMAIN = "cluster.local"
+# As whom the API server passes requests on to an extension of its API.
+FRONT_PROXY = "front-proxy-client"
 KUBERNETES_VERSION = "v1.34.4"
 
 

@@ -265,6 +265,15 @@ def _api_flags(layout: Layout) -> list[str]:
         f"--service-account-key-file={pki / 'sa.pub'}",
         f"--service-account-signing-key-file={pki / 'sa.key'}",
         f"--cert-dir={layout.state / 'apiserver'}",
+        # for extensions of the API such as metrics-server; the one authority signs this
+        # certificate too, so the name has to tell it from a client's
+        f"--requestheader-client-ca-file={pki / 'ca.crt'}",
+        f"--requestheader-allowed-names={places.FRONT_PROXY}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={pki / f'{places.FRONT_PROXY}.crt'}",
+        f"--proxy-client-key-file={pki / f'{places.FRONT_PROXY}.key'}",
         "--allow-privileged=true",
         "--profiling=false",
         # Debian's etcd cannot stream a list; a client that was promised one would wait for ever.

@@ -19,7 +19,8 @@ def by_file(cluster):
 
 
 def test_a_control_plane_alone_has_no_certificates_of_a_node():
-    assert set(by_file(PLANE)) == {"apiserver", "admin", "kube-controller-manager"}
+    control = {"apiserver", "admin", "kube-controller-manager", "front-proxy-client"}
+    assert set(by_file(PLANE)) == control
     assert set(by_file(PLANE)) < set(by_file(NODE))
 
 
@@ -32,6 +33,7 @@ def test_a_control_plane_alone_has_no_certificates_of_a_node():
         ("kube-scheduler", "system:kube-scheduler", ""),
         ("kube-proxy", "system:kube-proxy", "system:node-proxier"),
         ("admin", "moorage-local-admin", "system:masters"),
+        ("front-proxy-client", "front-proxy-client", ""),
     ],
 )
 def test_a_client_has_the_name_that_its_rights_are_bound_to(file, name, organization):
@@ -51,7 +53,7 @@ def test_every_certificate_that_a_command_line_names_is_made():
     flags = [word for line in render.commands(NODE).values() for word in line]
     named = {Path(word.partition("=")[2]).stem for word in flags if word.endswith(".crt")}
     assert named - {"ca"} <= set(by_file(NODE))
-    assert named >= {"ca", "apiserver", "apiserver-kubelet-client"}
+    assert named >= {"ca", "apiserver", "apiserver-kubelet-client", "front-proxy-client"}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,7 @@ def made(tmp_path_factory):
 def test_keys_are_for_their_owner_alone(made):
     keys = list(made.pki.glob("*.key"))
 
-    assert len(keys) == 5
+    assert len(keys) == 6
     assert {stat.S_IMODE(key.stat().st_mode) for key in keys} == {0o600}
     assert stat.S_IMODE(made.pki.stat().st_mode) == 0o700
 
