@@ -15,7 +15,7 @@ import logging
 import signal
 import socket
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from . import handlers, image_volumes, labels, observe
 from .apply import Applier
 from .config import OperatorConfig
 from .events import EventPoster
+from .existence import Existence
 from .health_server import HealthServer
 from .history import History
 from .kube import auth, errors, kinds
@@ -40,7 +41,9 @@ from .referenced import Lookups
 from .settings import Settings
 from .state import ObjectKey
 from .status_pace import StatusPace
+from .status_writes import StatusWriter
 from .store import Store
+from .urgency import Urgency
 from .workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -88,6 +91,7 @@ class App:
             rest=lambda key: rest_seconds(self._store.count_pods(key)),
         )
         self._store = Store(changed=self._queue.add, pod_moved=self._pod_moved)
+        self._existence = Existence(loop.time)
         self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
         self._drivers = Drivers()
         self._poller = Poller(
@@ -177,7 +181,12 @@ class App:
             synced.cancel()
             return
         config = await self._with_image_volumes()
-        reconciler = Reconciler(self._hands(), config, now=utc_now)
+        reconciler = Reconciler(
+            self._hands(),
+            config,
+            now=utc_now,
+            crowded=lambda: self._queue.waiting(Urgency.SPEC) > 0,
+        )
         if self._leadership is None:
             self._leads.set()
         else:
@@ -224,7 +233,7 @@ class App:
             logger.info("operator started", extra={"namespaces": list(namespaces)})
             try:
                 await self._forget_missed()
-                await handlers.watch_models(self._access, self._store, namespaces)
+                await handlers.watch_models(self._access, self._take_model, namespaces)
             except Exception as error:  # noqa: BLE001 -- kopf raises whatever it gives up for
                 logger.warning("watch of the models broke", extra={"error": str(error)})
             await asyncio.sleep(RESTART_SECONDS)
@@ -303,6 +312,7 @@ class App:
         applier = Applier(
             self._client,
             self._store,
+            self._existence,
             self._children,
             wrote=self._metrics.wrote,
             missing=self._optional.look_again,
@@ -311,6 +321,7 @@ class App:
         return Hands(
             self._store,
             applier,
+            StatusWriter(self._client, self._store, self._existence, wrote=self._metrics.wrote),
             self._poller,
             self._lookups,
             History(self._client),
@@ -370,6 +381,9 @@ class App:
             clock=self._clock,
             now=utc_now,
         )
+
+    def _take_model(self, event: Mapping[str, Any]) -> None:
+        handlers.take(self._store, self._existence, event)
 
     def _pod_moved(self, uid: str) -> None:
         self._poller.ask_now(uid)

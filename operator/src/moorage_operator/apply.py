@@ -1,6 +1,9 @@
-"""Writes: a plan's objects and its status, by server-side apply, and only where it is needed.
+"""A plan's objects, written by server-side apply, and only where it is needed.
 
-The plan's objects are the whole set: a child of the model that is not among them is deleted.
+    plan.objects --> **Applier** --> server-side apply, delete --> store
+
+The plan's objects are the whole set: a child of the model that is not among them is deleted. What
+is not there yet is made at once, all of it together; what is there is changed in the plan's order.
 
 A child is left alone while it carries the planned hash and every planned field is still ours
 (`ownership`); so nothing is written when nothing changed, and whatever is edited by hand comes
@@ -9,19 +12,16 @@ a condition. What a write returns goes into the store, so that the next pass nev
 something older than its own writes.
 """
 
-import hashlib
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from . import names, ownership
+from .existence import Existence, ModelGone
 from .kube import errors, kinds
 from .kube.client import KubeClient
 from .kube.reflector import Sink
-from .planned import PodGate
 from .state import ObjectKey, Refusal
 from .store import Child, ModelRecord, Store
 from .watched import ChildKey
@@ -36,42 +36,31 @@ NAME_TAKEN = "AlreadyExists"
 REFUSED_SECONDS = 10.0
 """A refused child is not sent again before; the plan asks for a pass after 15 s."""
 
-CONFIRMED_SECONDS = 5.0
-"""A status write shows that its model exists; so long, the event of a deletion has arrived."""
-
 NEVER = "1"
 """A resourceVersion that no object has: the store's first is given to no object."""
 
-
-class ModelGone(Exception):
-    """The InferenceModel does not exist any more; its pass ends here."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A status write: digests of what was sent and of what the API server kept, and when."""
-
-    sent: bytes
-    kept: bytes
-    at: float
+INTACT = 4096
+"""Children that were found to be as planned and are not compared again; some 200 bytes each."""
 
 
 class Applier:
-    """Applies children and statuses.
+    """Applies children.
 
     Args:
         client: The API.
-        store: Tells what is there; takes statuses and refusals.
+        store: Tells what is there; takes refusals.
+        existence: Tells which models are known to exist.
         sinks: Where the reflectors put children, by kind; what an apply returns goes there too.
-        wrote: Called with the kind of each write, "status" for a status.
+        wrote: Called with the kind of each write.
         missing: Called when the API server does not know the kind of a child any more.
         clock: Monotonic seconds.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what it acts with, and three injected edges
         self,
         client: KubeClient,
         store: Store,
+        existence: Existence,
         sinks: Mapping[str, Sink],
         *,
         wrote: Callable[[str], None],
@@ -80,13 +69,15 @@ class Applier:
     ) -> None:
         self._client = client
         self._store = store
+        self._existence = existence
         self._sinks = sinks
         self._wrote = wrote
         self._missing = missing
         self._clock = clock
         # Fields that the API server dropped from our own apply: they will never be ours.
         self._dropped: dict[str, frozenset[str]] = {}
-        self._statuses: dict[str, _Written] = {}
+        # By the hash of a child, our fields of it with which it was as planned.
+        self._intact: dict[str, bytes] = {}
         # When each child of a model was refused last.
         self._refused_at: dict[tuple[ObjectKey, str, str], float] = {}
 
@@ -104,8 +95,12 @@ class Applier:
             ModelGone: The model is gone.
             ApiError: The API server could not be reached, or is in trouble: try again.
         """
-        changed = False
+        missing: list[Object] = []
+        there: list[Object] = []
         for body in objects:
+            (there if self._store.child(record.key, *_key(body)) else missing).append(body)
+        changed = await self._create_missing(record, missing)
+        for body in there:
             changed |= await self._apply_child(record, body)
         if keeps_others:
             return changed
@@ -118,89 +113,22 @@ class Applier:
                 changed |= await self._delete_child(record, child)
         return changed
 
-    async def write_status(self, record: ModelRecord, status: dict[str, Any]) -> bool:
-        """Whether the status had to be written.
+    async def _create_missing(self, record: ModelRecord, missing: Sequence[Object]) -> bool:
+        """Whether anything was made or refused.
 
-        Raises:
-            ModelGone: The model is gone.
-            ApiError: It could not be written: try again.
+        Nothing that is missing waits for another: a Deployment has no use for its Service.
         """
-        if status == record.status or self._was_pruned(record, status):
+        wanted = [body for body in missing if not self._was_just_refused(record.key, body)]
+        if not wanted:
             return False
-        body = {
-            "apiVersion": names.API_VERSION,
-            "kind": names.KIND,
-            "metadata": {
-                "name": record.key.name,
-                "namespace": record.key.namespace,
-                # Another object of this name must not get this one's status.
-                "uid": record.model.uid,
-            },
-            "status": status,
-        }
-        try:
-            written = await self._client.apply(
-                kinds.INFERENCE_MODEL_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
-            )
-        except (errors.NotFound, errors.Conflict) as error:
-            raise ModelGone from error
-        except errors.ApiError as error:
-            _explain(error)
-            raise
-        self._statuses[record.model.uid] = _Written(
-            _digest(status), _digest(written.get("status") or {}), self._clock()
+        await self._check_exists(record)  # once for all of them
+        outcomes = await asyncio.gather(
+            *(self._apply_child(record, body) for body in wanted), return_exceptions=True
         )
-        self._wrote("status")
-        self._store.put_model(written)
-        return True
-
-    async def write_gates(self, record: ModelRecord, gates: tuple[PodGate, ...]) -> None:
-        """Open and shut the readiness gates of pods.
-
-        Raises:
-            ApiError: A gate could not be written: try again.
-        """
-        for gate in gates:
-            condition = {
-                "type": names.READINESS_GATE,
-                "status": "True" if gate.is_open else "False",
-                "reason": gate.reason,
-                "lastTransitionTime": gate.since,
-            }
-            body = {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                # Another pod of this name must not get this one's gate.
-                "metadata": {
-                    "name": gate.pod,
-                    "namespace": record.key.namespace,
-                    "uid": gate.uid,
-                },
-                "status": {"conditions": [condition]},
-            }
-            try:
-                await self._client.apply(
-                    kinds.POD_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
-                )
-            except (errors.NotFound, errors.Conflict):
-                continue  # the pod is gone; its DELETED event is under way
-            self._wrote("Pod")
-
-    def forget(self, uid: str) -> None:
-        """The model with this uid is gone."""
-        self._statuses.pop(uid, None)
-
-    def _was_pruned(self, record: ModelRecord, status: Object) -> bool:
-        """Whether what the API server has is what it made of this very status.
-
-        It prunes what the CRD does not know; without remembering both sides such a status would be
-        written for ever.
-        """
-        known = self._statuses.get(record.model.uid)
-        return known is not None and (known.sent, known.kept) == (
-            _digest(status),
-            _digest(record.status),
-        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return any(outcomes)
 
     async def _apply_child(self, record: ModelRecord, body: Object) -> bool:
         kind, name = _key(body)
@@ -282,15 +210,22 @@ class Applier:
         return refusal is not None and refusal.applied_hash == _applied_hash(body)
 
     def _is_applied(self, child: Child, body: Object) -> bool:
-        if child.applied_hash != _applied_hash(body):
+        planned_hash = _applied_hash(body)
+        if child.applied_hash != planned_hash:
             return False
+        if self._intact.get(planned_hash) == child.common_fields:
+            return True
         lost = ownership.lost(body, child.fields) - self._dropped.get(child.uid, frozenset())
         if lost:
             logger.info(
                 "child was edited",
                 extra={"kind": child.kind, "object": child.name, "fields": sorted(lost)[:10]},
             )
-        return not lost
+            return False
+        self._intact[planned_hash] = child.common_fields
+        while len(self._intact) > INTACT:
+            del self._intact[next(iter(self._intact))]
+        return True
 
     def _was_just_refused(self, key: ObjectKey, body: Object) -> bool:
         # Quota and admission may change their mind, so it is tried again; but not at each event.
@@ -320,14 +255,14 @@ class Applier:
             raise _NameTaken(_whose(str(body["kind"]), name, owners, record))
 
     async def _check_exists(self, record: ModelRecord) -> None:
-        """The model must exist, as a status write has just shown, or as the API server says.
+        """The model must exist, as something has just shown, or as the API server says.
 
         Raises:
             ModelGone: It does not.
         """
-        known = self._statuses.get(record.model.uid)
-        if known is None or self._clock() - known.at > CONFIRMED_SECONDS:
+        if not self._existence.is_known(record.model.uid):
             await self._check_model(record)
+            self._existence.saw(record.model.uid)
 
     async def _is_newest(self, record: ModelRecord) -> bool:
         """Whether the API server has no newer spec.
@@ -396,20 +331,6 @@ def _key(body: Object) -> ChildKey:
 
 def _applied_hash(body: Object) -> str:
     return str(body["metadata"]["annotations"][names.APPLIED_HASH])
-
-
-def _digest(status: Object) -> bytes:
-    encoded = msgspec.json.encode(status, order="deterministic")
-    return hashlib.blake2b(encoded, digest_size=16).digest()
-
-
-def _explain(error: errors.ApiError) -> None:
-    # Apply, unlike other writes, refuses a whole object for one field that the schema lacks.
-    if "field not declared in schema" in error.message:
-        error.message = (
-            "the installed CRD is older than this operator and has no room for its status: apply "
-            f"the CRD of this version ({error.message})"
-        )
 
 
 def _whose(kind: str, name: str, owners: list[Any], record: ModelRecord) -> str:

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import kopf
 
+from .existence import Existence
 from .kube import auth, kinds
 from .kube.client import KubeClient
 from .state import ObjectKey
@@ -131,7 +132,7 @@ def registry(access: auth.Access, seen: Callable[[Mapping[str, Any]], None]) -> 
     return made
 
 
-def take(store: Store, event: Mapping[str, Any]) -> None:
+def take(store: Store, existence: Existence, event: Mapping[str, Any]) -> None:
     """Put a watch event into the store; `type` is None for what a list showed."""
     body = event["object"]
     if event["type"] == "DELETED":
@@ -139,10 +140,14 @@ def take(store: Store, event: Mapping[str, Any]) -> None:
         key = ObjectKey(metadata["namespace"], metadata["name"])
         store.drop_model(key, metadata["uid"])
     else:
+        if not body.get("status"):  # its children are about to be made
+            existence.saw(body["metadata"]["uid"])
         store.put_model(body)
 
 
-async def watch_models(access: auth.Access, store: Store, namespaces: Sequence[str]) -> None:
+async def watch_models(
+    access: auth.Access, take: Callable[[Mapping[str, Any]], None], namespaces: Sequence[str]
+) -> None:
     """Run kopf until it gives up or this is cancelled.
 
     kopf has a thread and an event loop of its own: when it ends it cancels every task of its loop
@@ -150,7 +155,7 @@ async def watch_models(access: auth.Access, store: Store, namespaces: Sequence[s
 
     Args:
         access: The API server.
-        store: Takes the models, in the caller's loop.
+        take: Takes each watch event, in the caller's loop.
         namespaces: Namespaces to watch; none: all.
 
     Raises:
@@ -161,7 +166,7 @@ async def watch_models(access: auth.Access, store: Store, namespaces: Sequence[s
     stop = threading.Event()
 
     def seen(event: Mapping[str, Any]) -> None:
-        loop.call_soon_threadsafe(take, store, event)
+        loop.call_soon_threadsafe(take, event)
 
     def run() -> None:
         error: BaseException | None = None

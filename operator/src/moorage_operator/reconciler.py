@@ -4,8 +4,11 @@
 
 Level-driven: a pass looks at the whole state and never at what woke it. The stores are fed by
 watches, by polls and by its own writes; all that a pass reads itself is what an earlier revision
-was made from, when its plan needs that. A model without a status gets its first one before its
-children: that tells the user that it was seen, and the operator that it still exists.
+was made from, when its plan needs that.
+
+While more models wait for their children than there are workers, passes are short: what serves is
+written, and a verdict that somebody waits for; the rest is left to a later pass. So the last of a
+thousand models that are made at once has its pods on the way before the first has its budget.
 """
 
 import asyncio
@@ -16,9 +19,10 @@ from datetime import datetime
 
 from . import logs
 from . import plan as planning
-from .apply import Applier, ModelGone
+from .apply import Applier
 from .config import OperatorConfig
 from .events import EventPoster
+from .existence import ModelGone
 from .history import History
 from .kube import errors
 from .planned import Plan
@@ -26,6 +30,7 @@ from .probe.poller import Poller
 from .referenced import Lookups
 from .state import ObjectKey, Observed
 from .status_pace import StatusPace, is_urgent
+from .status_writes import StatusWriter
 from .store import ModelRecord, Store
 from .workqueue import Closed, WorkQueue
 
@@ -38,6 +43,12 @@ REST_SECONDS_A_POD = 0.002
 """A pass looks at each pod of its model; so a model takes a few hundredths of a core at most for
 looking at its pods, however many they are and however often they change."""
 
+SERVING_KINDS = {"Deployment", "Service"}
+"""What a model cannot serve without, and all that a short pass applies."""
+
+LATER_SECONDS = 1.0
+"""After a short pass its model is looked at again, if nothing happens to it before."""
+
 PASS_TIMEOUT_SECONDS = 60.0
 """A pass is a handful of requests of at most 30 s each; beyond this something hangs."""
 
@@ -48,6 +59,7 @@ class Hands:
 
     store: Store
     applier: Applier
+    statuses: StatusWriter
     poller: Poller
     lookups: Lookups
     history: History
@@ -62,14 +74,21 @@ class Reconciler:
         hands: What a pass acts with.
         config: What the plan must know of this installation.
         now: The time in UTC.
+        crowded: Whether other models wait for their children.
     """
 
     def __init__(
-        self, hands: Hands, config: OperatorConfig, *, now: Callable[[], datetime]
+        self,
+        hands: Hands,
+        config: OperatorConfig,
+        *,
+        now: Callable[[], datetime],
+        crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._hands = hands
         self._config = config
         self._now = now
+        self._crowded = crowded
         self._seen: dict[ObjectKey, str] = {}  # uids
 
     async def reconcile(self, key: ObjectKey) -> float | None:
@@ -92,20 +111,35 @@ class Reconciler:
     async def _pass(self, record: ModelRecord) -> float | None:
         hands = self._hands
         observed, plan = await self._plan(record)
-        if not record.status:
-            await self._write_status(record, plan)
-            record = hands.store.model(record.key) or record
-        if await hands.applier.apply(record, plan.objects, keeps_others=plan.keeps_others):
+        short = self._crowded()
+        if await self._apply(record, plan, short=short):
+            if short and not record.status:
+                return LATER_SECONDS
             observed, plan = await self._plan(record)
         hands.poller.watch(record.key, plan.targets, plan.poll, plan.poll_interval_seconds)
         hands.lookups.want(record.key, plan.references if _waits(observed) else frozenset())
-        await hands.applier.write_gates(record, plan.gates)
+        await hands.statuses.write_gates(record, plan.gates)
         later = await self._write_status(record, plan)
         for event in plan.events:
             hands.events.post(record, event)
+        unfinished = LATER_SECONDS if short else None
         return min(
-            (each for each in (plan.requeue_after, later) if each is not None), default=None
+            (each for each in (plan.requeue_after, later, unfinished) if each is not None),
+            default=None,
         )
+
+    async def _apply(self, record: ModelRecord, plan: Plan, *, short: bool) -> bool:
+        """Whether the children changed; a model that cannot have them is at least told so."""
+        objects = plan.objects
+        if short:
+            objects = tuple(body for body in objects if body["kind"] in SERVING_KINDS)
+        keeps_others = short or plan.keeps_others
+        try:
+            return await self._hands.applier.apply(record, objects, keeps_others=keeps_others)
+        except errors.ApiError:
+            if not record.status:
+                await self._write_status(record, plan)
+            raise
 
     async def _write_status(self, record: ModelRecord, plan: Plan) -> float | None:
         """Seconds that the status has to wait; None where it stands written."""
@@ -115,7 +149,7 @@ class Reconciler:
         urgent = is_urgent(record.status, plan.status)
         if not urgent and (wait := hands.pace.wait_seconds(record.key)):
             return wait
-        if await hands.applier.write_status(record, plan.status):
+        if await hands.statuses.write(record, plan.status):
             hands.pace.wrote(record.key, urgent=urgent)
             logger.info("status written", extra=_ready_of(plan))
         return None
@@ -138,7 +172,7 @@ class Reconciler:
         self._hands.poller.forget(key)
         self._hands.lookups.forget(key)
         if uid := self._seen.pop(key, None):
-            self._hands.applier.forget(uid)
+            self._hands.statuses.forget(uid)
 
 
 def rest_seconds(pods: int) -> float:

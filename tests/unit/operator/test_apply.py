@@ -1,13 +1,16 @@
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from moorage_operator import names, observe
-from moorage_operator.apply import CONFIRMED_SECONDS, REFUSED_SECONDS, Applier, ModelGone
+from moorage_operator.apply import REFUSED_SECONDS, Applier
+from moorage_operator.existence import KNOWN_SECONDS, Existence, ModelGone
 from moorage_operator.kube import errors
 from moorage_operator.kube.kinds import Kind
 from moorage_operator.state import ObjectKey
+from moorage_operator.status_writes import StatusWriter
 from moorage_operator.store import ModelRecord, Store
 
 KEY = ObjectKey("ns", "iris")
@@ -137,9 +140,17 @@ class World:
         self.store.put_model(self.cluster.objects["inferencemodels", "iris"])
         self.sink = observe.Children("Service", self.store)
         self.missing = 0
+        self.existence = Existence(lambda: self.now)
+        self.statuses = StatusWriter(
+            self.cluster,  # type: ignore[arg-type]
+            self.store,
+            self.existence,
+            wrote=self.wrote.append,
+        )
         self.applier = Applier(
             self.cluster,  # type: ignore[arg-type]
             self.store,
+            self.existence,
             {"Service": self.sink},
             wrote=self.wrote.append,
             missing=self.note_missing,
@@ -305,7 +316,7 @@ async def test_a_child_is_not_made_for_a_model_whose_deletion_was_missed(world: 
 
 
 async def test_a_new_model_costs_one_request_a_child(world: World) -> None:
-    await world.applier.write_status(world.record, {"a": 1})
+    await world.statuses.write(world.record, {"a": 1})
 
     await world.apply(service())
 
@@ -313,9 +324,51 @@ async def test_a_new_model_costs_one_request_a_child(world: World) -> None:
     assert world.cluster.writes == ["inferencemodels/status", "services"]
 
 
-async def test_whether_a_model_still_exists_is_asked_once_its_status_is_old(world: World) -> None:
-    await world.applier.write_status(world.record, {"a": 1})
-    world.now += CONFIRMED_SECONDS + 1
+async def test_a_model_whose_event_has_just_come_is_not_asked_for(world: World) -> None:
+    world.existence.saw("u")
+
+    await world.apply(service(), service(name="other"))
+
+    assert world.cluster.reads == []
+
+
+async def test_whether_a_model_exists_is_asked_once_for_all_its_children(world: World) -> None:
+    await world.apply(service(), service(name="other"))
+
+    assert world.cluster.reads == ["inferencemodels"]
+
+
+async def test_children_that_are_missing_are_made_at_the_same_time(world: World) -> None:
+    both = asyncio.Barrier(2)
+
+    async def together(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        await both.wait()
+        return await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+
+    world.cluster.apply = together  # type: ignore[method-assign]
+
+    async with asyncio.timeout(10):
+        assert await world.apply(service(), service(name="other"))
+
+
+async def test_a_child_that_cannot_be_made_now_does_not_stop_the_others(world: World) -> None:
+    async def failing(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        if body["metadata"]["name"] == "iris":
+            raise errors.ServerError("no", code=500)
+        return await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+
+    world.cluster.apply = failing  # type: ignore[method-assign]
+
+    with pytest.raises(errors.ServerError):
+        await world.apply(service(), service(name="other"))
+    assert world.store.child(KEY, "Service", "other") is not None
+
+
+async def test_whether_a_model_still_exists_is_asked_once_nothing_has_shown_it_for_a_while(
+    world: World,
+) -> None:
+    await world.statuses.write(world.record, {"a": 1})
+    world.now += KNOWN_SECONDS + 1
     del world.cluster.objects["inferencemodels", "iris"]
 
     with pytest.raises(ModelGone):
@@ -427,52 +480,3 @@ async def test_a_kind_that_the_api_server_does_not_know_any_more_is_looked_for(
     with pytest.raises(errors.NotFound):
         await world.apply(service(kind=kind))
     assert world.missing == told
-
-
-async def test_a_status_is_written_when_it_differs(world: World) -> None:
-    assert await world.applier.write_status(world.record, {"a": 1})
-    assert not await world.applier.write_status(world.record, {"a": 1})
-    assert await world.applier.write_status(world.record, {"a": 2})
-
-    assert world.wrote == ["status", "status"]
-    assert world.record.status == {"a": 2}
-
-
-async def test_a_status_that_the_api_server_prunes_is_not_written_for_ever(world: World) -> None:
-    world.cluster.prune_status = True
-
-    assert await world.applier.write_status(world.record, {"unknown": 1})
-    assert not await world.applier.write_status(world.record, {"unknown": 1})
-
-
-async def test_a_status_edited_by_hand_is_written_again(world: World) -> None:
-    await world.applier.write_status(world.record, {"a": 1})
-    live = world.cluster.objects["inferencemodels", "iris"]
-    metadata = {**live["metadata"], "resourceVersion": "999"}
-    world.store.put_model({**live, "metadata": metadata, "status": {"a": "edited"}})
-
-    assert await world.applier.write_status(world.record, {"a": 1})
-
-
-@pytest.mark.parametrize("recreated", [True, False])
-async def test_the_status_of_a_model_that_is_gone_ends_its_pass(
-    world: World, recreated: bool
-) -> None:
-    record = world.record
-    del world.cluster.objects["inferencemodels", "iris"]
-    if recreated:
-        world.cluster.objects["inferencemodels", "iris"] = {"metadata": {"uid": "another"}}
-
-    with pytest.raises(ModelGone):
-        await world.applier.write_status(record, {"a": 1})
-
-
-async def test_a_crd_that_is_too_old_is_named(world: World) -> None:
-    text = ".status.new: field not declared in schema"
-    world.cluster.refuse = errors.ServerError(text, code=500)
-
-    with pytest.raises(errors.ServerError) as caught:
-        await world.applier.write_status(world.record, {"new": 1})
-
-    assert "the installed CRD is older than this operator" in caught.value.message
-    assert text in caught.value.message

@@ -7,11 +7,12 @@ import pytest
 
 from moorage_operator import observe
 from moorage_operator.answers import AnswerReason, TensorInfo
-from moorage_operator.apply import Applier
+from moorage_operator.existence import Existence
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.kinds import Kind
 from moorage_operator.planned import PodGate
 from moorage_operator.state import ObjectKey
+from moorage_operator.status_writes import StatusWriter
 from moorage_operator.store import Store
 from support.operator_values import (
     DIGITS,
@@ -205,12 +206,12 @@ class Pods:
         return body
 
 
-def applier(pods: Pods, wrote: list[str]) -> tuple[Applier, Any]:
+def writer(pods: Pods, wrote: list[str]) -> tuple[StatusWriter, Any]:
     store = Store(changed=lambda *_: None, pod_moved=lambda _: None)
     metadata = {"name": "iris", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
     store.put_model({"metadata": metadata, "spec": {}})
     record = store.model(ObjectKey("ns", "iris"))
-    made = Applier(pods, store, {}, wrote=wrote.append, clock=lambda: 0.0)  # type: ignore[arg-type]
+    made = StatusWriter(pods, store, Existence(lambda: 0.0), wrote=wrote.append)  # type: ignore[arg-type]
     return made, record
 
 
@@ -219,7 +220,7 @@ GATE = PodGate("p", "uid-p", is_open=True, reason="ModelReady", since="2026-03-0
 
 async def test_a_gate_is_a_condition_of_the_pod_alone():
     pods, wrote = Pods(), []
-    made, record = applier(pods, wrote)
+    made, record = writer(pods, wrote)
 
     await made.write_gates(record, (GATE,))
 
@@ -243,7 +244,7 @@ async def test_a_gate_is_a_condition_of_the_pod_alone():
 )
 async def test_the_gate_of_a_pod_that_is_gone_is_forgotten(error):
     wrote: list[str] = []
-    made, record = applier(Pods(error), wrote)
+    made, record = writer(Pods(error), wrote)
 
     await made.write_gates(record, (GATE,))
 
@@ -251,7 +252,7 @@ async def test_the_gate_of_a_pod_that_is_gone_is_forgotten(error):
 
 
 async def test_a_gate_that_may_not_be_written_is_tried_again():
-    made, record = applier(Pods(errors.Forbidden("no", code=403)), [])
+    made, record = writer(Pods(errors.Forbidden("no", code=403)), [])
 
     with pytest.raises(errors.Forbidden):
         await made.write_gates(record, (GATE,))

@@ -5,6 +5,7 @@ import kopf
 import pytest
 
 from moorage_operator import handlers
+from moorage_operator.existence import Existence
 from moorage_operator.kube.auth import Access
 from moorage_operator.kube.client import Page
 from moorage_operator.state import ObjectKey
@@ -66,17 +67,29 @@ def test_back_off_never_ends_and_stays_within_15_seconds() -> None:
 
 @pytest.mark.parametrize("type_", [None, "ADDED", "MODIFIED"])
 def test_a_model_that_is_seen_is_stored(store: Store, type_: str | None) -> None:
-    handlers.take(store, {"type": type_, "object": body()})
+    existence = Existence(lambda: 0.0)
+
+    handlers.take(store, existence, {"type": type_, "object": body()})
 
     assert store.model(KEY) is not None
+    assert existence.is_known("u")
 
 
 def test_a_deleted_model_is_dropped(store: Store) -> None:
-    handlers.take(store, {"type": None, "object": body()})
+    existence = Existence(lambda: 0.0)
+    handlers.take(store, existence, {"type": None, "object": body()})
 
-    handlers.take(store, {"type": "DELETED", "object": body()})
+    handlers.take(store, existence, {"type": "DELETED", "object": body()})
 
     assert store.model(KEY) is None
+
+
+def test_models_that_have_their_children_are_not_remembered_as_seen(store: Store) -> None:
+    existence = Existence(lambda: 0.0)
+
+    handlers.take(store, existence, {"type": None, "object": {**body(), "status": {"a": 1}}})
+
+    assert not existence.is_known("u")
 
 
 class Lists:

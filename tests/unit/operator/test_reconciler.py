@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from moorage_operator.apply import ModelGone
 from moorage_operator.config import OperatorConfig
+from moorage_operator.existence import ModelGone
 from moorage_operator.kube import errors
 from moorage_operator.planned import PlannedEvent, PodGate, PollPace
-from moorage_operator.reconciler import Hands, Reconciler, rest_seconds, work
+from moorage_operator.reconciler import LATER_SECONDS, Hands, Reconciler, rest_seconds, work
 from moorage_operator.state import ObjectKey, Reference, Refusal
 from moorage_operator.status_pace import PAUSE_FIRST_SECONDS, StatusPace
 from moorage_operator.store import ModelRecord, Store
@@ -50,6 +50,8 @@ class Fakes:
         self.lookups: dict[ObjectKey, frozenset[Reference]] = {}
         self.refusal: Refusal | None = None
         self.error: Exception | None = None
+        self.crowded = False
+        self.changes = False
         self.store = Store(changed=lambda *_: None, pod_moved=lambda _: None)
 
     async def apply(
@@ -63,12 +65,12 @@ class Fakes:
         if self.refusal:
             self.store.put_refusal(record.key, self.refusal)
             return True
-        return False
+        return self.changes
 
     async def write_gates(self, _: ModelRecord, gates: tuple[PodGate, ...]) -> None:
         self.gates += gates
 
-    async def write_status(self, _: ModelRecord, status: Mapping[str, Any]) -> bool:
+    async def write(self, _: ModelRecord, status: Mapping[str, Any]) -> bool:
         self.acts.append("status")
         self.statuses.append(status)
         self.version += 1
@@ -101,9 +103,10 @@ def fakes() -> Fakes:
 @pytest.fixture
 def reconciler(fakes: Fakes) -> Reconciler:
     pace = StatusPace(lambda: fakes.now)
-    hands = Hands(fakes.store, fakes, fakes, fakes, fakes, fakes, pace)  # type: ignore[arg-type]
+    hands = Hands(fakes.store, fakes, fakes, fakes, fakes, fakes, fakes, pace)  # type: ignore[arg-type]
     config = OperatorConfig(runtime_image="runtime:1")
-    return Reconciler(hands, config, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return Reconciler(hands, config, now=lambda: now, crowded=lambda: fakes.crowded)
 
 
 def ready(status: Mapping[str, Any]) -> str:
@@ -115,8 +118,7 @@ async def test_a_pass_applies_polls_and_tells(fakes: Fakes, reconciler: Reconcil
 
     await reconciler.reconcile(KEY)
 
-    # seen and there, before anything is made for it
-    assert fakes.acts == ["status", "apply", "poll"]
+    assert fakes.acts == ["apply", "poll", "status"]
     assert sorted(fakes.kinds) == ["Deployment", "Service"]
     assert not fakes.keeps_others
     (reference,) = fakes.lookups[KEY]
@@ -143,6 +145,45 @@ async def test_progress_waits_for_the_pause_after_a_write_and_a_failure_does_not
     fakes.store.put_model({**model(resourceVersion="9"), "spec": {"replicas": "many"}})
     assert await reconciler.reconcile(KEY) is None
     assert ready(fakes.statuses[2]) == "InvalidSpec"
+
+
+async def test_of_a_crowd_each_model_gets_what_it_serves_with_before_any_gets_more(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model({**model(), "spec": {"replicas": 2, "runtime": {"image": "i:1"}}})
+    fakes.crowded = fakes.changes = True
+
+    assert await reconciler.reconcile(KEY) == LATER_SECONDS
+    assert fakes.acts == ["apply"]
+    assert fakes.kinds == ["Service", "Deployment"]
+    assert fakes.keeps_others
+
+    fakes.crowded = fakes.changes = False
+    assert await reconciler.reconcile(KEY) is None
+    assert fakes.kinds == ["Service", "Deployment", "PodDisruptionBudget"]
+    assert not fakes.keeps_others
+    assert ready(fakes.statuses[-1]) == "Pending"
+
+
+async def test_a_verdict_is_written_in_a_crowd_too(fakes: Fakes, reconciler: Reconciler) -> None:
+    fakes.store.put_model({**model(), "spec": {"replicas": "many"}})
+    fakes.crowded = True
+
+    assert await reconciler.reconcile(KEY) == LATER_SECONDS
+
+    assert ready(fakes.statuses[-1]) == "InvalidSpec"
+
+
+async def test_a_new_model_that_cannot_have_its_children_now_is_told_that_it_was_seen(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    fakes.error = errors.ServerError("an admission webhook does not answer", code=500)
+
+    with pytest.raises(errors.ServerError):
+        await reconciler.reconcile(KEY)
+
+    assert ready(fakes.statuses[-1]) == "Pending"
 
 
 async def test_planned_events_are_posted(fakes: Fakes, reconciler: Reconciler) -> None:

@@ -9,6 +9,8 @@ from moorage_operator.status_pace import (
     FORGET_SECONDS,
     PAUSE_FIRST_SECONDS,
     PAUSE_LAST_SECONDS,
+    PROGRESS_A_SECOND,
+    PROGRESS_AT_ONCE,
     StatusPace,
     is_urgent,
 )
@@ -32,7 +34,9 @@ SERVING = status(Ready="True Serving", UpToDate="True RolloutComplete")
 @pytest.mark.parametrize(
     ("before", "after", "urgent"),
     [
-        ({}, STARTING, True),
+        ({}, STARTING, False),
+        ({}, SERVING, True),
+        ({}, status(Accepted="False InvalidSpec", Ready="False InvalidSpec"), True),
         (STARTING, {**STARTING, "replicas": 2}, False),
         (STARTING, {**STARTING, "observedGeneration": 2}, True),
         (STARTING, status(Ready="False ModelLoading"), False),
@@ -77,6 +81,34 @@ def test_the_pause_doubles_with_each_write_of_progress_and_begins_anew_with_an_u
         assert pace.wait_seconds(KEY) == 0.0
 
     assert waits == [PAUSE_FIRST_SECONDS, 2.0, 4.0, 8.0, PAUSE_LAST_SECONDS, 1.0, 2.0]
+
+
+def test_progress_of_all_models_keeps_within_a_budget() -> None:
+    clock = Clock()
+    pace = StatusPace(clock)
+    clock.now += 1000.0
+    keys = [ObjectKey("ns", str(number)) for number in range(3 * PROGRESS_AT_ONCE)]
+
+    waits = [pace.wait_seconds(key) for key in keys]
+
+    at_once = waits.count(0.0)
+    assert PROGRESS_AT_ONCE <= at_once <= PROGRESS_AT_ONCE + 1
+    assert waits[-1] == pytest.approx((len(keys) - at_once) / PROGRESS_A_SECOND)
+    # Whoever waits keeps its turn, however often it asks.
+    assert pace.wait_seconds(keys[-1]) == pytest.approx(waits[-1])
+    clock.now += waits[-1]
+    assert pace.wait_seconds(keys[-1]) == 0.0
+
+
+def test_an_urgent_write_gives_its_turn_up() -> None:
+    clock = Clock()
+    pace = StatusPace(clock)
+    while not pace.wait_seconds(KEY):
+        pass
+
+    pace.wrote(KEY, urgent=True)
+
+    assert not pace._turns
 
 
 def test_models_that_were_not_written_lately_are_forgotten() -> None:
