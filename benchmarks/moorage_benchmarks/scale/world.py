@@ -92,6 +92,8 @@ async def world(folder: Path, program: Path) -> AsyncGenerator[World]:
         answers = [sys.executable, "-m", "moorage_benchmarks.scale.answers", str(objects.PORT)]
         stack.enter_context(_program(answers, folder))
         async with KubeClient(auth.find({"KUBECONFIG": str(kubeconfig)})) as client:
+            while not await client.serves(kinds.INFERENCE_MODELS):
+                await asyncio.sleep(0.1)
             await _furnish(client)
             operator = OperatorProcess(program, kubeconfig, folder / "operator.log")
             made = World(kubeconfig, client, operator, Existence(), Existence(), Models(), Pods())
@@ -140,8 +142,6 @@ def _control_plane(folder: Path) -> Path:
     run([sys.executable, program, "control-plane", "up", "--dir", str(folder)])
     kubeconfig = folder / "kubeconfig"
     kubectl(kubeconfig, "apply", "-f", str(ROOT / "crds" / "inferencemodels.yaml"))
-    crd = "crd/inferencemodels.moorage.dev"
-    kubectl(kubeconfig, "wait", "--for=condition=Established", crd)
     return kubeconfig
 
 
