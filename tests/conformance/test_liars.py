@@ -74,7 +74,7 @@ async def polled(drivers: Drivers, of: ProbeTarget) -> ProbeResult:
         results = [
             result
             async for result in interrogate(
-                drivers.by_way, of, None, describe=True, now=lambda: datetime.now(UTC)
+                drivers, of, None, describe=True, now=lambda: datetime.now(UTC)
             )
         ]
     return results[-1]
@@ -102,7 +102,7 @@ async def test_no_lie_is_an_inference(
     ports: dict[str, int], drivers: Drivers, lie: str, protocol: str, transport: str
 ) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    driver = drivers.by_way[protocol, transport]
+    driver = drivers[protocol, transport]
 
     async with asyncio.timeout(POLL_DEADLINE_SECONDS):
         answer = await driver.infer(target(ports[lie], protocol, transport), INPUTS)

@@ -81,7 +81,7 @@ async def test_every_protocol_gives_the_same_verdict(
     version: str,
     reason: AnswerReason,
 ) -> None:
-    driver = drivers.by_way[way]
+    driver = drivers[way]
     target = planned_target(server, way, name, version)
 
     answer = await driver.model_ready(target)
@@ -97,7 +97,7 @@ async def test_every_protocol_gives_the_same_tensors(
     told: list[Any] = []
     for each in (("OpenInference", "HTTP"), way):
         target = planned_target(server, each, "iris", "")
-        described = await drivers.by_way[each].describe(target)
+        described = await drivers[each].describe(target)
         assert described.model
         assert described.model.versions == ("1",)
         tensors = (*described.model.inputs, *described.model.outputs)
@@ -111,7 +111,7 @@ async def test_what_is_not_there_refuses(drivers: Drivers, way: Way) -> None:
     nobody = Runtime(process=None, log_file=Path(), http_port=1, grpc_port=2)  # type: ignore[arg-type]
     target = planned_target(nobody, way, "iris", "")
 
-    answer = await drivers.by_way[way].model_ready(target)
+    answer = await drivers[way].model_ready(target)
 
     assert isinstance(answer, Answer)
     assert answer.reason is AnswerReason.REFUSED
@@ -174,7 +174,7 @@ async def test_every_protocol_answers_a_smoke_test(
 ) -> None:
     target, test = planned_target(server, way, name, ""), SMOKE_TESTS[name]
 
-    answer = await drivers.by_way[way].infer(target, test.inputs)
+    answer = await drivers[way].infer(target, test.inputs)
 
     assert not isinstance(answer, Answer), answer
     assert mismatch(test, answer) == ""
@@ -187,7 +187,7 @@ async def test_every_protocol_tells_why_a_request_is_refused(
     target = planned_target(server, way, "identity_fp32", "")
     texts = smoke_test("texts", "BYTES", ["a"])
 
-    answer = await drivers.by_way[way].infer(target, texts.inputs)
+    answer = await drivers[way].infer(target, texts.inputs)
 
     assert isinstance(answer, Answer)
     assert answer.verdict is False
@@ -206,7 +206,7 @@ async def test_tensorflow_serving_answers_a_batch_of_rows_by_name(
     outputs = [{"name": each["name"], "data": each["data"]} for each in tensors]
     test = parse_one({"name": "rows", "inputs": tensors, "outputs": outputs})
 
-    answer = await drivers.by_way[way].infer(planned_target(server, way, "multi", ""), test.inputs)
+    answer = await drivers[way].infer(planned_target(server, way, "multi", ""), test.inputs)
 
     assert not isinstance(answer, Answer), answer
     assert mismatch(test, answer) == ""

@@ -93,7 +93,7 @@ async def asked(
     results = [
         result
         async for result in interrogate(
-            drivers.by_way, target, None, describe=True, now=lambda: datetime.now(UTC)
+            drivers, target, None, describe=True, now=lambda: datetime.now(UTC)
         )
     ]
     return results[-1]

@@ -92,7 +92,7 @@ async def world(folder: Path, program: Path) -> AsyncGenerator[World]:
         answers = [sys.executable, "-m", "moorage_benchmarks.scale.answers", str(objects.PORT)]
         stack.enter_context(_program(answers, folder))
         async with KubeClient(auth.find({"KUBECONFIG": str(kubeconfig)})) as client:
-            while not await client.serves(kinds.INFERENCE_MODELS):
+            while not await client.serves(kinds.INFERENCE_MODELS):  # noqa: ASYNC110 -- the API server tells nobody
                 await asyncio.sleep(0.1)
             await _furnish(client)
             operator = OperatorProcess(program, kubeconfig, folder / "operator.log")

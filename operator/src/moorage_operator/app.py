@@ -95,7 +95,7 @@ class App:
         self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
         self._drivers = Drivers()
         self._poller = Poller(
-            self._drivers.by_way,
+            self._drivers,
             self._store.put_probe,
             Edges(
                 clock=loop.time,

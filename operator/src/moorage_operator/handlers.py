@@ -84,7 +84,7 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.peering.standalone = True
     settings.scanning.disabled = True  # no watch of all CRDs and namespaces
     settings.posting.enabled = False
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = 100
     settings.watching.server_timeout = 290
     settings.watching.connect_timeout = 10
     # The default of 5 s keeps every parsed object alive for as long after its last event.

@@ -7,7 +7,7 @@ import pytest
 from moorage_operator import handlers
 from moorage_operator.existence import Existence
 from moorage_operator.kube.auth import Access
-from moorage_operator.kube.client import Page
+from moorage_operator.kube.bodies import Page
 from moorage_operator.state import ObjectKey
 from moorage_operator.store import Store
 

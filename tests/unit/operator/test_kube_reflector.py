@@ -70,7 +70,7 @@ async def test_a_list_of_several_pages_is_put_whole_before_it_is_synced() -> Non
         await script.open.wait()
 
     first, second, watch = script.asked
-    assert (first["limit"], first["labelSelector"]) == ("500", "a=b")
+    assert (first["limit"], first["labelSelector"]) == ("250", "a=b")
     assert second["continue"] == "more"
     assert (watch["resourceVersion"], watch["allowWatchBookmarks"]) == ("10", "true")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moorage_operator._generated import grps_pb2, oip_pb2
 from moorage_operator.api.smoke_tests import InputTensor
-from moorage_operator.probe import grps_tensors, oip_tensors, tensorflow_tensors
+from moorage_operator.probe import grps_tensors, oip_messages, oip_tensors, tensorflow_tensors
 from moorage_operator.probe.elements import Unreadable, flat, nested, packed, unpacked
 from support.probe_targets import grps_target
 
@@ -148,7 +148,7 @@ def test_an_answer_without_outputs_is_unreadable(told):
 
 
 def test_an_open_inference_message_has_raw_contents():
-    message = oip_tensors.request_message("m", "3", [N, X])
+    message = oip_messages.request_message("m", "3", [N, X])
 
     assert (message.model_name, message.model_version) == ("m", "3")
     assert [list(each.shape) for each in message.inputs] == [[2], [2, 2]]
@@ -173,8 +173,8 @@ def test_typed_and_raw_contents_are_read():
         outputs=[output("a", "INT8")], raw_output_contents=[b"\xff\x01"]
     )
 
-    assert oip_tensors.outputs_of_message(typed) == {"a": (-1,), "b": ("x", "\\xff"), "c": (0.5,)}
-    assert oip_tensors.outputs_of_message(raw) == {"a": (-1, 1)}
+    assert oip_messages.outputs_of_message(typed) == {"a": (-1,), "b": ("x", "\\xff"), "c": (0.5,)}
+    assert oip_messages.outputs_of_message(raw) == {"a": (-1, 1)}
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_typed_and_raw_contents_are_read():
 )
 def test_a_message_that_does_not_hold_what_it_says_is_unreadable(message):
     with pytest.raises(Unreadable):
-        oip_tensors.outputs_of_message(message)
+        oip_messages.outputs_of_message(message)
 
 
 # ---------------------------------------------------------------------- TensorFlow Serving

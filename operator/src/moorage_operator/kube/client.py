@@ -15,10 +15,11 @@ import aiohttp
 import msgspec
 
 from . import auth, errors
+from .bodies import Change, Page, decoded, lines, read_change, read_page
 from .kinds import Kind
 
-PAGE = 500
-"""Objects a list page; the API server's own clients use the same number."""
+PAGE = 250
+"""Objects a list page: about 2 MiB of JSON, which is what a list costs at a time."""
 
 REQUEST_TIMEOUT_SECONDS = 30.0
 """For everything but watches. The API server ends its own work after 60 s; we would retry then."""
@@ -28,9 +29,6 @@ WATCH_TIMEOUT_SECONDS = 290
 
 SILENCE_SECONDS = 130.0
 """Bookmarks come about each minute; when two are missing, the connection is dead (half-open)."""
-
-LINE_LIMIT_BYTES = 16 << 20
-"""An event cannot exceed etcd's request limit (1.5 MiB by default); this is only a stop."""
 
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -44,23 +42,6 @@ class Call:
     resource: str
     code: int
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page of a list; `continue_` is "" on the last one."""
-
-    items: list[dict[str, Any]]
-    resource_version: str
-    continue_: str
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """An event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
-
-    type: str
-    object: dict[str, Any]
 
 
 class KubeClient:
@@ -142,13 +123,10 @@ class KubeClient:
         query |= {"labelSelector": selector} if selector else {}
         query |= {"continue": continue_} if continue_ else {}
         headers = {"Accept": _METADATA_LIST} if metadata_only else {}
-        body = await self._call("list", kind, kind.path(namespace), query=query, headers=headers)
-        metadata = body.get("metadata", {})
-        return Page(
-            items=body.get("items") or [],
-            resource_version=metadata.get("resourceVersion", ""),
-            continue_=metadata.get("continue", ""),
+        answer = await self._request(
+            "list", kind, kind.path(namespace), query=query, headers=headers
         )
+        return read_page(answer)
 
     async def watch(
         self, kind: Kind, namespace: str = "", *, selector: str = "", resource_version: str
@@ -180,8 +158,8 @@ class KubeClient:
             ) as answer:
                 code = answer.status
                 await self._raise_for(answer)
-                async for line in _lines(answer.content):
-                    yield _change(line)
+                async for line in lines(answer.content.iter_any()):
+                    yield read_change(line)
         except (aiohttp.ClientError, OSError) as error:
             raise errors.Unreachable(f"watch {kind.rbac_name}: {_said(error)}") from error
         finally:
@@ -274,7 +252,10 @@ class KubeClient:
         if not self.gate():
             raise errors.NotLeading("this process does not lead, so it writes nothing")
 
-    async def _call(  # noqa: PLR0913 -- the parts of one HTTP request, all named at the call
+    async def _call(self, verb: str, kind: Kind, path: str, **request: Any) -> dict[str, Any]:
+        return decoded(await self._request(verb, kind, path, **request))
+
+    async def _request(  # noqa: PLR0913 -- the parts of one HTTP request, all named at the call
         self,
         verb: str,
         kind: Kind,
@@ -284,7 +265,7 @@ class KubeClient:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
+    ) -> bytes:
         started = self._clock()
         code = 0
         try:
@@ -298,7 +279,7 @@ class KubeClient:
             ) as answer:
                 code = answer.status
                 await self._raise_for(answer)
-                return _decoded(await answer.read())
+                return await answer.read()
         except (aiohttp.ClientError, OSError) as error:
             raise errors.Unreachable(f"{verb} {path}: {_said(error)}") from error
         finally:
@@ -330,39 +311,6 @@ class KubeClient:
         raise errors.from_status(
             answer.status, status, retry_after=answer.headers.get("Retry-After")
         )
-
-
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    # StreamReader.readline stops at 64 KiB, and a managed object may well be larger.
-    rest = bytearray()
-    async for chunk in content.iter_any():
-        rest += chunk
-        *whole, tail = rest.split(b"\n")
-        rest = tail
-        for line in whole:
-            if line.strip():
-                yield bytes(line)
-        if len(rest) > LINE_LIMIT_BYTES:
-            raise errors.ServerError(f"an event of a watch is larger than {LINE_LIMIT_BYTES} B")
-
-
-def _change(line: bytes) -> Change:
-    event = _decoded(line)
-    found = event.get("object")
-    body: dict[str, Any] = found if isinstance(found, dict) else {}
-    if event.get("type") == "ERROR":
-        code = body.get("code")
-        raise errors.from_status(code if isinstance(code, int) else 500, body)
-    return Change(str(event.get("type")), body)
-
-
-def _decoded(data: bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise errors.ServerError(
-            f"the API server's answer is not a JSON object: {error}"
-        ) from error
 
 
 def _said(error: BaseException) -> str:

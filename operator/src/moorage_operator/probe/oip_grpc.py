@@ -10,7 +10,7 @@ from moorage_operator.api.smoke_tests import InputTensor
 from moorage_operator.planned import ProbeTarget
 from moorage_operator.smoke import Outputs
 
-from . import metadata, oip_tensors, repository_index
+from . import metadata, oip_messages, repository_index
 from .driver import Described, evidence, unreadable, version_not_found
 from .elements import Unreadable
 from .grpc_channels import GrpcChannels
@@ -94,7 +94,7 @@ class OipGrpc:
 
     async def infer(self, target: ProbeTarget, inputs: Sequence[InputTensor]) -> Outputs | Answer:
         """The model's outputs, from raw or typed contents."""
-        request = oip_tensors.request_message(target.model_name, target.model_version, inputs)
+        request = oip_messages.request_message(target.model_name, target.model_version, inputs)
         method = f"{SERVICE}/ModelInfer"
         reply = await self._inference.ask(
             target, method, request, oip_pb2.ModelInferResponse.FromString
@@ -102,7 +102,7 @@ class OipGrpc:
         if isinstance(reply, Answer):
             return reply
         try:
-            return oip_tensors.outputs_of_message(reply)
+            return oip_messages.outputs_of_message(reply)
         except Unreadable as why:
             return unreadable(method, why)
 
