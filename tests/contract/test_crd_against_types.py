@@ -49,16 +49,20 @@ PARSED = {
     "contract": v1alpha1.Contract,
     "rollout": v1alpha1.Rollout,
     "rollout.blueGreen": v1alpha1.BlueGreen,
+    "rollout.canary": v1alpha1.Canary,
     "scaling": v1alpha1.Scaling,
     "scaling.prometheus": v1alpha1.PrometheusQuery,
 }
 # What else an object must have for one of its fields to be judged by itself.
 BY_QUERY = {"metric": "Prometheus", "prometheus": {"serverAddress": "http://p", "query": "q"}}
-NEIGHBOURS = {"scaling": {"maxReplicas": 10_000, "target": 1, **BY_QUERY}}
+NEIGHBOURS = {
+    "scaling": {"maxReplicas": 10_000, "target": 1, **BY_QUERY},
+    "canary": {"parentRefs": [{"name": "web"}]},
+}
 # Fields of InferenceModel that are not spec.<field>.
 NOT_SPEC = {
     "namespace", "name", "uid", "generation", "deleting", "rolloutRequest", "problems",
-    "scheduling", "smokeDigest",
+    "scheduling", "smokeDigest", "canaryApproved",
 }  # fmt: skip
 # Numbers whose default is made from another field's.
 DEPENDENT = {"rollout.progressDeadlineSeconds"}
@@ -141,7 +145,56 @@ def test_the_spec_has_the_same_fields():
 
 @pytest.mark.parametrize(("path", "default"), DEFAULTS)
 def test_a_default_is_the_same(path, default):
-    assert value_at(model(), path) == default
+    assert as_json(value_at(model(), path)) == default
+
+
+def as_json(value: Any) -> Any:
+    """A parsed value as a manifest has it."""
+    if dataclasses.is_dataclass(value):
+        return {camel(name): as_json(part) for name, part in dataclasses.asdict(value).items()}
+    return [as_json(each) for each in value] if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("parentRefs", v1alpha1.ParentRef), ("steps", v1alpha1.CanaryStep)]
+)
+def test_an_item_of_a_canary_has_the_same_fields(name, kind):
+    assert set(at(f"rollout.canary.{name}")["items"]["properties"]) == fields(kind)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ({"weight": 0}, False), ({"weight": 1}, True), ({"weight": 99}, True),
+        ({"weight": 100}, False), ({"weight": 5, "pauseSeconds": -1}, False),
+        ({"weight": 5, "pauseSeconds": 0}, True), ({"weight": 5, "pauseSeconds": 604800}, True),
+        ({"weight": 5, "pauseSeconds": 604801}, False), ({}, False),
+    ],
+)  # fmt: skip
+def test_a_step_is_judged_alike(step, expected):
+    schema = at("rollout.canary.steps")["items"]
+
+    assert jsonschema.Draft202012Validator(schema).is_valid(step) == expected
+    assert (problems(spec_with("rollout.canary.steps", [step])) == []) == expected
+
+
+@pytest.mark.parametrize(
+    "host", ["a", "iris.example.com", "*.example.com", "*", "a.*", "A.b", "a_b", "-a", "a.", ""]
+)
+def test_a_hostname_is_judged_alike(host):
+    pattern = at("rollout.canary.hostnames")["items"]["pattern"]
+
+    expected = bool(re.search(pattern, host))
+    assert (problems(spec_with("rollout.canary.hostnames", [host])) == []) == expected
+
+
+@pytest.mark.parametrize("name", ["web", "a.b", "-a", "a_b", "A", "a" * 254])
+def test_the_name_of_a_gateway_is_judged_alike(name):
+    schema = at("rollout.canary.parentRefs")["items"]["properties"]["name"]
+
+    expected = jsonschema.Draft202012Validator(schema).is_valid(name)
+    found = problems(spec_with("rollout.canary.parentRefs", [{"name": name}]))
+    assert (found == []) == expected
 
 
 def test_every_number_has_its_default_in_the_crd():

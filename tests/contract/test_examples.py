@@ -15,7 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 CRD = yaml.safe_load((ROOT / "crds" / "inferencemodels.yaml").read_text())
 SCHEMA = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 EXAMPLES = ROOT / "examples"
-MANIFESTS = sorted([*EXAMPLES.glob("*/inferencemodel.yaml"), *EXAMPLES.glob("05-stores/*.yaml")])
+MANIFESTS = sorted(
+    [
+        *EXAMPLES.glob("*/inferencemodel.yaml"),
+        *EXAMPLES.glob("05-stores/*.yaml"),
+        *EXAMPLES.glob("06-rollouts/*.yaml"),
+    ]
+)
 
 
 def documents(path: Path, kind: str) -> list[dict]:

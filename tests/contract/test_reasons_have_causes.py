@@ -16,6 +16,7 @@ TESTS = Path(__file__).resolve().parents[1]
 REASONS, SMOKE = "integration/test_reasons.py", "integration/test_smoke_tests.py"
 PROTOCOLS, TROUBLE = "integration/test_protocols.py", "integration/test_trouble.py"
 ROLLOUTS, SCALING = "integration/test_rollouts.py", "integration/test_scaling.py"
+CANARY = "integration/test_canary.py"
 CAUSES, LIFECYCLE = "e2e/test_causes.py", "e2e/test_lifecycle.py"
 
 # Reason to file and function.
@@ -128,6 +129,23 @@ PRODUCED_BY = {
     Reason.OPERATOR_UPDATE_PENDING: (
         ROLLOUTS,
         "test_another_version_of_the_operator_restarts_no_pod_until_it_is_asked_to",
+    ),
+    Reason.AWAITING_APPROVAL: (
+        CANARY,
+        "test_steps_go_on_by_time_and_by_approval_whatever_happens_to_the_operator",
+    ),
+    Reason.GATEWAY_ACCEPTED: (
+        CANARY,
+        "test_without_the_gateway_api_it_is_blue_green_until_that_is_installed",
+    ),
+    Reason.AWAITING_GATEWAY: (
+        CANARY,
+        "test_without_the_gateway_api_it_is_blue_green_until_that_is_installed",
+    ),
+    Reason.GATEWAY_REFUSED: (CANARY, "test_a_refused_route_is_told_and_holds_the_canary"),
+    Reason.GATEWAY_API_MISSING: (
+        CANARY,
+        "test_without_the_gateway_api_it_is_blue_green_until_that_is_installed",
     ),
     Reason.AUTOSCALER_ACTIVE: (
         SCALING,

@@ -69,6 +69,25 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "set strategy to BlueGreen",
     ),
     (
+        {"model": URI, "rollout": {"strategy": "Canary"}},
+        "spec.rollout",
+        "set canary.parentRefs",
+    ),
+    (
+        {
+            "model": URI,
+            "rollout": {
+                "strategy": "Canary",
+                "canary": {
+                    "parentRefs": [{"name": "web"}],
+                    "steps": [{"weight": 50}, {"weight": 50}],
+                },
+            },
+        },
+        "spec.rollout.canary.steps",
+        "write steps of growing weight",
+    ),
+    (
         {"model": URI, "rollout": {"maxUnavailable": "half"}},
         "spec.rollout.maxUnavailable",
         "'half' does not match",

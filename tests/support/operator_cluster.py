@@ -36,6 +36,7 @@ KINDS = {
     "PodDisruptionBudget": "policy/v1",
     "NetworkPolicy": "networking.k8s.io/v1",
     "ScaledObject": "keda.sh/v1alpha1",
+    "HTTPRoute": "gateway.networking.k8s.io/v1",
     "Pod": "v1",
     "ConfigMap": "v1",
     "ResourceQuota": "v1",

@@ -136,6 +136,15 @@ def _blue_green_is_of_its_strategy(rollout: Any) -> bool:
     return rollout["strategy"] == "BlueGreen" or "blueGreen" not in rollout
 
 
+def _canary_has_gateways(rollout: Any) -> bool:
+    return rollout["strategy"] != "Canary" or "canary" in rollout
+
+
+def _weights_grow(steps: Any) -> bool:
+    weights = [step["weight"] for step in steps]
+    return weights == sorted(set(weights))
+
+
 def _some_pod_may_be_replaced(rollout: Any) -> bool:
     none: list[Any] = [0, "0%"]
     surge, unavailable = rollout.get("maxSurge"), rollout.get("maxUnavailable")
@@ -198,6 +207,9 @@ RULES: Mapping[str, Callable[[Any], bool]] = {
     "self.strategy == 'RollingUpdate' || (!has(self.maxSurge) && !has(self.maxUnavailable))": (
         _shares_are_of_a_rolling_update
     ),
+    "self.strategy != 'Canary' || has(self.canary)": _canary_has_gateways,
+    "self.map(step, step.weight).isSorted() && "
+    "self.all(step, self.exists_one(other, other.weight == step.weight))": _weights_grow,
     "self.strategy == 'BlueGreen' || !has(self.blueGreen)": _blue_green_is_of_its_strategy,
     "!has(self.maxSurge) || !(string(self.maxSurge) in ['0', '0%']) || "
     "(has(self.maxUnavailable) && !(string(self.maxUnavailable) in ['0', '0%']))": (

@@ -37,6 +37,7 @@ class ConditionType(StrEnum):
     READY = "Ready"
     UP_TO_DATE = "UpToDate"
     SCALING_ACTIVE = "ScalingActive"
+    ROUTE_ACCEPTED = "RouteAccepted"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
 
@@ -108,11 +109,17 @@ class Reason(StrEnum):
     ROLLED_BACK = "RolledBack"
     ROLLOUT_PAUSED = "RolloutPaused"
     OPERATOR_UPDATE_PENDING = "OperatorUpdatePending"
+    AWAITING_APPROVAL = "AwaitingApproval"
     # ScalingActive
     AUTOSCALER_ACTIVE = "AutoscalerActive"
     AWAITING_AUTOSCALER = "AwaitingAutoscaler"
     AUTOSCALER_MISSING = "AutoscalerMissing"
     AUTOSCALER_FAILING = "AutoscalerFailing"
+    # RouteAccepted
+    GATEWAY_ACCEPTED = "GatewayAccepted"
+    AWAITING_GATEWAY = "AwaitingGateway"
+    GATEWAY_REFUSED = "GatewayRefused"
+    GATEWAY_API_MISSING = "GatewayAPIMissing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,9 @@ __all__ = [
     "deployment_of",
     "disruption_budget",
     "network_policy",
+    "route",
     "service",
+    "service_of",
 ]
 
 API_VERSION = f"{GROUP}/v1alpha1"
@@ -86,6 +88,16 @@ def disruption_budget(model_name: str) -> str:
 def network_policy(model_name: str) -> str:
     """Name of the model's NetworkPolicy: that of its Service."""
     return service(model_name)
+
+
+def route(model_name: str) -> str:
+    """Name of the model's HTTPRoute: that of its Service."""
+    return service(model_name)
+
+
+def service_of(model_name: str, revision: str) -> str:
+    """Name of the Service of one revision, where a route tells them apart."""
+    return deployment_of(model_name, revision)
 
 
 def service(model_name: str) -> str:

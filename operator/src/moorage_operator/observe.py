@@ -20,6 +20,8 @@ from .watched import (
     DeploymentCondition,
     DeploymentObserved,
     PodObserved,
+    RouteObserved,
+    RouteParent,
     Scheduled,
 )
 
@@ -105,10 +107,36 @@ def presence(body: Body) -> ChildObserved:
     return ChildObserved(body["metadata"]["uid"], _applied_hash(body["metadata"]))
 
 
+def route(body: Body) -> RouteObserved:
+    """An HTTPRoute as the plan sees it."""
+    metadata = body["metadata"]
+    parents = (body.get("status") or {}).get("parents") or []
+    return RouteObserved(
+        metadata["uid"],
+        _applied_hash(metadata),
+        generation=metadata.get("generation", 0),
+        parents=tuple(_route_parent(each, metadata["namespace"]) for each in parents),
+    )
+
+
+def _route_parent(told: Body, namespace: str) -> RouteParent:
+    ref, conditions = told["parentRef"], told.get("conditions") or []
+    return RouteParent(
+        name=ref["name"],
+        namespace=ref.get("namespace", namespace),
+        section_name=ref.get("sectionName", ""),
+        observed_generation=min(
+            (each.get("observedGeneration", 0) for each in conditions), default=0
+        ),
+        conditions=_conditions(told),
+    )
+
+
 _OF_KIND = {
     "Deployment": deployment,
     "HorizontalPodAutoscaler": autoscaler,
     "ScaledObject": autoscaler,
+    "HTTPRoute": route,
 }
 
 

@@ -8,11 +8,13 @@ accepted plans no objects: what runs keeps running.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from . import names
 from .api.v1alpha1 import InferenceModel
+from .canary import Split, advance, make_split, seconds_left, stopped
 from .conditions import Condition, ConditionType, Reason, find_condition, timestamp, truncated
 from .config import OperatorConfig
 from .contract import CONTRACT_REASONS
@@ -28,9 +30,11 @@ from .resources.network_policy import make_network_policy
 from .resources.owned import applied_hash
 from .resources.pod_template import make_pod_template
 from .resources.references import references
+from .resources.route import make_route
 from .resources.service import make_service
-from .revisions import Retirement, read_revisions, write_spec
+from .revisions import Retirement, Revisions, read_revisions, write_spec
 from .rollout import Course, chart_course, give_up, until_definite
+from .routing import has_route, make_backends
 from .state import Observed, Refusal
 from .status import make_status
 from .targets import make_targets
@@ -64,6 +68,15 @@ NORMAL_REASONS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """Which revision is to run, where, and how requests are shared between it and another."""
+
+    course: Course
+    arrangement: Arrangement
+    split: Split | None
+
+
 def plan(
     model: InferenceModel, observed: Observed, *, now: datetime, config: OperatorConfig
 ) -> Plan:
@@ -93,36 +106,35 @@ def plan(
     main = observed.children.get(("Deployment", arrangement.main.deployment))
     found = main if isinstance(main, DeploymentObserved) else None
     observed = replace(observed, deployment=found)
-    made = _make_plan(course.model, observed, (course, arrangement), now=now, config=config)
+    decided = _Decided(course, arrangement, make_split(course, arrangement, observed))
+    made = _make_plan(course.model, observed, decided, now=now, config=config)
     return replace(made, history=history, keeps_others=arrangement.unreadable)
 
 
 def _make_plan(
     model: InferenceModel,
     observed: Observed,
-    decided: tuple[Course, Arrangement] | None,
+    decided: _Decided | None,
     *,
     now: datetime,
     config: OperatorConfig,
 ) -> Plan:
     """The plan for what is to run; None is decided of a spec with problems."""
-    course, arrangement = decided or (None, None)
-    objects = (
-        _make_objects(course, arrangement, observed, config) if course and arrangement else ()
-    )
+    course = decided.course if decided else None
+    objects = _make_objects(decided, observed, config) if decided else ()
     replicas = judge(model, observed, course.applied if course else "")
     targets = make_targets(model, replicas, config)
-    if arrangement and arrangement.earlier:
-        earlier = arrangement.earlier
+    if decided and (earlier := decided.arrangement.earlier):
         theirs = [
             each for each in judge(earlier.model, observed, earlier.revision) if each.current
         ]
         targets += make_targets(earlier.model, theirs, config)
         replicas = _with_earlier(replicas, theirs)
     hashes = frozenset(applied_hash(item) for item in objects)
-    judgement = decide(model, observed, replicas, course, hashes)
-    if course and arrangement:
-        judgement = _remembering(course, arrangement, observed, replicas, judgement, now)
+    split = decided.split if decided else None
+    judgement = decide(model, observed, replicas, course, hashes, split)
+    if decided:
+        judgement = _remembering(decided, observed, replicas, judgement, now)
     return Plan(
         objects=objects,
         status=make_status(model, observed, replicas, judgement, config=config, now=now),
@@ -132,23 +144,34 @@ def _make_plan(
             *_events(judgement.ready, observed),
             *_warnings(judgement, observed),
             *_rejections(judgement, observed),
+            *_steps(judgement, observed),
         ),
         targets=targets,
         poll=_pace(judgement),
         poll_interval_seconds=float(model.health.poll_interval_seconds),
-        requeue_after=_again_after(course, observed, replicas, hashes, now),
+        requeue_after=_again_after(decided, observed, replicas, hashes, now),
         references=references(course.template) if course else frozenset(),
     )
 
 
 def _make_objects(
-    course: Course, arrangement: Arrangement, observed: Observed, config: OperatorConfig
+    decided: _Decided, observed: Observed, config: OperatorConfig
 ) -> tuple[dict[str, Any], ...]:
-    """The children, the Service first: what it selects must be gone last."""
+    """The children, the Services first: what they select must be gone last."""
+    course, arrangement = decided.course, decided.arrangement
     service = make_service(arrangement.front, arrangement.selected)
+    routed = _make_routed(decided) if has_route(course.model, observed) else ()
     main = _make_deployment(arrangement.main, paused=course.paused)
     sides = map(_make_deployment, arrangement.sides)
-    return service, main, *sides, *_beside(course.model, observed, config)
+    return service, *routed, main, *sides, *_beside(course.model, observed, config)
+
+
+def _make_routed(decided: _Decided) -> Iterator[dict[str, Any]]:
+    """The route, after the Services that it names."""
+    for release in decided.arrangement.releases:
+        name = names.service_of(release.model.name, release.revision)
+        yield make_service(release.model, release.revision, name)
+    yield make_route(decided.course.model, make_backends(decided.arrangement, decided.split))
 
 
 def _beside(
@@ -181,30 +204,48 @@ def _with_earlier(replicas: Sequence[Replica], earlier: Sequence[Replica]) -> tu
 
 
 def _remembering(
-    course: Course,
-    arrangement: Arrangement,
+    decided: _Decided,
     observed: Observed,
     replicas: Sequence[Replica],
     judgement: Judgement,
     now: datetime,
 ) -> Judgement:
     """The judgement, with what has failed for good given up, and what was replaced retiring."""
-    revisions, before = judgement.revisions, course.revisions
-    rejected = None
+    revisions, split = judgement.revisions, decided.split
+    rejected = canary = None
     if revisions.last_good != revisions.current:
-        rejected = give_up(course, observed, replicas, judgement.blamed, now=now)
-    retiring = before.retiring if is_kept(course.model, before, now) is not None else None
-    left = before.last_good
-    if revisions.last_good != left and left in {each.revision for each in arrangement.sides}:
-        retiring = Retirement(left, timestamp(now))
-    if retiring and retiring.revision == course.applied:
-        retiring = None
-    remembered = replace(revisions, rejected=rejected, retiring=retiring)
-    return replace(judgement, revisions=remembered)
+        rejected = give_up(
+            decided.course,
+            observed,
+            replicas,
+            judgement.blamed,
+            now=now,
+            stopped=stopped(split, replicas, observed),
+        )
+        if split and rejected is None:
+            canary = advance(split, judgement.route, serves=judgement.serves, now=now)
+    remembered = replace(revisions, rejected=rejected, canary=canary)
+    retiring = _retiring(decided, remembered, now)
+    return replace(judgement, revisions=replace(remembered, retiring=retiring))
+
+
+def _retiring(decided: _Decided, after: Revisions, now: datetime) -> Retirement | None:
+    """The revision that is kept for a while: one that requests were just taken from, first."""
+    course, before = decided.course, decided.course.revisions
+    sides = {each.revision for each in decided.arrangement.sides}
+    if after.last_good != before.last_good and before.last_good in sides:
+        return Retirement(before.last_good, timestamp(now))
+    canary, goes_on = before.canary, after.canary.revision if after.canary else ""
+    if canary and canary.step and canary.revision not in {after.last_good, goes_on}:
+        return Retirement(canary.revision, timestamp(now))
+    if is_kept(course.model, before, now) is None:
+        return None
+    kept = before.retiring
+    return kept if kept and kept.revision != course.applied else None
 
 
 def _again_after(
-    course: Course | None,
+    decided: _Decided | None,
     observed: Observed,
     replicas: Sequence[Replica],
     hashes: frozenset[str],
@@ -212,9 +253,13 @@ def _again_after(
 ) -> float | None:
     """Seconds after which to look again where nothing will happen that says so."""
     refused = REFUSAL_RETRY_SECONDS if _standing(observed.refusals, hashes) else None
-    definite = until_definite(course, observed, replicas, now=now) if course else None
-    retiring = is_kept(course.model, course.revisions, now) if course else None
-    known = (each for each in (refused, definite, retiring) if each is not None)
+    definite = retiring = step = None
+    if decided:
+        course = decided.course
+        definite = until_definite(course, observed, replicas, now=now)
+        retiring = is_kept(course.model, course.revisions, now)
+        step = seconds_left(decided.split, now)
+    known = (each for each in (refused, definite, retiring, step) if each is not None)
     return min(known, default=None)
 
 
@@ -264,3 +309,13 @@ def _rejections(judgement: Judgement, observed: Observed) -> tuple[PlannedEvent,
         return ()
     message = truncated(given_up_sentence(rejected))
     return (PlannedEvent("Warning", "RevisionGivenUp", message),)
+
+
+def _steps(judgement: Judgement, observed: Observed) -> tuple[PlannedEvent, ...]:
+    """One event when a canary gets another share of the requests."""
+    canary, before = judgement.revisions.canary, read_revisions(observed.status).canary
+    told = before if before and canary and before.revision == canary.revision else None
+    if canary is None or canary.step == (told.step if told else 0):
+        return ()
+    message = f"canary {canary.revision} is to take {canary.weight} percent of the requests"
+    return (PlannedEvent("Normal", "CanaryStep", message),)

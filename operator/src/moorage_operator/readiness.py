@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from . import diagnosis
 from .api.v1alpha1 import InferenceModel
 from .autoscaling import scaling_active
+from .canary import Split, standing
 from .conditions import Condition, ConditionType, Finding, Reason, find_condition
 from .kstatus import reconciling_or_stalled
 from .protocols import protocol_matched
 from .replicas import PROTOCOL_REASONS, Replica, worst
 from .revisions import Revisions, read_revisions
 from .rollout import Course
+from .routing import route_accepted
 from .state import Observed, Refusal
 from .up_to_date import decide_up_to_date, given_up_sentence
 
@@ -37,12 +39,18 @@ class Judgement:
     """The conditions in the order of blame; `blamed` is the first cause against what runs.
 
     `revisions` is what is remembered, with the one that last served with all wanted replicas.
+    `route` is the condition RouteAccepted, `canary` says how far a canary has come, `serves`
+    whether every wanted replica of what runs serves, and has been compared and tested, whatever
+    came of that.
     """
 
     conditions: tuple[Condition, ...]
     ready: Condition
     blamed: Finding | None
     revisions: Revisions
+    route: Condition | None = None
+    canary: Finding | None = None
+    serves: bool = False
 
 
 def decide(
@@ -51,6 +59,7 @@ def decide(
     replicas: Sequence[Replica],
     course: Course | None,
     applied_hashes: frozenset[str],
+    split: Split | None = None,
 ) -> Judgement:
     """All conditions.
 
@@ -60,6 +69,7 @@ def decide(
         replicas: Judged for the course.
         course: Which revision is to run; None where the spec has problems.
         applied_hashes: Those of the planned objects.
+        split: How requests are shared with a canary.
     """
     revision = course.applied if course else ""
     gates = [
@@ -77,16 +87,26 @@ def decide(
         (gates if model.enforces_smoke_tests else told).append(passed)
     blamed = _blamed(gates)
     revisions = course.revisions if course else read_revisions(observed.status)
+    route = route_accepted(model, observed, applied_hashes)
+    canary = standing(split, route) if split else None
     ready = _ready(model, replicas, blamed, revisions.last_good)
+    if split and canary and not split.is_complete:
+        ready = _of_a_canary(ready, canary)
     if ready.finding.reason is Reason.SERVING and blamed is None:
         revisions = replace(revisions, last_good=revision)
     ready = _of_an_earlier(ready, course)
-    up_to_date = decide_up_to_date(course, observed, replicas, blamed, model.desired_replicas)
+    desired = model.desired_replicas
+    up_to_date = decide_up_to_date(course, observed, replicas, blamed, desired, canary)
     found = sorted((*gates, *told), key=lambda condition: ORDER.index(condition.type))
     scaling = scaling_active(model, observed)
-    beside = (*((scaling,) if scaling else ()), *reconciling_or_stalled(up_to_date, blamed))
+    beside = (
+        *(each for each in (scaling, route) if each),
+        *reconciling_or_stalled(up_to_date, blamed),
+    )
     conditions = (*found, ready, up_to_date, *beside)
-    return Judgement(conditions, ready, blamed, revisions)
+    awaits = any(each.finding.reason in AWAITING for each in told)
+    serves = blamed is None and not awaits and 0 < desired <= _count_serving(replicas)
+    return Judgement(conditions, ready, blamed, revisions, route, canary, serves)
 
 
 def _blamed(gates: Sequence[Condition]) -> Finding | None:
@@ -269,7 +289,7 @@ def _ready(
 ) -> Condition:
     type_ = ConditionType.READY
     desired = model.desired_replicas
-    serving = sum(1 for replica in _current(replicas) if replica.serving)
+    serving = _count_serving(replicas)
     if blamed is None and 0 < desired <= serving:
         finding = Finding(Reason.SERVING, f"{serving} of {desired} replicas serve the model")
         return Condition(type_, status=True, finding=finding)
@@ -277,6 +297,14 @@ def _ready(
     if desired > 0 and last_good and any(replica.serving for replica in replicas):
         return Condition(type_, status=True, finding=_partly(replicas, desired, cause))
     return Condition(type_, status=False, finding=cause)
+
+
+def _of_a_canary(ready: Condition, canary: Finding) -> Condition:
+    """Ready, which says so where an earlier revision carries requests beside a canary."""
+    if ready.status is not True:
+        return ready
+    finding = Finding(Reason.SERVING_PREVIOUS_REVISION, canary.message)
+    return Condition(ConditionType.READY, status=True, finding=finding)
 
 
 def _of_an_earlier(ready: Condition, course: Course | None) -> Condition:
@@ -309,6 +337,10 @@ def _deployment_condition(observed: Observed, type_: str) -> str | None:
     conditions = observed.deployment.conditions if observed.deployment else ()
     found = (item.message for item in conditions if item.type == type_ and item.status is True)
     return next(found, None)
+
+
+def _count_serving(replicas: Sequence[Replica]) -> int:
+    return sum(1 for replica in _current(replicas) if replica.serving)
 
 
 def _current(replicas: Sequence[Replica]) -> list[Replica]:

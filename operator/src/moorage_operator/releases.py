@@ -3,8 +3,9 @@
     Course --> arrange --> Arrangement --> Deployments and Service
 
 Where one Deployment rolls from revision to revision there is no more than that one. With
-BlueGreen each revision has a Deployment of its own, and so have revisions from before a strategy
-was changed: what runs is left where it runs, so that a change of the strategy moves no pod.
+BlueGreen and Canary each revision has a Deployment of its own, and so have revisions from before
+a strategy was changed: what runs is left where it runs, so that a change of the strategy moves no
+pod.
 """
 
 from collections.abc import Mapping
@@ -53,9 +54,14 @@ class Arrangement:
     unreadable: bool = False
 
     @property
+    def releases(self) -> tuple[Release, ...]:
+        """All that are planned, the main one first."""
+        return (self.main, *self.sides)
+
+    @property
     def front(self) -> InferenceModel:
         """The model whose ports the Service offers."""
-        known = {release.revision: release.model for release in (self.main, *self.sides)}
+        known = {release.revision: release.model for release in self.releases}
         return known.get(self.selected, self.main.model)
 
 
@@ -87,11 +93,12 @@ def arrange(
     if model.rollout.strategy is Strategy.RECREATE:
         sides = []  # what served ends first
     selects = good in {"", revision} or good in apart
+    stands_apart = model.rollout.strategy.stands_apart
     return Arrangement(
         main=release,
         earlier=found.get(good),
         sides=tuple(each for each in sides if each),
-        selected=(good or revision) if selects and _is_blue_green(model) else "",
+        selected=(good or revision) if selects and stands_apart else "",
         history=frozenset(wanted),
         unreadable=None in sides,
     )
@@ -100,7 +107,10 @@ def arrange(
 def kept_seconds(model: InferenceModel) -> int:
     """How long a Deployment is kept after another has taken its place."""
     rollout = model.rollout
-    return rollout.blue_green.keep_seconds if _is_blue_green(model) else 0
+    if rollout.strategy is Strategy.BLUE_GREEN:
+        return rollout.blue_green.keep_seconds
+    # A Gateway goes on sending to it until it has seen the route.
+    return rollout.canary.keep_seconds if rollout.canary.parent_refs else 0
 
 
 def is_kept(model: InferenceModel, revisions: Revisions, now: datetime) -> float | None:
@@ -115,6 +125,9 @@ def is_kept(model: InferenceModel, revisions: Revisions, now: datetime) -> float
 def _others(model: InferenceModel, revisions: Revisions, now: datetime) -> list[str]:
     """Revisions beside the main one that have a use: for the Service, or for a while yet."""
     found = [revisions.last_good] if revisions.last_good else []
+    canary = revisions.canary
+    if canary and canary.step:
+        found.append(canary.revision)  # which may have just been left, with requests on their way
     if revisions.retiring and is_kept(model, revisions, now) is not None:
         found.append(revisions.retiring.revision)
     return list(dict.fromkeys(found))
@@ -136,13 +149,9 @@ def _place(model: InferenceModel, running: Mapping[str, str], revision: str, goo
     """
     if revision in running:
         return running[revision]
-    if _is_blue_green(model) and good in running:
+    if model.rollout.strategy.stands_apart and good in running:
         return names.deployment_of(model.name, revision)
     return names.deployment(model.name)
-
-
-def _is_blue_green(model: InferenceModel) -> bool:
-    return model.rollout.strategy is Strategy.BLUE_GREEN
 
 
 def _read(

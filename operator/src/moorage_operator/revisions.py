@@ -21,6 +21,7 @@ from .resources.pod_template import REVISION_LENGTH, canonical_hash
 from .state import RevisionRecord
 
 __all__ = [
+    "CanaryProgress",
     "Rejection",
     "Retirement",
     "Revisions",
@@ -35,7 +36,7 @@ __all__ = [
 # What a template does not depend on, or what only says which object is meant.
 APART = {
     "namespace", "name", "uid", "generation", "deleting", "problems", "replicas", "suspend",
-    "scaling", "disruption_budget", "network_policy",
+    "scaling", "disruption_budget", "network_policy", "canary_approved",
 }  # fmt: skip
 
 # Annotations of an object may have 256 KiB together, and others write theirs.
@@ -64,6 +65,24 @@ class Retirement:
 
 
 @dataclass(frozen=True, slots=True)
+class CanaryProgress:
+    """How far a new revision has come on its way to all requests.
+
+    Attributes:
+        revision: The revision.
+        step: The number of its step, from 1; 0 before it gets any request, one more than the last
+            when it gets all.
+        weight: Its share of the requests, in percent.
+        since: When the gateway had taken that share up; empty before.
+    """
+
+    revision: str
+    step: int = 0
+    weight: int = 0
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Revisions:
     """What is remembered from pass to pass; empty texts where there is nothing yet.
 
@@ -72,7 +91,8 @@ class Revisions:
         spec_hash: Of the spec and the rollout request that `current` was made for.
         last_good: The revision that last served with all wanted replicas.
         rejected: The current revision, once it has failed.
-        retiring: The one before the last good one, where it had a Deployment of its own.
+        retiring: One that gets no more requests and had a Deployment of its own.
+        canary: How far the revision has come that shares requests with the last good one.
     """
 
     current: str = ""
@@ -80,6 +100,7 @@ class Revisions:
     last_good: str = ""
     rejected: Rejection | None = None
     retiring: Retirement | None = None
+    canary: CanaryProgress | None = None
 
     def of(self, wanted: str) -> "Revisions":
         """The same, of a spec with this hash: what was known of another is forgotten."""
@@ -92,12 +113,23 @@ def read_revisions(status: Mapping[str, Any]) -> Revisions:
     """What a status remembers."""
     told = cast("Mapping[str, Any]", status.get("revisions") or {})
     rejected, retiring = told.get("rejected"), told.get("retiring")
+    canary = cast("Mapping[str, Any]", told.get("canary") or {})
     return Revisions(
         current=str(told.get("current", "")),
         spec_hash=str(told.get("specHash", "")),
         last_good=str(told.get("lastGood", "")),
         rejected=Rejection(**_texts(Rejection, rejected)) if rejected else None,
         retiring=Retirement(**_texts(Retirement, retiring)) if retiring else None,
+        canary=_read_canary(canary) if canary else None,
+    )
+
+
+def _read_canary(told: Mapping[str, Any]) -> CanaryProgress:
+    return CanaryProgress(
+        revision=str(told.get("revision", "")),
+        step=int(told.get("step", 0)),
+        weight=int(told.get("weight", 0)),
+        since=str(told.get("since", "")),
     )
 
 
@@ -117,8 +149,14 @@ def write_revisions(revisions: Revisions) -> dict[str, Any]:
         "lastGood": revisions.last_good,
         "rejected": asdict(rejected) if rejected else "",
         "retiring": asdict(revisions.retiring) if revisions.retiring else "",
+        "canary": _write_canary(revisions.canary) if revisions.canary else "",
     }
     return {name: value for name, value in told.items() if value}
+
+
+def _write_canary(progress: CanaryProgress) -> dict[str, Any]:
+    # An empty text is no date-time.
+    return {name: value for name, value in asdict(progress).items() if value != ""}
 
 
 def spec_hash(model: InferenceModel) -> str:
@@ -134,8 +172,8 @@ def spec_hash(model: InferenceModel) -> str:
 def write_spec(model: InferenceModel) -> str:
     """What a revision was rendered from, as JSON; empty where it is too large to be kept."""
     anybody = replace(
-        model, namespace="", name="", uid="", generation=0, rollout_request="", replicas=0,
-        suspend=False, rollout=Rollout(), scaling=Scaling(),
+        model, namespace="", name="", uid="", generation=0, rollout_request="",
+        canary_approved="", replicas=0, suspend=False, rollout=Rollout(), scaling=Scaling(),
         disruption_budget=DisruptionBudget.AUTO, network_policy=None,
     )  # fmt: skip
     text = msgspec.json.encode(anybody, order="deterministic")
@@ -159,6 +197,7 @@ def read_spec(record: RevisionRecord, model: InferenceModel) -> InferenceModel |
         uid=model.uid,
         generation=model.generation,
         rollout_request=model.rollout_request,
+        canary_approved=model.canary_approved,
         replicas=model.replicas,
         suspend=model.suspend,
         rollout=model.rollout,

@@ -102,6 +102,7 @@ def give_up(
     blamed: Finding | None,
     *,
     now: datetime,
+    stopped: Finding | None = None,
 ) -> Rejection | None:
     """The rejection of the spec's revision, once it has failed to take the place of another.
 
@@ -111,18 +112,19 @@ def give_up(
         replicas: Judged for the course.
         blamed: What is against the revision.
         now: The present moment, aware.
+        stopped: What befell a replica of a canary that had served.
     """
     if course.revisions.rejected or not _is_tried(course, observed):
         return course.revisions.rejected
     definite = [
         finding for finding, seconds in _definite(course, observed, replicas, now) if seconds <= 0
     ]
-    if not definite and not is_stuck(observed, replicas):
+    if not definite and not stopped and not is_stuck(observed, replicas):
         return None
     late = f"no further replica came to serve within {course.model.progress_deadline_seconds} s"
     # That pods are not made yet, for others have not come to serve, is the lesser news.
     found = worst(each.finding for each in replicas if each.current and each.finding)
-    against = (*definite, found, blamed, Finding(Reason.PROGRESS_DEADLINE_EXCEEDED, late))
+    against = (*definite, stopped, found, blamed, Finding(Reason.PROGRESS_DEADLINE_EXCEEDED, late))
     told = next(finding for finding in against if finding)
     return Rejection(course.revisions.current, str(told.reason), told.message, timestamp(now))
 

@@ -27,6 +27,7 @@ def decide_up_to_date(
     replicas: Sequence[Replica],
     blamed: Finding | None,
     desired: int,
+    canary: Finding | None = None,
 ) -> Condition:
     """The condition.
 
@@ -36,8 +37,9 @@ def decide_up_to_date(
         replicas: Judged for the course.
         blamed: What is against the revision.
         desired: Replicas that are wanted now.
+        canary: How far the canary has come, where one is under way.
     """
-    finding = _not_yet(course, observed, replicas, blamed, desired)
+    finding = _not_yet(course, observed, replicas, blamed, desired, canary)
     if finding:
         return Condition(ConditionType.UP_TO_DATE, status=False, finding=finding)
     complete = Finding(Reason.ROLLOUT_COMPLETE, f"all {desired} replicas are of this spec")
@@ -56,6 +58,7 @@ def _not_yet(
     replicas: Sequence[Replica],
     blamed: Finding | None,
     desired: int,
+    canary: Finding | None,
 ) -> Finding | None:
     if course and (rejected := course.revisions.rejected):
         return _rejected_finding(course, rejected)
@@ -63,13 +66,17 @@ def _not_yet(
     serving = sum(1 for replica in current if replica.serving)
     earlier = sum(1 for replica in replicas if not (replica.current or _retires(replica, course)))
     settled = len(current) == desired == serving and not earlier and _is_observed(observed)
-    if course and settled and (desired == 0 or blamed is None):
+    if course and settled and (desired == 0 or (blamed is None and canary is None)):
         return _pending_update() if course.update_pending else None
     sentence = f"{serving} of {desired} replicas of this spec serve"
     if earlier:
         sentence += f", {earlier} of an earlier revision remain"
+    if canary:
+        sentence = f"{canary.message}; {sentence}"
     if blamed:
         sentence += f"; {blamed.reason}: {blamed.message}"
+    if canary and not is_stuck(observed, replicas):
+        return Finding(canary.reason, sentence)
     reason = (
         Reason.PROGRESS_DEADLINE_EXCEEDED if is_stuck(observed, replicas) else Reason.ROLLING_OUT
     )

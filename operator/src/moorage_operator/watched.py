@@ -122,5 +122,27 @@ class ChildObserved:
     conditions: tuple[DeploymentCondition, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RouteParent:
+    """What one controller says of a route at one Gateway.
+
+    `observed_generation` is the lowest of its conditions: 0 where one of them does not tell.
+    """
+
+    name: str
+    namespace: str
+    section_name: str = ""
+    observed_generation: int = 0
+    conditions: tuple[DeploymentCondition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RouteObserved(ChildObserved):
+    """An HTTPRoute with the verdicts of its Gateways."""
+
+    generation: int = 0
+    parents: tuple[RouteParent, ...] = ()
+
+
 ChildKey = tuple[str, str]
 """The kind and the name of a child: "Deployment", "iris"."""

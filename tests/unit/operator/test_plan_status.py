@@ -414,6 +414,8 @@ def test_whatever_is_observed_the_plan_is_whole_and_settles(situation):
         expected.remove("SmokeTestPassed")
     if not of.scaling.is_on or of.problems:
         expected.remove("ScalingActive")
+    if not of.rollout.canary.parent_refs or of.problems:
+        expected.remove("RouteAccepted")
     late = {"Reconciling", "Stalled"}
     told = [item["type"] for item in plan.status["conditions"]]
     assert len(late.intersection(told)) <= 1

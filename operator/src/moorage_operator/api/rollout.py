@@ -4,9 +4,10 @@ What comes of it is decided in `moorage_operator.rollout`.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from .canary import Canary, parse_canary
 from .fields import Fields
 
 __all__ = ["BlueGreen", "OnFailure", "Rollout", "Strategy", "parse_rollout"]
@@ -23,6 +24,12 @@ class Strategy(StrEnum):
     ROLLING_UPDATE = "RollingUpdate"
     RECREATE = "Recreate"
     BLUE_GREEN = "BlueGreen"
+    CANARY = "Canary"
+
+    @property
+    def stands_apart(self) -> bool:
+        """Whether each revision has a Deployment of its own."""
+        return self in {Strategy.BLUE_GREEN, Strategy.CANARY}
 
 
 class OnFailure(StrEnum):
@@ -43,7 +50,8 @@ class BlueGreen:
 class Rollout:
     """`spec.rollout`; a deadline of None is made from `health.startupTimeoutSeconds`.
 
-    `max_surge` and `max_unavailable` are pods, or a percentage of them, as in a Deployment.
+    `max_surge` and `max_unavailable` are pods, or a percentage of them, as in a Deployment. The
+    route of `canary` is there whatever the strategy, so that to change that ends no traffic.
     """
 
     strategy: Strategy = Strategy.ROLLING_UPDATE
@@ -52,6 +60,7 @@ class Rollout:
     progress_deadline_seconds: int | None = None
     on_failure: OnFailure = OnFailure.ROLLBACK
     blue_green: BlueGreen = BlueGreen()
+    canary: Canary = field(default_factory=Canary)
 
 
 def parse_rollout(fields: Fields) -> Rollout:
@@ -63,11 +72,14 @@ def parse_rollout(fields: Fields) -> Rollout:
         progress_deadline_seconds=_parse_deadline(fields),
         on_failure=fields.choice("onFailure", OnFailure.ROLLBACK),
         blue_green=_parse_blue_green(fields.child("blueGreen")),
+        canary=parse_canary(fields.child("canary")),
     )
     rolls = rollout.strategy is Strategy.ROLLING_UPDATE
     if rolls and _is_none(rollout.max_surge) and _is_none(rollout.max_unavailable):
         expected = "maxSurge or maxUnavailable to be at least 1, or no pod could be replaced"
         fields.reject("", {"maxSurge": 0, "maxUnavailable": 0}, expected)
+    if rollout.strategy is Strategy.CANARY and fields.raw("canary") is None:
+        fields.reject("canary", None, "parentRefs with strategy Canary, such as [{name: web}]")
     fields.unknown()
     return rollout
 

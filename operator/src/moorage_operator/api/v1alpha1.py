@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, cast
 
+from .canary import Canary, CanaryStep, ParentRef
 from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
 from .model_spec import Credentials, Download, ModelSpec, parse_model
@@ -22,6 +23,8 @@ from .smoke_tests import SmokeTest, SmokeTestPolicy, digest_of, parse_smoke_test
 __all__ = [
     "GROUP",
     "BlueGreen",
+    "Canary",
+    "CanaryStep",
     "Contract",
     "ContractPolicy",
     "Credentials",
@@ -35,6 +38,7 @@ __all__ = [
     "ModelUri",
     "NetworkAccess",
     "OnFailure",
+    "ParentRef",
     "Ports",
     "Problem",
     "PrometheusQuery",
@@ -62,6 +66,9 @@ FETCH_ALLOWANCE_SECONDS = 1800
 
 # An annotation with any text: another text asks for one more rollout of the same spec.
 ROLLOUT_REQUEST = f"{GROUP}/rollout-request"
+
+# An annotation that ends a canary's pause: a revision and a step of it, or a revision for all.
+CANARY_APPROVED = f"{GROUP}/canary-approved"
 
 # What a kubelet can ask for: an absolute path of printable characters, with valid escapes.
 PROBE_PATH = re.compile(r'/([!-"$&-~]|%[0-9A-Fa-f]{2})*')
@@ -166,8 +173,8 @@ class Scheduling:
 class InferenceModel:
     """One resource with every default filled in; `problems` make it unacceptable.
 
-    `rollout_request` is the annotation of that name, empty where it is absent; `smoke_digest`
-    tells the smoke tests from edited ones.
+    `rollout_request` and `canary_approved` are the annotations of these names, empty where they
+    are absent; `smoke_digest` tells the smoke tests from edited ones.
     """
 
     namespace: str
@@ -195,6 +202,7 @@ class InferenceModel:
     scheduling: Scheduling
     pod_template: Mapping[str, Any]
     problems: tuple[Problem, ...]
+    canary_approved: str = ""
 
     @property
     def progress_deadline_seconds(self) -> int:
@@ -224,6 +232,7 @@ class InferenceModel:
 def parse(body: Mapping[str, Any]) -> InferenceModel:
     """The resource as a value; never raises for what a user wrote."""
     metadata = cast("Mapping[str, Any]", body["metadata"])
+    annotations = cast("Mapping[str, Any]", metadata.get("annotations") or {})
     name = str(metadata["name"])
     problems: list[Problem] = []
     spec = Fields(body.get("spec"), "spec", problems)
@@ -234,7 +243,8 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
         uid=str(metadata["uid"]),
         generation=int(metadata.get("generation", 0)),
         deleting="deletionTimestamp" in metadata,
-        rollout_request=str((metadata.get("annotations") or {}).get(ROLLOUT_REQUEST, "")),
+        rollout_request=str(annotations.get(ROLLOUT_REQUEST, "")),
+        canary_approved=str(annotations.get(CANARY_APPROVED, "")),
         replicas=spec.integer("replicas", 1, 0, 2**31 - 1),
         suspend=spec.flag("suspend", default=False),
         scaling=parse_scaling(spec.child("scaling")),

@@ -1,4 +1,4 @@
-"""The Service that clients of a model talk to."""
+"""The Service that clients of a model talk to, and those of its revisions behind a route."""
 
 from typing import Any
 
@@ -10,12 +10,13 @@ from .owned import make_owned
 __all__ = ["make_service"]
 
 
-def make_service(model: InferenceModel, revision: str = "") -> dict[str, Any]:
+def make_service(model: InferenceModel, revision: str = "", name: str = "") -> dict[str, Any]:
     """A Service with the runtime's two ports under the same numbers.
 
     Args:
         model: The one that it offers.
         revision: Whose pods it selects; empty: all of the model's.
+        name: Its name, where it is not the model's own Service.
     """
     ports = model.runtime.ports
     spec: dict[str, Any] = {
@@ -28,7 +29,7 @@ def make_service(model: InferenceModel, revision: str = "") -> dict[str, Any]:
             _make_port(names.GRPC_PORT, ports.grpc, "kubernetes.io/h2c"),
         ],
     }
-    return make_owned(model, "v1", "Service", names.service(model.name), spec)
+    return make_owned(model, "v1", "Service", name or names.service(model.name), spec)
 
 
 def _make_port(name: str, number: int, app_protocol: str) -> dict[str, Any]:
