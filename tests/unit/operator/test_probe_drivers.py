@@ -15,7 +15,7 @@ from moorage_operator.probe.drivers import Drivers
 
 made = Drivers()
 made["OpenInference", "HTTP"], made["TensorFlowServing", "HTTP"]
-print(sorted({name.split(".")[0] for name in sys.modules} & {"grpc", "google"}))
+print([name for name in ("grpc", "google.protobuf") if name in sys.modules])
 made["OpenInference", "GRPC"]
 print("grpc" in sys.modules)
 """
