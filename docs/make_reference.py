@@ -77,7 +77,7 @@ def metrics_page() -> str:
 def metric_row(family: Metric, labelled: MetricWrapperBase | Metric) -> str:
     """One line of the table."""
     name = f"{family.name}_total" if family.type == "counter" else family.name
-    names: tuple[str, ...] = labelled._labelnames  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # no public way
+    names: tuple[str, ...] = labelled._labelnames  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue] # no public way
     labels = ", ".join(f"`{label}`" for label in names)
     return f"| `{name}` | {family.type} | {labels} | {family.documentation} |\n"
 
