@@ -180,7 +180,7 @@ class Dataplane:
         except Exception as error:
             self._record(request, version, reason_of(error), started)
             raise
-        self._record(request, version, OK, started)
+        self._metrics.record(request.model_name, version, OK, time.perf_counter() - started)
         return InferResponse(request.model_name, version, outputs, request.id)
 
     async def _finish(

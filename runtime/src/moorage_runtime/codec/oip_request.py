@@ -101,6 +101,8 @@ def decode(body: Buffer, json_bytes: int | None, name: str, version: str) -> Dec
     wire = oip_typed.parse(text) if len(text) < LONG_BYTES else None
     inputs = None if wire is None else oip_typed.inputs_of(wire, rest)
     if wire is not None and inputs is not None:
+        if not wire.outputs and not wire.parameters:
+            return Decoded(InferRequest(name, version, inputs, (), wire.id), ALL_JSON)
         outputs = oip_typed.outputs_of(wire)
         parameters = wire.parameters or NO_PARAMETERS
         form = _output_form(parameters, outputs)

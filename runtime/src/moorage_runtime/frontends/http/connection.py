@@ -208,14 +208,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _advance(self) -> None:
         """Answer what waits, until an answer takes time."""
-        while self._waiting and self._task is None:
+        waiting = self._waiting
+        while waiting and self._task is None:
             if self._is_write_paused or self._is_ending:
                 return
-            next_one = self._waiting.popleft()
-            if isinstance(next_one, Refusal):
-                self._write_refusal(next_one)
-            else:
+            next_one = waiting.popleft()
+            if isinstance(next_one, Received):
                 self._start(next_one)
+            else:
+                self._write_refusal(next_one)
         if self._is_read_paused and not self._waiting and not self._is_ending:
             self._is_read_paused = False
             self._enter(self._phase)
@@ -227,13 +228,14 @@ class Connection(asyncio.BufferedProtocol):
         if received.head.is_coded:
             self._spawn(self._decode_and_answer(received), received)
             return
+        owner = self._owner
         try:
-            answer = self._owner.handler(received.request)
+            answer = owner.handler(received.request)
         except Exception:
             log.exception("a handler raised", extra={"path": received.request.path})
             answer = self._internal_error(received)
         if isinstance(answer, HttpResponse):
-            if self._owner.compress_from_bytes is None or not self._coding_for(answer, received):
+            if owner.compress_from_bytes is None or not self._coding_for(answer, received):
                 self._write_response(answer, received)
                 return
             answer = _already(answer)
