@@ -117,6 +117,37 @@ def test_a_mended_spec_ends_a_rollback(
     assert "rejected" not in api.get("InferenceModel", "iris")["status"]["revisions"]
 
 
+def test_a_revision_whose_replica_set_is_gone_is_still_gone_back_to(
+    served: dict[str, Any],
+    operator: OperatorProcess,
+    api: Api,
+    kubelet: Kubelet,
+    broken: ModelServer,
+) -> None:
+    good = served["metadata"]["labels"]["moorage.dev/revision"]
+    assert api.list("ControllerRevision") == []
+    api.apply(iris(broken, "example/bad:1"))
+    bad = pod_of(kubelet, "example/bad:1")
+    (kept,) = api.list("ControllerRevision")
+    assert kept["metadata"]["labels"]["moorage.dev/revision"] == good
+
+    # a restarted operator has to read again what the revision was
+    operator.stop()
+    (replica_set,) = api.list("ReplicaSet", f"moorage.dev/revision={good}")
+    api.delete("ReplicaSet", replica_set["metadata"]["name"])
+    eventually("it is gone", lambda: not api.list("ReplicaSet", f"moorage.dev/revision={good}"))
+    operator.start()
+    operator.wait_ready()
+    kubelet.run(bad, ready=False)
+
+    eventually("rolled back", lambda: up_to_date(api) == ("False", "RolledBack"))
+    again = pod_of(kubelet, "example/good:1")
+    assert again["metadata"]["labels"]["moorage.dev/revision"] == good
+    kubelet.run(again)
+    eventually("it serves", lambda: api.condition("iris") == ("True", "ServingPreviousRevision"))
+    eventually("nothing is kept beside it", lambda: not api.list("ControllerRevision"))
+
+
 def test_past_its_deadline_an_image_that_is_not_there_is_rolled_back(
     served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:

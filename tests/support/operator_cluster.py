@@ -31,6 +31,8 @@ GROUP = "moorage.dev/v1alpha1"
 KINDS = {
     "InferenceModel": GROUP,
     "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "ControllerRevision": "apps/v1",
     "Service": "v1",
     "HorizontalPodAutoscaler": "autoscaling/v2",
     "PodDisruptionBudget": "policy/v1",

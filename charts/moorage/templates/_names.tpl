@@ -27,7 +27,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   resources: [inferencemodels/status]
   verbs: [patch]
 - apiGroups: [apps]
-  resources: [deployments]
+  resources: [deployments, controllerrevisions]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [apps]
   resources: [replicasets]

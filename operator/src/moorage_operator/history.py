@@ -1,10 +1,10 @@
-"""What earlier revisions were made from, read from their ReplicaSets when a plan asks for it.
+"""What earlier revisions were made from, read when a plan asks for it.
 
     plan: "I need revision R" --> History --> store --> plan again
 
-ReplicaSets are the Deployment controller's own record of pod templates, so nothing else is written
-or watched for it. A ReplicaSet has its template's labels and its Deployment's annotations, of the
-time when it was the newest one.
+ReplicaSets are the Deployment controller's own record of pod templates. A ReplicaSet has its
+template's labels and its Deployment's annotations, of the time when it was the newest one. Where
+it is gone, a ControllerRevision may have the same: that of a revision to go back to.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,6 +15,7 @@ import msgspec
 from . import labels, names
 from .kube import kinds
 from .kube.client import KubeClient
+from .resources.kept_revision import read_kept_revision
 from .state import ObjectKey, RevisionRecord
 
 __all__ = ["History"]
@@ -33,7 +34,7 @@ class History:
     async def read(
         self, key: ObjectKey, revisions: Collection[str]
     ) -> dict[str, RevisionRecord | None]:
-        """Each revision's record, None for one that no ReplicaSet keeps.
+        """Each revision's record, None for one that nothing keeps.
 
         Raises:
             ApiError: They could not be read: try again.
@@ -45,7 +46,12 @@ class History:
         page = await self._client.page(kinds.REPLICA_SETS, key.namespace, selector=selector)
         # Somebody's edit of the Deployment makes a second one under the same label, later.
         found = sorted(page.items, key=lambda body: body["metadata"]["creationTimestamp"])
-        return _record(found[0]) if found else None
+        if found:
+            return _record(found[0])
+        kept = await self._client.page(
+            kinds.CONTROLLER_REVISIONS, key.namespace, selector=selector
+        )
+        return read_kept_revision(kept.items[0]) if kept.items else None
 
 
 def _record(body: Mapping[str, Any]) -> RevisionRecord:

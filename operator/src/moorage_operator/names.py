@@ -31,6 +31,7 @@ __all__ = [
     "deployment",
     "deployment_of",
     "disruption_budget",
+    "kept_revision",
     "network_policy",
     "route",
     "service",
@@ -78,6 +79,11 @@ def deployment_of(model_name: str, revision: str) -> str:
     """Name of the Deployment of one revision, where revisions have one each."""
     readable = f"{service(model_name)}-{revision}"
     return readable if len(readable) <= LABEL_LIMIT else with_hash(readable, readable)
+
+
+def kept_revision(model_name: str, revision: str) -> str:
+    """Name of the ControllerRevision that keeps a revision."""
+    return deployment_of(model_name, revision)
 
 
 def disruption_budget(model_name: str) -> str:

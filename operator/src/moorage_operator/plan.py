@@ -26,6 +26,7 @@ from .replicas import DEFINITE, Replica, judge
 from .resources.autoscaler import KEDA_AUTOSCALER, autoscaler_kind, make_autoscaler
 from .resources.deployment import make_deployment
 from .resources.disruption import make_disruption_budget
+from .resources.kept_revision import make_kept_revision
 from .resources.network_policy import make_network_policy
 from .resources.owned import applied_hash
 from .resources.pod_template import make_pod_template
@@ -163,7 +164,8 @@ def _make_objects(
     routed = _make_routed(decided) if has_route(course.model, observed) else ()
     main = _make_deployment(arrangement.main, paused=course.paused)
     sides = map(_make_deployment, arrangement.sides)
-    return service, *routed, main, *sides, *_beside(course.model, observed, config)
+    kept = _make_kept(course.model, arrangement, observed)
+    return service, *routed, *kept, main, *sides, *_beside(course.model, observed, config)
 
 
 def _make_routed(decided: _Decided) -> Iterator[dict[str, Any]]:
@@ -172,6 +174,16 @@ def _make_routed(decided: _Decided) -> Iterator[dict[str, Any]]:
         name = names.service_of(release.model.name, release.revision)
         yield make_service(release.model, release.revision, name)
     yield make_route(decided.course.model, make_backends(decided.arrangement, decided.split))
+
+
+def _make_kept(
+    model: InferenceModel, arrangement: Arrangement, observed: Observed
+) -> Iterator[dict[str, Any]]:
+    """What there is to go back to while another revision is tried, before anything is tried."""
+    good = arrangement.earlier
+    record = observed.history.get(good.revision) if good else None
+    if good and record:
+        yield make_kept_revision(model, good.revision, record)
 
 
 def _beside(

@@ -10,6 +10,8 @@ from moorage_operator.answers import AnswerReason
 from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.config import OperatorConfig
 from moorage_operator.planned import Plan, PollPace
+from moorage_operator.resources.kept_revision import make_kept_revision, read_kept_revision
+from moorage_operator.resources.owned import applied_hash
 from moorage_operator.resources.pod_template import make_pod_template
 from moorage_operator.revisions import read_spec, read_template, spec_hash, write_spec
 from moorage_operator.state import Observed, RevisionRecord
@@ -79,6 +81,32 @@ def applied(plan: Plan) -> dict:
 
 def applied_revision(plan: Plan) -> str:
     return applied(plan)["spec"]["template"]["metadata"]["labels"]["moorage.dev/revision"]
+
+
+# ------------------------------------------------------------------ what there is to go back to
+
+
+def test_the_last_good_revision_is_kept_before_another_is_tried_and_no_longer():
+    trial = planned(BAD, trying(history=HISTORY))
+    kinds = [item["kind"] for item in trial.objects]
+    kept = next(item for item in trial.objects if item["kind"] == "ControllerRevision")
+
+    assert kinds.index("ControllerRevision") < kinds.index("Deployment")
+    assert kept["metadata"]["labels"]["moorage.dev/revision"] == revision(GOOD)
+    assert read_kept_revision(kept) == HISTORY[revision(GOOD)]
+    for plan in (planned(GOOD, after(served())), planned(BAD, after(given_up()))):
+        assert "ControllerRevision" not in {item["kind"] for item in plan.objects}
+
+
+def test_what_is_kept_counts_as_the_same_whatever_an_api_server_adds_to_templates():
+    told = HISTORY[revision(GOOD)]
+    later = dataclasses.replace(told, template=told.template[:-1] + b',"added":1}')
+
+    before = make_kept_revision(GOOD, revision(GOOD), told)
+    after_upgrade = make_kept_revision(GOOD, revision(GOOD), later)
+
+    assert before["data"] != after_upgrade["data"]
+    assert applied_hash(before) == applied_hash(after_upgrade)
 
 
 # ------------------------------------------------------------------ giving up

@@ -56,6 +56,7 @@ INFERENCE_MODEL_STATUS = Kind(
     "moorage.dev", "v1alpha1", "inferencemodels", frozenset({"patch"}), subresource="status"
 )
 DEPLOYMENTS = Kind("apps", "v1", "deployments", OWNED)
+CONTROLLER_REVISIONS = Kind("apps", "v1", "controllerrevisions", OWNED)
 SERVICES = Kind("", "v1", "services", OWNED)
 HORIZONTAL_POD_AUTOSCALERS = Kind("autoscaling", "v2", "horizontalpodautoscalers", OWNED)
 POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", OWNED)
@@ -85,6 +86,7 @@ LEASES = Kind("coordination.k8s.io", "v1", "leases", frozenset({"get", "create",
 # mended and deleted.
 CHILDREN = {
     "Deployment": DEPLOYMENTS,
+    "ControllerRevision": CONTROLLER_REVISIONS,
     "Service": SERVICES,
     "HorizontalPodAutoscaler": HORIZONTAL_POD_AUTOSCALERS,
     "PodDisruptionBudget": POD_DISRUPTION_BUDGETS,
