@@ -1,18 +1,26 @@
-"""Models that pods fetch: an S3 gateway and a web server on the host, at the pods' own bridge."""
+"""Models that pods fetch from stores on the host, at the pods' own bridge: served, and refused."""
 
+import base64
 import hashlib
+import json
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from moorage_localcluster.layout import BRIDGE_ADDRESS
 from support.file_server import FileServer, Route, file_server
+from support.gcs_server import GcsServer, gcs_server
 from support.inference import infer
 from support.kubectl import KIND
 from support.manifests import DIGITS, inference_model, secret
+from support.registry import Repository, oci_registry
 from support.s3_server import S3Server, s3_server
 from support.self_signed import self_signed, trusting
+from support.sts_server import sts_server
+from support.tls_front import tls_front
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -38,10 +46,55 @@ def web(kubectl, tmp_path) -> Iterator[FileServer]:
         yield server
 
 
-def fetched(uri: str) -> dict[str, Any]:
-    """The digits model from a store, to which the Secret `store` is the key."""
-    model = {"name": "digits", "uri": uri, "credentials": {"secretName": "store"}}
-    return inference_model("digits", model=model, health={"periodSeconds": 1})
+@pytest.fixture(scope="module")
+def gcs(demo, tmp_path_factory) -> Iterator[GcsServer]:
+    """An emulator of Google's that has the digits model."""
+    with gcs_server(tmp_path_factory.mktemp("gcs"), BRIDGE_ADDRESS) as server:
+        server.put("digits/1/model.onnx", MODEL)
+        yield server
+
+
+@pytest.fixture
+def images(kubectl, tmp_path) -> Iterator[str]:
+    """The address of a registry that has the digits model as an artifact, `models/digits:1`."""
+    certificate = self_signed(tmp_path, BRIDGE_ADDRESS)
+    kubectl.apply(secret("store", trusting(certificate)))
+    with (
+        oci_registry(tmp_path) as server,
+        tls_front(certificate, BRIDGE_ADDRESS, server.port) as port,
+    ):
+        repository = Repository(server, "models/digits")
+        title = {"org.opencontainers.image.title": "1/model.onnx"}
+        repository.image("1", repository.blob(MODEL, "application/octet-stream", **title))
+        yield f"{BRIDGE_ADDRESS}:{port}"
+
+
+def add_repository(hub: FileServer, name: str, token: str) -> None:
+    """A repository of the Hub with the digits model, for those who have the token."""
+    commit = "5" * 40
+    lfs = {"oid": SHA256, "size": len(MODEL), "pointerSize": 130}
+    file = {"type": "file", "path": "1/model.onnx", "oid": "1" * 40, "lfs": lfs}
+    for path, document in (("revision/main", {"sha": commit}), (f"tree/{commit}", [file])):
+        body = json.dumps(document).encode()
+        route = Route(body, authorization=f"Bearer {token}")
+        hub.routes[f"/api/models/{name}/{path}"] = route
+    resolved = Route(MODEL, authorization=f"Bearer {token}")
+    hub.routes[f"/{name}/resolve/{commit}/1/model.onnx"] = resolved
+
+
+def fetched(uri: str, name: str = "digits", **model: Any) -> dict[str, Any]:
+    """A model from a store, to which the Secret `store` is the key."""
+    told = {"name": "digits", "uri": uri, "credentials": {"secretName": "store"}, **model}
+    return inference_model(name, model=told, health={"periodSeconds": 1})
+
+
+def google_key(folder: Path, token_uri: str) -> str:
+    """A service account's key file of which nobody knows but that address."""
+    key = folder / "google.pem"
+    command = ["openssl", "genpkey", "-algorithm", "RSA", "-out", key]
+    subprocess.run(command, check=True, capture_output=True)
+    account = {"client_email": "models@project.example", "private_key": key.read_text()}
+    return json.dumps({"type": "service_account", **account, "token_uri": token_uri})
 
 
 def test_a_model_in_a_bucket_becomes_ready_and_answers(kubectl, s3):
@@ -102,3 +155,120 @@ def test_a_download_that_takes_its_time_is_said_to_be_one(kubectl, web):
 
     kubectl.wait_condition("digits", "Ready", "True", "Serving", seconds=120)
     assert kubectl.get(KIND, "digits")["status"]["model"]["platform"] == "onnx_onnxv1"
+
+
+def test_a_model_in_googles_storage_becomes_ready_and_answers(kubectl, gcs):
+    kubectl.apply(secret("store", {}), fetched(f"gs://models/digits?endpoint={gcs.url}"))
+
+    kubectl.wait_condition("digits", "Ready", "True", "Serving", seconds=120)
+
+    assert infer(kubectl, "digits") == 3
+
+
+def test_a_model_in_a_registry_becomes_ready_and_answers(kubectl, images):
+    kubectl.apply(fetched(f"oci://{images}/models/digits:1"))
+
+    kubectl.wait_condition("digits", "Ready", "True", "Serving", seconds=120)
+
+    assert infer(kubectl, "digits") == 3
+
+
+def test_a_private_model_of_a_hub_becomes_ready_and_answers(kubectl, web):
+    add_repository(web, "org/digits", token="right")
+    access = {"HF_TOKEN": "right", "HF_ENDPOINT": web.url}
+    trust = kubectl.get("secret", "store")["data"]["ca.crt"]
+    kubectl.apply(secret("store", {**access, "ca.crt": base64.b64decode(trust).decode()}))
+    kubectl.apply(fetched("hf://org/digits"))
+
+    kubectl.wait_condition("digits", "Ready", "True", "Serving", seconds=120)
+
+    assert infer(kubectl, "digits") == 3
+    assert "right" not in kubectl.run("logs", "deployment/digits", "--container", "fetch")
+
+
+def test_each_refusal_of_a_store_is_told_as_the_models_reason(kubectl, s3, gcs, web, tmp_path):
+    add_repository(web, "org/digits", token="right")
+    web.routes["/v2/models/digits/manifests/1"] = Route(b"{}", authorization="Basic right")
+    host = web.url.removeprefix("https://")
+    trust = base64.b64decode(kubectl.get("secret", "store")["data"]["ca.crt"]).decode()
+    key = google_key(tmp_path, f"{web.url.replace('https', 'http')}/token")
+    wrong = {
+        "HF_TOKEN": "wrong",
+        "username": "somebody",
+        "password": "wrong",
+        "GOOGLE_APPLICATION_CREDENTIALS_JSON": key,
+    }
+    kubectl.apply(secret("wrong", {**wrong, "ca.crt": trust}), secret("s3", s3.secret))
+    gs, hub = f"?endpoint={gcs.url}", f"?endpoint={web.url}"
+    by_wrong: dict[str, Any] = {"credentials": {"secretName": "wrong"}}
+    by_s3: dict[str, Any] = {"credentials": {"secretName": "s3"}}
+    refused = {
+        "gs-absent": (fetched(f"gs://models/absent{gs}", "gs-absent"), "holds no files"),
+        "gs-wrong": (
+            fetched(f"gs://models/digits{gs}", "gs-wrong", **by_wrong),
+            "Google gives no token",
+        ),
+        "oci-absent": (fetched(f"oci://{host}/models/absent:1", "oci-absent"), "does not exist"),
+        "oci-wrong": (fetched(f"oci://{host}/models/digits:1", "oci-wrong", **by_wrong), "denied"),
+        "hf-absent": (fetched(f"hf://org/absent{hub}", "hf-absent"), "does not exist"),
+        "hf-wrong": (
+            fetched(f"hf://org/digits{hub}", "hf-wrong", **by_wrong),
+            "check the name, and that HF_TOKEN in the Secret may read it",
+        ),
+        "s3-absent": (fetched("s3://models/absent", "s3-absent", **by_s3), "holds no objects"),
+        "s3-large": (
+            fetched("s3://models/digits", "s3-large", **by_s3, download={"sizeLimit": "1k"}),
+            "raise model.download.sizeLimit",
+        ),
+    }
+    kubectl.apply(*(model for model, _ in refused.values()))
+
+    for name, (_, sentence) in refused.items():
+        told = kubectl.wait_condition(
+            name, "Ready", "False", "ArtifactDownloadFailed", seconds=150
+        )
+        assert sentence in told["message"], name
+        assert "wrong" not in told["message"].replace("org/", ""), name
+
+
+def test_a_secret_that_is_not_there_is_named_and_taken_up_once_it_is(kubectl, s3):
+    kubectl.apply(fetched("s3://models/digits"))
+
+    missing = kubectl.wait_condition("digits", "Ready", "False", "SecretNotFound")
+    assert '"store"' in missing["message"]
+    kubectl.apply(secret("store", s3.secret))
+
+    kubectl.wait_condition("digits", "Ready", "True", "Serving", seconds=180)
+
+
+def test_a_service_accounts_token_is_changed_for_keys_as_a_clouds_webhook_has_it(kubectl, s3):
+    def is_the_pods(token: str) -> bool:
+        claims = token.split(".")[1]
+        told = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+        account = f"system:serviceaccount:{kubectl.namespace}:default"
+        return told["sub"] == account and told["aud"] == ["sts.amazonaws.com"]
+
+    role = "arn:aws:iam::1:role/models"
+    with sts_server(s3.access, s3.key, is_the_pods, BRIDGE_ADDRESS) as sts:
+        folder = "/var/run/secrets/sts"
+        variables = {
+            "AWS_ROLE_ARN": role,
+            "AWS_WEB_IDENTITY_TOKEN_FILE": f"{folder}/token",
+            "AWS_ENDPOINT_URL_STS": sts.url,
+            "AWS_ENDPOINT_URL_S3": s3.url,
+            "AWS_REGION": "us-east-1",
+        }
+        audience = {"path": "token", "audience": "sts.amazonaws.com"}
+        container = {
+            "name": "fetch",
+            "env": [{"name": name, "value": value} for name, value in variables.items()],
+            "volumeMounts": [{"name": "sts", "mountPath": folder, "readOnly": True}],
+        }
+        volume = {"name": "sts", "projected": {"sources": [{"serviceAccountToken": audience}]}}
+        pod = {"initContainers": [container], "volumes": [volume]}
+        model = {"name": "digits", "uri": "s3://models/digits"}
+        kubectl.apply(inference_model("digits", model=model, podTemplate={"spec": pod}))
+
+        kubectl.wait_condition("digits", "Ready", "True", "Serving", seconds=120)
+
+    assert set(sts.roles) == {role}

@@ -1,6 +1,5 @@
 """An emulator of Google Cloud Storage: one object, a folder, and what is not there."""
 
-import httpx
 import pytest
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(600)]
@@ -8,18 +7,9 @@ pytestmark = [pytest.mark.conformance, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def bucket(gcs):
-    made = httpx.post(f"{gcs.url}/storage/v1/b", json={"name": "models"}, timeout=10)
-    assert made.status_code == 200, made.text
-
-    def put(name: str, body: bytes) -> None:
-        url = f"{gcs.url}/upload/storage/v1/b/models/o"
-        query = {"uploadType": "media", "name": name}
-        assert httpx.post(url, params=query, content=body, timeout=10).status_code == 200
-
-    put("iris/1/model.onnx", b"weights" * 1000)
-    put("iris/a b+%.txt", b"odd")
-    put("iris-other/model.onnx", b"other")
-    return put
+    gcs.put("iris/1/model.onnx", b"weights" * 1000)
+    gcs.put("iris/a b+%.txt", b"odd")
+    gcs.put("iris-other/model.onnx", b"other")
 
 
 def test_all_objects_below_a_path(gcs, bucket, fetch):

@@ -1,59 +1,14 @@
 """A real registry: images and artifacts, by tag and by digest."""
 
-import hashlib
-import io
-import json
-import tarfile
-
 import httpx
 import pytest
 
+from support.registry import MANIFEST, Repository, layer
+
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(600)]
 
-MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
-LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 TITLE = "org.opencontainers.image.title"
-
-
-def layer(*members: tuple[str, bytes | None]) -> bytes:
-    """A layer with files, and with a symbolic link where there is no content."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w:gz") as archive:
-        for name, body in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(body or b"")
-            if body is None:
-                info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
-            archive.addfile(info, io.BytesIO(body or b""))
-    return made.getvalue()
-
-
-class Repository:
-    """Pushes to one repository."""
-
-    def __init__(self, registry, name: str) -> None:
-        self.api = f"{registry.url}/v2/{name}"
-        self.uri = f"oci://127.0.0.1:{registry.port}/{name}"
-
-    def blob(self, body: bytes, kind: str = LAYER, **annotations: str) -> dict:
-        digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
-        place = httpx.post(f"{self.api}/blobs/uploads/").headers["Location"]
-        url = httpx.URL(self.api).join(place).copy_add_param("digest", digest)
-        assert httpx.put(url, content=body).status_code == 201
-        found = {"mediaType": kind, "digest": digest, "size": len(body)}
-        return {**found, "annotations": annotations} if annotations else found
-
-    def manifest(self, tag: str, document: dict) -> str:
-        body = json.dumps({"schemaVersion": 2, **document}).encode()
-        kind = {"Content-Type": document["mediaType"]}
-        put = httpx.put(f"{self.api}/manifests/{tag}", content=body, headers=kind)
-        assert put.status_code == 201, put.text
-        return f"sha256:{hashlib.sha256(body).hexdigest()}"
-
-    def image(self, tag: str, *layers: dict) -> str:
-        config = self.blob(b"{}", "application/vnd.oci.image.config.v1+json")
-        return self.manifest(tag, {"mediaType": MANIFEST, "config": config, "layers": layers})
 
 
 def test_layers_are_laid_over_each_other(registry, fetch):

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from support.cutting_proxy import cutting_proxy
+from support.sts_server import sts_server
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(600)]
 
@@ -195,3 +196,33 @@ def test_a_server_that_is_not_there_is_named(s3, fetch):
     done.wait_log("127.0.0.1:9 cannot be reached")
     done.process.terminate()
     assert done.process.wait(10) == 143
+
+
+@pytest.mark.parametrize(
+    ("token", "ending"),
+    [
+        ("a pod's own\n", ""),
+        ("a stranger's", "STS gives no keys for the role arn:aws:iam::1:role/m"),
+    ],
+    ids=["known", "unknown"],
+)
+def test_a_pods_role_is_changed_for_keys(s3, fetch, tmp_path, token, ending):
+    s3.put("models/role/model.onnx", b"role")
+    file = tmp_path / "token"
+    file.write_text(token)
+    with sts_server(s3.access, s3.key, "a pod's own".__eq__) as sts:
+        fetch.variables = {
+            "AWS_ROLE_ARN": "arn:aws:iam::1:role/m",
+            "AWS_WEB_IDENTITY_TOKEN_FILE": str(file),
+            "AWS_ENDPOINT_URL_STS": sts.url,
+            "AWS_ENDPOINT_URL_S3": s3.url,
+            "AWS_REGION": "us-east-1",
+        }
+
+        done = fetch("s3://models/role")
+
+    assert sts.roles[0] == "arn:aws:iam::1:role/m"
+    assert done.files == ({} if ending else {"model.onnx": b"role"}), done.log
+    assert ending in done.message
+    assert s3.key not in done.log
+    assert token.strip() not in done.log

@@ -47,10 +47,14 @@ class Fetcher:
 
     Args:
         volume: The volume.
+
+    Attributes:
+        variables: What the cluster sets for the pod's service account.
     """
 
     def __init__(self, volume: Path) -> None:
         self.volume = volume
+        self.variables: dict[str, str] = {}
         self._started: list[subprocess.Popen[bytes]] = []
 
     def command(self, uri: str, *options: str) -> list[str | Path]:
@@ -59,6 +63,7 @@ class Fetcher:
 
     def environment(self, secret: Mapping[str, str]) -> dict[str, str]:
         plain = {"PATH": os.environ["PATH"], "NO_GCE_CHECK": "true"}
+        plain |= self.variables
         return plain | {f"MOORAGE_CREDENTIAL_{key}": value for key, value in secret.items()}
 
     def start(self, uri: str, secret: Mapping[str, str]) -> Running:
