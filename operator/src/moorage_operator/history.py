@@ -51,7 +51,7 @@ class History:
         kept = await self._client.page(
             kinds.CONTROLLER_REVISIONS, key.namespace, selector=selector
         )
-        return read_kept_revision(kept.items[0]) if kept.items else None
+        return next(map(read_kept_revision, kept.items), None)
 
 
 def _record(body: Mapping[str, Any]) -> RevisionRecord:
