@@ -14,7 +14,7 @@ from typing import Any
 from moorage_benchmarks import figures
 from moorage_benchmarks.grpc_transports import MINIMAL
 from moorage_benchmarks.report import Table
-from moorage_benchmarks.throughput import MODELS_ALONE
+from moorage_benchmarks.throughput import MINIMAL_HTTP, MODELS_ALONE
 
 # Fewer than this is no change of the program that anybody would look for.
 LEAST_TOLERANCE_PERCENT = 10
@@ -79,7 +79,7 @@ def ratios(runtime: Mapping[str, Any], grpc: Mapping[str, Any]) -> Mapping[str, 
     found = {
         name: entry["times_onnxruntime_alone"]
         for name, entry in runtime.items()
-        if name not in MODELS_ALONE
+        if name not in MODELS_ALONE and name != MINIMAL_HTTP
     }
     for name, entry in grpc.items():
         server, _, size = name.rpartition(", ")

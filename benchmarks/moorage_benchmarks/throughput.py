@@ -8,9 +8,10 @@ CPU time is the server process's own, as the kernel counts it, so the client is 
 import contextlib
 import itertools
 import os
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnxruntime as ort
 
-from moorage_benchmarks import figures, models, procfs, programs, workloads
+from moorage_benchmarks import figures, minimal_http, models, procfs, programs, workloads
 from moorage_benchmarks.grpc_load import GrpcLoad
 from moorage_benchmarks.http_load import HttpLoad
 from moorage_benchmarks.programs import BenchmarkError, Runtime
@@ -32,6 +33,7 @@ WARM_SECONDS = 0.5
 # Runs of the model between two looks at the clock.
 BATCH = 100
 MODEL_ALONE = "ONNX Runtime alone"
+MINIMAL_HTTP = "small: minimal server on uvloop and httptools"
 # Row to folder of the repository.
 MODELS_ALONE = {
     MODEL_ALONE: "digits",
@@ -47,7 +49,8 @@ HOW = (
     "answered a second is what the one client got, and busy how much of its core the server then "
     "used: the rest was spent waiting for the client or for other programs on this machine. Times "
     "alone compares with a loop that only calls the model in ONNX Runtime, in the same rounds on "
-    "the same core. Medians of the rounds; ± is half the range."
+    "the same core. The minimal server parses, infers and answers, and checks, counts and limits "
+    "nothing: the least that any Python program takes. Medians of the rounds; ± is half the range."
 )
 
 
@@ -97,6 +100,7 @@ def measure(*, rounds: int, seconds: float) -> Report:
         tempfile.TemporaryDirectory() as folder,
         programs.pinned(server_core),
         _runtime(Path(folder)) as runtime,
+        _minimal(Path(folder) / "small") as (minimal, port),
         programs.pinned(client_core),
     ):
         loads = {workload.name: _load(runtime, workload) for workload in prepared}
@@ -114,10 +118,14 @@ def measure(*, rounds: int, seconds: float) -> Report:
         }
         for name, load in loads.items():
             takes[name] = lambda load=load: take(runtime.pid, load, seconds)
+        least, asked = _least(port)
+        _check(least, asked)
+        least.run(WARM_SECONDS)
+        takes[MINIMAL_HTTP] = lambda: take(minimal, least, seconds)
         samples: dict[str, list[Sample]] = {name: [] for name in takes}
         for _, (name, sample) in itertools.product(range(rounds), takes.items()):
             samples[name].append(sample())
-        for load in loads.values():
+        for load in (*loads.values(), least):
             load.close()
     return make_report(samples)
 
@@ -164,6 +172,21 @@ def _alone_beside(name: str) -> str:
 def _runtime(folder: Path) -> contextlib.AbstractContextManager[Runtime]:
     models.write(folder, programs.DIGITS / "model.onnx")
     return programs.runtime(f"--model-repository={folder}")
+
+
+@contextlib.contextmanager
+def _minimal(model: Path) -> Generator[tuple[int, int]]:
+    """Process id and port of the minimal server of a model's folder."""
+    words = [sys.executable, minimal_http.__file__, str(model / "1" / "model.onnx")]
+    environment = {"PYTHONPATH": str(programs.ROOT / "benchmarks")}
+    with programs.process(words, r"listening on (\d+)", environment) as (pid, found):
+        yield pid, int(found[1])
+
+
+def _least(port: int) -> tuple[Load, Workload]:
+    """The first of ``small``, asked of the minimal server."""
+    asked = workloads.small()[0]
+    return HttpLoad(port, asked.http_request(port), asked.under_way), asked
 
 
 def two_cores() -> tuple[int, int]:
