@@ -144,6 +144,10 @@ class Dataplane:
         """As ``model_index``, of this worker alone."""
         return self._registry.statuses()
 
+    def labelled(self, label: str) -> tuple[str, str] | None:
+        """Model and version of a label of GRPS; see the registry's ``labelled``."""
+        return self._registry.labelled(label)
+
     def default_model(self) -> str | None:
         """The configured default, else the only model, else None."""
         return self._default_model or self._registry.default()

@@ -75,6 +75,12 @@ class FakeDataplane:
             for m in self.models
         )
 
+    def labelled(self, label: str) -> tuple[str, str] | None:
+        for found in self.model_index():
+            if label == f"{found.name}-{found.version}":
+                return found.name, found.version
+        return (label, "") if label in {each.name for each in self.model_index()} else None
+
     def model_ready(self, name: str, version: str = "") -> ModelStatus:
         model = self._find(name, version)
         if self.is_draining and model.state == "READY":

@@ -143,8 +143,6 @@ class GrpsCalls:
     def find(self, asked: str) -> tuple[str, str]:
         """Name and version ("" for the server's choice) of the model asked for.
 
-        A name may hold "-" itself, so the whole is compared and never split.
-
         Raises:
             InvalidRequest: None is asked for and there is no default.
             ModelNotFound: There is no such model.
@@ -156,15 +154,12 @@ class GrpsCalls:
                     "model: is missing, and the server has several models and no default"
                 )
             return default, ""
-        statuses = self._dataplane.model_index()
-        for status in statuses:
-            if asked == f"{status.name}-{status.version}":
-                return status.name, status.version
-        if any(status.name == asked for status in statuses):
-            return asked, ""
-        raise errors.ModelNotFound(
-            f"model: {asked[:200]!r} is unknown; expected 'name-version' or 'name' of a model"
-        )
+        found = self._dataplane.labelled(asked)
+        if found is None:
+            raise errors.ModelNotFound(
+                f"model: {asked[:200]!r} is unknown; expected 'name-version' or 'name' of a model"
+            )
+        return found
 
 
 def _answer(response: InferResponse, request: Data) -> Data:

@@ -112,6 +112,7 @@ class Registry:
         self.is_scanned = False
         self._models: dict[str, Model] = {}
         self._watchers: list[Callable[[], None]] = []
+        self._labels: dict[str, tuple[str, str]] = {}  # empty until it is asked for
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Call back after every change of state."""
@@ -124,14 +125,17 @@ class Registry:
 
     def model(self, name: str) -> Model:
         """The model of this name, added when it is new."""
+        self._labels.clear()
         return self._models.setdefault(name, Model(name))
 
     def remove(self, name: str) -> None:
         """Forget a model."""
+        self._labels.clear()
         self._models.pop(name, None)
 
     def changed(self, model: Model | None = None) -> None:
         """Take over a change of a model's versions and tell the watchers."""
+        self._labels.clear()
         if model is not None:
             _renew_metadata(model)
             model.choose()
@@ -196,6 +200,20 @@ class Registry:
             for version in model.versions.values():
                 if version.loaded is not None:
                     yield name, version.version, version.loaded
+
+    def labelled(self, label: str) -> tuple[str, str] | None:
+        """Model and version that "name-version" or "name" stands for; None for neither.
+
+        The version of a name alone is "", the model's default. A name may hold "-" itself, so
+        the whole label is compared and never split.
+        """
+        if not self._labels:
+            self._labels = {name: (name, "") for name in self._models}
+            # of two that look the same, "name-version" goes first, and the first in order
+            for name in reversed(self.names):
+                for version in reversed(self._models[name].versions):
+                    self._labels[f"{name}-{version}"] = (name, version)
+        return self._labels.get(label)
 
     def default(self) -> str | None:
         """The model that its configuration makes the default, or the only one there is."""
