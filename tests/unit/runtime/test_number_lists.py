@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage_runtime.codec import json_lists, json_text, list_nesting, number_list, oip_request
-from moorage_runtime.codec.number_list import MalformedListError, NumberList
+from moorage_runtime.codec.list_text import MalformedListError
+from moorage_runtime.codec.number_list import NumberList
 from moorage_runtime.errors import InvalidRequest
 
 # More than a piece, and more than makes a body worth looking for lists.

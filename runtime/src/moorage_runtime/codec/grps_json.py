@@ -31,6 +31,7 @@ from moorage_runtime.codec.grps_message import (
     Tensors,
     Text,
 )
+from moorage_runtime.codec.json_lists import LongList
 from moorage_runtime.codec.number_list import NumberList
 from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor
@@ -48,7 +49,7 @@ def decode(body: json_text.Buffer) -> Message:
     Raises:
         InvalidRequest: Not JSON, two data members, ``bin_data``, or a member of the wrong form.
     """
-    document = json_text.parse_object(body, _number_lists())
+    document = json_text.parse_object(body, _long_lists())
     present = [kind for kind in _KINDS if _member(document, kind) is not None]
     if len(present) > 1:
         raise InvalidRequest(f"{present[0]} and {present[1]} are both there; expected one of them")
@@ -174,8 +175,8 @@ def _flat(item: dict[str, Any], datatype: Datatype, path: str) -> tuple[str, Any
 
 def _decode_nested(value: Any) -> NDArray[Any]:
     """The FP32 array of nested lists; its shape is the nesting, and a number is a scalar."""
-    if isinstance(value, NumberList):
-        if value.shape is not None:
+    if isinstance(value, LongList):
+        if isinstance(value, NumberList) and value.shape is not None:
             return oip_json.decode_array(value, Datatype.FP32, value.shape, "ndarray")
         value = value.tolist()
     shape: list[int] = []
@@ -227,9 +228,10 @@ def _decode_base64(text: str, path: str) -> bytes:
 
 def _unquote(values: Any, datatype: Datatype, path: str) -> Any:
     """The values with strings read as the numbers that they spell."""
-    if isinstance(values, NumberList) and values.shape == (values.size,):
-        return values
-    if isinstance(values, NumberList):
+    if isinstance(values, LongList):
+        is_flat = values.shape == (values.size,)
+        if is_flat and (datatype is Datatype.BYTES or isinstance(values, NumberList)):
+            return values
         values = values.tolist()
     types = set(map(type, values))
     if list in types:
@@ -331,8 +333,8 @@ def _camel(name: str) -> str:
 
 
 @functools.cache
-def _number_lists() -> frozenset[str]:
-    """The members whose value may be a long list of numbers, in both spellings."""
+def _long_lists() -> frozenset[str]:
+    """The members whose value may be a long list of numbers or strings, in both spellings."""
     names = (*grps_tensors.FIELDS.values(), _DOUBLE_ALIAS, "ndarray")
     return frozenset(names) | frozenset(map(_camel, names))
 
@@ -344,10 +346,10 @@ def _object(value: Any, path: str) -> dict[str, Any]:
 
 
 def _list(item: dict[str, Any], name: str, path: str) -> Any:
-    """A list, or a NumberList where :func:`decode` asks for one."""
+    """A list, or a LongList where :func:`decode` asks for one."""
     value = _member(item, name)
     if value is None:
         return []
-    if type(value) is not list and not isinstance(value, NumberList):
+    if type(value) is not list and not isinstance(value, LongList):
         raise InvalidRequest(f"{path}.{name}: {json_text.show(value)} is no array")
     return value

@@ -11,15 +11,16 @@ Pure. What the values mean is for the protocol's own codec.
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import orjson
 
-from moorage_runtime.codec import json_lists, number_list
-from moorage_runtime.codec.json_lists import LONG_BYTES
-from moorage_runtime.codec.number_list import MalformedListError, NumberList
+from moorage_runtime.codec import json_lists
+from moorage_runtime.codec.json_lists import LONG_BYTES, LongList
+from moorage_runtime.codec.list_text import MalformedListError
+from moorage_runtime.codec.string_list import StringList
 from moorage_runtime.errors import InvalidRequest
 
 Buffer = bytes | bytearray | memoryview
@@ -33,6 +34,7 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NOT_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE_COMPLAINT: Final = "the JSON holds an unpaired surrogate, which is no Unicode text"
 # What each byte does to the depth.
 _STEP: Final = np.zeros(256, np.int8)
 _STEP[[ord("["), ord("{")]] = 1
@@ -40,13 +42,14 @@ _STEP[[ord("]"), ord("}")]] = -1
 _SHOWN: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=repr)
 
 
-def parse(body: Buffer, number_lists: Collection[str] = ()) -> Any:
+def parse(body: Buffer, long_lists: Collection[str] = ()) -> Any:
     """The one JSON value that the body holds; of a repeated member the last counts.
 
     Args:
         body: UTF-8.
-        number_lists: Names of members. A long list of numbers that is the value of one is a
-            :class:`NumberList`; a short one is a list of Python's, as everywhere else.
+        long_lists: Names of members. A long list of numbers or strings that is the value of one
+            is a :class:`NumberList` or a :class:`StringList`; a short one is a list of Python's,
+            as everywhere else.
 
     Raises:
         InvalidRequest: Empty, not JSON, not UTF-8, an unpaired surrogate, further text after the
@@ -61,7 +64,8 @@ def parse(body: Buffer, number_lists: Collection[str] = ()) -> Any:
             lists = _decode_lists(text, parts)
             if lists is not None:
                 envelope = _parse_envelope(text, parts)
-                return json_lists.fill(envelope, lists, number_lists)
+                _check_text(lists.values())
+                return json_lists.fill(envelope, lists, long_lists)
     return _parse_whole(text)
 
 
@@ -74,13 +78,13 @@ def _parse_whole(text: bytes | bytearray) -> Any:
         return _parse_leniently(text)
 
 
-def parse_object(body: Buffer, number_lists: Collection[str] = ()) -> dict[str, Any]:
+def parse_object(body: Buffer, long_lists: Collection[str] = ()) -> dict[str, Any]:
     """The JSON object that the body holds; arguments as of :func:`parse`.
 
     Raises:
         InvalidRequest: As :func:`parse`, or the value is no object.
     """
-    value = parse(body, number_lists)
+    value = parse(body, long_lists)
     if type(value) is not dict:
         raise InvalidRequest(f"the request body is {show(value)}; expected a JSON object")
     return value
@@ -110,7 +114,7 @@ def show(value: Any) -> str:
     """The value as JSON text, shortened, for an error message."""
     if isinstance(value, str):
         value = value[: _SHOWN_CHARACTERS * 2]
-    elif isinstance(value, list | NumberList):
+    elif isinstance(value, list | LongList):
         return "an array"
     elif isinstance(value, dict):
         return "an object"
@@ -118,13 +122,14 @@ def show(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
-def _decode_lists(text: bytes | bytearray, parts: json_lists.Cut) -> dict[str, NumberList] | None:
+def _decode_lists(text: bytes | bytearray, parts: json_lists.Cut) -> dict[str, LongList] | None:
     """The lists by their markers, None where one needs the ordinary parsers."""
-    lists: dict[str, NumberList] = {}
-    for number, (start, stop) in enumerate(parts.spans):
+    lists: dict[str, LongList] = {}
+    for number, span in enumerate(parts.spans):
         try:
-            found = number_list.decode(text, start, stop)
+            found = span.decode(text)
         except MalformedListError as error:
+            _check_before(text, parts.spans[:number], span.start)
             before = text[: error.position].decode("utf-8-sig", "replace")
             raise _not_json(text, error.complaint, len(before)) from error
         if found is None:
@@ -133,23 +138,45 @@ def _decode_lists(text: bytes | bytearray, parts: json_lists.Cut) -> dict[str, N
     return lists
 
 
+def _check_before(text: bytes | bytearray, spans: Sequence[json_lists.Span], stop: int) -> None:
+    """Raise the error that a parser meets in front of this place, if there is one."""
+    _decode_text(text)
+    padded = _without(text[:stop], spans).decode("utf-8-sig")
+    try:
+        json.loads(padded)
+    except json.JSONDecodeError as error:
+        if error.pos < len(padded):
+            raise _not_json(text, error.msg, error.pos) from error
+
+
+def _check_text(lists: Iterable[LongList]) -> None:
+    if any(isinstance(found, StringList) and not found.is_text for found in lists):
+        raise InvalidRequest(_SURROGATE_COMPLAINT)
+
+
 def _parse_envelope(text: bytes | bytearray, parts: json_lists.Cut) -> Any:
     try:
         return _parse_whole(parts.envelope)
     except InvalidRequest:
-        # blanks for each list, so that the places in the message are those of the text
-        padded = bytearray(text)
-        for start, stop in parts.spans:
-            padded[start:stop] = b'""'.ljust(stop - start)
+        _decode_text(text)
         try:
-            json.loads(padded.decode("utf-8-sig"))
+            json.loads(_without(text, parts.spans).decode("utf-8-sig"))
         except json.JSONDecodeError as error:
             raise _not_json(text, error.msg, error.pos) from error
-        except UnicodeDecodeError as error:
-            raise _not_utf8(text, error.start) from error
         except ValueError:  # an integer of thousands of digits
             pass
         raise
+
+
+def _without(text: bytes | bytearray, spans: Sequence[json_lists.Span]) -> bytearray:
+    """The text with blanks for each list: every other character stays at its place."""
+    padded = bytearray()
+    start = 0
+    for span in spans:
+        width = len(text[span.start : span.stop].decode())
+        padded += text[start : span.start] + b'""'.ljust(width)
+        start = span.stop
+    return padded + text[start:]
 
 
 def _not_json(text: bytes | bytearray, complaint: str, position: int) -> InvalidRequest:
@@ -158,17 +185,17 @@ def _not_json(text: bytes | bytearray, complaint: str, position: int) -> Invalid
     return InvalidRequest(f"the body is not valid JSON: {error}")
 
 
-def _not_utf8(text: bytes | bytearray, position: int) -> InvalidRequest:
-    return InvalidRequest(
-        f"the JSON is not UTF-8: byte 0x{text[position]:02x} at position {position}"
-    )
+def _decode_text(text: bytes | bytearray) -> str:
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(
+            f"the JSON is not UTF-8: byte 0x{text[error.start]:02x} at position {error.start}"
+        ) from error
 
 
 def _parse_leniently(text: bytes | bytearray) -> Any:
-    try:
-        decoded = text.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _not_utf8(text, error.start) from error
+    decoded = _decode_text(text)
     try:
         value = json.loads(decoded)
     except json.JSONDecodeError as error:
@@ -176,7 +203,7 @@ def _parse_leniently(text: bytes | bytearray) -> Any:
     except ValueError as error:  # an integer of thousands of digits
         raise InvalidRequest("the JSON holds an integer of more than 4300 digits") from error
     if _SURROGATE_ESCAPE.search(decoded) and _has_lone_surrogate(value):
-        raise InvalidRequest("the JSON holds an unpaired surrogate, which is no Unicode text")
+        raise InvalidRequest(_SURROGATE_COMPLAINT)
     return value
 
 

@@ -12,16 +12,16 @@ Brackets within the list become blanks before it is cut, after their nesting is 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, cast
 
 import msgspec
 import numpy as np
-import orjson
 import simdjson
 from numpy.typing import NDArray
 
-from moorage_runtime.codec import list_nesting
+from moorage_runtime.codec import list_nesting, list_text
+from moorage_runtime.codec.list_text import MalformedListError
 
 # Some thousand numbers: a fraction of a millisecond, and little overhead for each piece.
 _PIECE_BYTES: Final = 64 * 1024
@@ -38,20 +38,6 @@ _FILLER: Final = b" 0 "
 _TOKENS: Final = (b"-Infinity", b"Infinity", b"NaN")
 
 
-class MalformedListError(ValueError):
-    """The text is no JSON list.
-
-    Attributes:
-        position: Where, counted in bytes from the beginning of the body.
-        complaint: What the JSON parser says.
-    """
-
-    def __init__(self, position: int, complaint: str) -> None:
-        super().__init__(complaint)
-        self.position = position
-        self.complaint = complaint
-
-
 class Piece(msgspec.Struct, frozen=True):
     """Consecutive leaves of a list.
 
@@ -66,7 +52,7 @@ class Piece(msgspec.Struct, frozen=True):
 
     def read(self) -> list[Any]:
         """The leaves as Python's json gives them."""
-        return self.values if isinstance(self.values, list) else _read(self.text)
+        return self.values if isinstance(self.values, list) else list_text.read(self.text)
 
     def floats(self, dtype: np.dtype[Any]) -> NDArray[Any] | None:
         """The leaves rounded to this type, infinite beyond it; None where one is no number."""
@@ -110,11 +96,12 @@ class NumberList(msgspec.Struct, frozen=True):
     def tolist(self) -> list[Any]:
         """The list as Python's json gives it."""
         if self.shape is None:
-            return _read(bytes(self.text))
-        nested: list[Any] = list(self.leaves())
-        for length in reversed(self.shape[1:]):
-            nested = [nested[at : at + length] for at in range(0, len(nested), length)]
-        return nested
+            return list_text.read(bytes(self.text))
+        return list_text.nest(list(self.leaves()), self.shape)
+
+    def elements(self) -> Iterable[Any]:
+        """The elements of the list as Python's json gives them; of a flat one, piece by piece."""
+        return self.leaves() if self.shape == (self.size,) else self.tolist()
 
 
 def decode(body: bytes | bytearray, start: int, stop: int) -> NumberList | None:
@@ -171,7 +158,7 @@ def _decode_piece(parser: simdjson.Parser, text: bytes, start: int) -> NDArray[A
         values = _parse_tokens(parser, text)
     if values is None:
         try:
-            values = _read(text)
+            values = list_text.read(text)
         except json.JSONDecodeError as error:
             raise MalformedListError(start + error.pos - 1, error.msg) from error
     if not len(values):
@@ -211,11 +198,3 @@ def _parse_tokens(parser: simdjson.Parser, text: bytes) -> NDArray[Any] | None:
     signs = np.where(codes[ends - len("Infinity")] == ord("-"), -np.inf, np.inf)
     spelled[np.searchsorted(commas, ends)] = signs
     return spelled
-
-
-def _read(text: bytes) -> list[Any]:
-    """The list as Python's; raises json.JSONDecodeError."""
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return json.loads(text.decode())

@@ -5,7 +5,7 @@ to the server: any nesting is accepted whose elements add up to the shape, numbe
 only where nothing is lost, floating point rounds to its type and overflows to infinity, and what
 is not finite travels as the bare tokens NaN, Infinity and -Infinity.
 
-A long list of numbers comes as a NumberList, which has its elements as arrays already.
+A long list of numbers or of strings comes as a LongList, which has its elements as arrays already.
 """
 
 import array
@@ -19,7 +19,9 @@ import orjson
 from numpy.typing import NDArray
 
 from moorage_runtime.codec import json_text
+from moorage_runtime.codec.json_lists import LongList
 from moorage_runtime.codec.number_list import NumberList
+from moorage_runtime.codec.string_list import StringList
 from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor
 
@@ -58,12 +60,12 @@ def decode_array(data: Any, datatype: Datatype, shape: tuple[int, ...], path: st
     """
     if datatype is Datatype.BF16:
         raise InvalidRequest(f"{path}: BF16 has no JSON form; use binary data")
-    if type(data) is not list and not isinstance(data, NumberList):
+    if type(data) is not list and not isinstance(data, LongList):
         raise InvalidRequest(f"{path}: {json_text.show(data)} is no array")
     converted = convert(data, datatype, shape)
     if converted is not None:
         return converted
-    size = data.size if isinstance(data, NumberList) else len(_flatten(data)[0])
+    size = data.size if isinstance(data, LongList) else len(_flatten(data)[0])
     if size != math.prod(shape):
         raise InvalidRequest(
             f"{path}: {size} elements, but shape {list(shape)} has {math.prod(shape)}"
@@ -76,6 +78,9 @@ def convert(data: Any, datatype: Datatype, shape: tuple[int, ...]) -> NDArray[An
     """As :func:`decode_array`, but None where that raises an error."""
     if isinstance(data, NumberList):
         return _convert_numbers(data, datatype, shape)
+    if isinstance(data, StringList):
+        fits = datatype is Datatype.BYTES and data.size == math.prod(shape)
+        return data.strings.reshape(shape) if fits and data.strings is not None else None
     if type(data) is not list or datatype is Datatype.BF16:
         return None
     flat, types = _flatten(data)
@@ -269,9 +274,9 @@ _EXPECTED: Final[dict[Datatype, str]] = {
 }
 
 
-def _first_unfit(data: list[Any] | NumberList, datatype: Datatype, path: str) -> tuple[str, Any]:
+def _first_unfit(data: list[Any] | LongList, datatype: Datatype, path: str) -> tuple[str, Any]:
     fits = _FITS[datatype]
-    if isinstance(data, NumberList):
+    if isinstance(data, LongList):
         if data.shape is not None:
             index, unfit = next((i, x) for i, x in enumerate(data.leaves()) if not fits(x))
             places = np.unravel_index(index, data.shape)

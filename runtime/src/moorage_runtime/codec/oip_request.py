@@ -26,7 +26,7 @@ from moorage_runtime.tensors import NO_PARAMETERS, Datatype, Parameters, Tensor
 _HEADER_LIMIT: Final = 2**31 - 1
 _PARAMETER_TYPES: Final = frozenset({str, int, float, bool})
 _DATATYPES: Final[Mapping[str, Datatype]] = {str(datatype): datatype for datatype in Datatype}
-_NUMBER_LISTS: Final = frozenset({"data"})
+_LONG_LISTS: Final = frozenset({"data"})
 _NO_OVERRIDES: Final[Mapping[str, bool]] = {}
 
 
@@ -97,7 +97,7 @@ def decode(body: Buffer, json_bytes: int | None, name: str, version: str) -> Dec
     text = body if json_bytes is None else body[:json_bytes]
     if isinstance(text, memoryview):
         text = bytes(text)
-    # long lists of numbers are read without a Python object for each
+    # long lists are read in pieces
     wire = oip_typed.parse(text) if len(text) < LONG_BYTES else None
     inputs = None if wire is None else oip_typed.inputs_of(wire, rest)
     if wire is not None and inputs is not None:
@@ -114,7 +114,7 @@ def _decode_carefully(
     text: bytes | bytearray, rest: memoryview | None, name: str, version: str
 ) -> Decoded:
     """Member by member, so that an error can say which one is wrong."""
-    document = json_text.parse_object(text, _NUMBER_LISTS)
+    document = json_text.parse_object(text, _LONG_LISTS)
     parts = None if rest is None else _Parts(rest)
     request_id = document.get("id")
     if request_id is not None and type(request_id) is not str:

@@ -19,13 +19,13 @@ from moorage_runtime.codec.tfs_values import show
 from moorage_runtime.errors import InvalidRequest
 
 _NULL: Final = re.compile(rb"null")
-_NUMBER_LISTS: Final = frozenset({"instances", "inputs"})
+_LONG_LISTS: Final = frozenset({"instances", "inputs"})
 
 
 def parse_object(body: json_text.Buffer) -> dict[str, Any]:
     """The JSON object that a request body holds.
 
-    A long list of numbers under ``instances`` or ``inputs`` is a NumberList.
+    A long list of numbers or strings under ``instances`` or ``inputs`` is a LongList.
 
     Raises:
         InvalidRequest: Not JSON, not UTF-8, text after the document, nested deeper than 100
@@ -114,7 +114,7 @@ def _token(number: float) -> bytes:
 def _parse_exactly(text: bytes | bytearray) -> Any:
     """The value, with integers of any size whole: as a float, one beyond uint64 would pass."""
     if len(text) >= LONG_BYTES:
-        return json_text.parse(text, _NUMBER_LISTS)
+        return json_text.parse(text, _LONG_LISTS)
     if json_text.may_be_deep(text) and json_text.depth(text) > json_text.DEPTH_LIMIT:
         return json_text.parse(text)
     try:

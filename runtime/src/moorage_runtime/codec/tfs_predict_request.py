@@ -8,13 +8,13 @@ first dimension. The fast way decodes the whole stack at once; only when that fa
 looked at one by one, to name the one that is wrong.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
 
-from moorage_runtime.codec.number_list import NumberList
+from moorage_runtime.codec.json_lists import LongList
 from moorage_runtime.codec.tfs_signatures import BoundSignature
 from moorage_runtime.codec.tfs_values import decode_array, is_base64_object, show
 from moorage_runtime.errors import InvalidRequest
@@ -58,9 +58,9 @@ def decode_predict(document: dict[str, Any], signature: BoundSignature) -> Predi
     raise InvalidRequest("Missing 'inputs' or 'instances' key")
 
 
-def _instances(document: dict[str, Any]) -> list[Any] | NumberList:
+def _instances(document: dict[str, Any]) -> list[Any] | LongList:
     instances = document["instances"]
-    if isinstance(instances, NumberList):
+    if isinstance(instances, LongList):
         return instances
     if not isinstance(instances, list):
         raise InvalidRequest(
@@ -72,9 +72,9 @@ def _instances(document: dict[str, Any]) -> list[Any] | NumberList:
 
 
 def _decode_rows(
-    instances: list[Any] | NumberList, inputs: Mapping[str, TensorSpec]
+    instances: list[Any] | LongList, inputs: Mapping[str, TensorSpec]
 ) -> tuple[Tensor, ...]:
-    if isinstance(instances, NumberList) or not _is_named(instances[0]):
+    if isinstance(instances, LongList) or not _is_named(instances[0]):
         spec = _only_input(inputs, "instances is a plain list, but expecting list of objects")
         return (_stack(instances, spec, where=""),)
     _check_names(instances, inputs)
@@ -133,18 +133,17 @@ def _check_names(instances: list[Any], inputs: Mapping[str, TensorSpec]) -> None
             )
 
 
-def _stack(values: list[Any] | NumberList, spec: TensorSpec, *, where: str) -> Tensor:
+def _stack(values: list[Any] | LongList, spec: TensorSpec, *, where: str) -> Tensor:
     """One tensor whose first dimension counts the instances."""
     try:
         return Tensor(spec.name, spec.datatype, decode_array(values, spec.datatype))
     except InvalidRequest:
-        if isinstance(values, NumberList):
-            values = values.tolist()
-        _explain(values, spec.datatype, where=where)
+        elements = values.elements() if isinstance(values, LongList) else values
+        _explain(elements, spec.datatype, where=where)
         raise
 
 
-def _explain(values: list[Any], datatype: Datatype, *, where: str) -> None:
+def _explain(values: Iterable[Any], datatype: Datatype, *, where: str) -> None:
     """Raise the error of the first instance that is wrong, or unlike the first one."""
     first: tuple[int, ...] | None = None
     for index, value in enumerate(values):

@@ -12,13 +12,16 @@ import array as array_
 import base64
 import json
 import math
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage_runtime.codec.json_lists import LongList
 from moorage_runtime.codec.number_list import NumberList
+from moorage_runtime.codec.string_list import StringList
 from moorage_runtime.codec.tfs_dtypes import FLOATS, INTEGERS, JSON_DATATYPES, short_name
 from moorage_runtime.errors import InvalidRequest, UnsupportedDatatype
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype
@@ -27,9 +30,7 @@ from moorage_runtime.tensors import NUMPY_DTYPE, Datatype
 _RANK_LIMIT: Final = 64
 # Long enough to recognize the value, short enough for a log line.
 _SHOWN_CHARACTERS: Final = 120
-_TEXT: Final = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), default=NumberList.tolist
-)
+_TEXT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 _TYPE_NAMES: Final[dict[type, str]] = {
     type(None): "Null",
@@ -62,6 +63,12 @@ def decode_array(value: Any, datatype: Datatype) -> NDArray[Any]:
         numbers = _numbers(value, datatype)
         if numbers is not None:
             return numbers
+        value = value.tolist()
+    elif isinstance(value, StringList):
+        if value.strings is not None and datatype is Datatype.BYTES:
+            return value.strings.reshape(value.shape)
+        if value.strings is not None:
+            _refuse_leaf([next(value.leaves())], datatype)
         value = value.tolist()
     shape: list[int] = []
     items: list[Any] = [value]
@@ -118,11 +125,29 @@ def type_name(value: Any) -> str:
 def show(value: Any) -> str:
     """The value as JSON for an error text, cut when long."""
     text = ""
-    for piece in _TEXT.iterencode(value):
+    for piece in _spell(value):
         text += piece
         if len(text) > _SHOWN_CHARACTERS:
             return text[:_SHOWN_CHARACTERS] + "..."
     return text
+
+
+def _spell(value: Any) -> Iterator[str]:
+    """The JSON in pieces, no more of it than is asked for."""
+    if isinstance(value, dict):
+        yield "{"
+        for index, (key, member) in enumerate(value.items()):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] # JSON
+            yield f"{',' if index else ''}{_TEXT.encode(key)}:"
+            yield from _spell(member)
+        yield "}"
+    elif isinstance(value, list | LongList):
+        yield "["
+        for index, item in enumerate(value.elements() if isinstance(value, LongList) else value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] # JSON
+            yield "," if index else ""
+            yield from _spell(item)
+        yield "]"
+    else:
+        yield _TEXT.encode(value)
 
 
 def _common_size(items: list[Any], types: set[type], level: int) -> int:
