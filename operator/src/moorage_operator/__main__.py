@@ -3,10 +3,11 @@
 What cannot be used ends the process with one sentence and status 2, before anything is touched.
 """
 
-import asyncio
 import os
 import sys
 from importlib import metadata
+
+import uvloop
 
 from . import logs, settings
 from .app import App
@@ -24,7 +25,7 @@ def main() -> int:
         sys.stderr.write(f"moorage-operator: {error}\n")
         return 2
     logs.configure(parsed.log_format, parsed.log_level)
-    return asyncio.run(_run(parsed, access, version))
+    return uvloop.run(_run(parsed, access, version))
 
 
 async def _run(parsed: settings.Settings, access: auth.Access, version: str) -> int:

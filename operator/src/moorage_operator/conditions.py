@@ -152,6 +152,7 @@ def written(
     as metav1.Condition says; reason and message may change without it.
     """
     result: list[dict[str, Any]] = []
+    moment = timestamp(now)
     for condition in conditions:
         status = {True: "True", False: "False", None: "Unknown"}[condition.status]
         before = find_condition(previous, condition.type)
@@ -163,7 +164,7 @@ def written(
                 "reason": str(condition.finding.reason),
                 "message": truncated(condition.finding.message),
                 "observedGeneration": generation,
-                "lastTransitionTime": kept or timestamp(now),
+                "lastTransitionTime": kept or moment,
             }
         )
     return result
@@ -177,7 +178,7 @@ def find_condition(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
 
 def timestamp(moment: datetime) -> str:
     """The moment as Kubernetes writes it: UTC, whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).isoformat(timespec="seconds")[:-6] + "Z"
 
 
 def truncated(message: str) -> str:

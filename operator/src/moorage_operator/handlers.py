@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 import kopf
+import uvloop
 
 from .existence import Existence
 from .kube import auth, kinds
@@ -171,7 +172,8 @@ async def watch_models(
     def run() -> None:
         error: BaseException | None = None
         try:
-            asyncio.run(_operate(registry(access, seen), namespaces, stop))
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(_operate(registry(access, seen), namespaces, stop))
         except BaseException as caught:  # noqa: BLE001 -- carried to the caller's loop, not lost
             error = caught
         with suppress(RuntimeError):  # the caller's loop has ended before

@@ -10,7 +10,8 @@ restarts no pod; and a revision that failed stays rejected.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -220,15 +221,21 @@ def read_template(record: RevisionRecord) -> dict[str, Any]:
 
 def _said(value: Any) -> Any:
     """A value as JSON, without what is empty or has its default."""
+    if value is None or isinstance(value, str | int | float):
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         parts = {
-            each.name: _said(part)
-            for each in fields(value)
-            if (part := getattr(value, each.name)) != each.default or each.default is MISSING
+            name: _said(part)
+            for name, default in _defaults(type(value))
+            if (part := getattr(value, name)) != default
         }
         return {name: part for name, part in parts.items() if part not in (None, "", [], {})}
     if isinstance(value, Mapping):
         return {str(key): _said(part) for key, part in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_said(part) for part in cast("Sequence[Any]", value)]
-    return value
+    return [_said(part) for part in cast("Sequence[Any]", value)]
+
+
+@lru_cache
+def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
+    """The fields of a class with their defaults, one that nothing equals where there is none."""
+    return tuple((each.name, each.default) for each in fields(kind))

@@ -1,14 +1,19 @@
 """The children: probes, storage, podTemplate, hashes."""
 
+import hashlib
+import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moorage_operator import labels
 from moorage_operator.resources import endpoints
 from moorage_operator.resources.deployment import make_deployment
 from moorage_operator.resources.owned import applied_hash
-from moorage_operator.resources.pod_template import make_pod_template, revision_of
+from moorage_operator.resources.pod_template import canonical_hash, make_pod_template, revision_of
 from moorage_operator.resources.references import references
 from moorage_operator.resources.service import make_service
 from moorage_operator.state import Reference, ReferenceKind
@@ -401,6 +406,26 @@ def test_children_belong_to_the_model():
         True,
     )
     assert "blockOwnerDeletion" not in owner
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.text(st.characters(exclude_categories=("Cs",))),
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(st.text(st.characters(exclude_categories=("Cs",))), inner)
+    ),
+)
+
+
+@given(JSON)
+def test_a_hash_stays_the_same_from_version_to_version(value: Any) -> None:
+    # Another hash of the same template would restart every pod.
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    assert canonical_hash(value) == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_the_hash_follows_the_object():

@@ -9,6 +9,7 @@ Serving RESTful API, "Model status API" and "Model Metadata API"; GRPS interface
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from urllib.parse import quote
 
 from moorage_operator import names
@@ -133,7 +134,7 @@ def _url(
     if transport is Transport.GRPC:
         return f"grpc://{host}:{model.runtime.ports.grpc}"
     named = infer_model(model, config, protocol)
-    query = f"?model={quote(named, safe='')}" if named else ""
+    query = f"?model={_quoted(named)}" if named else ""
     return f"http://{host}:{model.runtime.ports.http}{infer_path(model, protocol)}{query}"
 
 
@@ -161,10 +162,16 @@ def infer_model(model: InferenceModel, config: OperatorConfig, protocol: Protoco
 
 def _versioned(root: str, model: InferenceModel) -> str:
     """`<root>/<name>[/versions/<version>]`, percent-encoded."""
-    path = f"{root}/{quote(model.model.name, safe='')}"
+    path = f"{root}/{_quoted(model.model.name)}"
     if model.model.version:
-        path += f"/versions/{quote(model.model.version, safe='')}"
+        path += f"/versions/{_quoted(model.model.version)}"
     return path
+
+
+@lru_cache(maxsize=1024)
+def _quoted(text: str) -> str:
+    """Percent-encoded whole; kept, because every pass asks for the same few."""
+    return quote(text, safe="")
 
 
 def _open_inference(model: InferenceModel) -> Paths:
@@ -188,7 +195,7 @@ def _tensorflow_serving(model: InferenceModel) -> Paths:
         ready="",
         model_ready="",
         metadata=metadata,
-        server=f"/v1/models/{quote(model.model.name, safe='')}",
+        server=f"/v1/models/{_quoted(model.model.name)}",
         kubelet_ready=metadata,
     )
 

@@ -6,9 +6,10 @@ laid over everything but the labels that the operator selects by.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from moorage_operator import labels, names
 from moorage_operator.api.v1alpha1 import InferenceModel
@@ -43,9 +44,8 @@ def revision_of(template: Mapping[str, Any]) -> str:
 
 
 def canonical_hash(value: Any) -> str:
-    """SHA-256 of the value as canonical JSON, in hexadecimal."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """SHA-256 of the value as canonical JSON (sorted keys, no blanks, UTF-8), in hexadecimal."""
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
 
 
 def _make_pod_spec(
