@@ -15,7 +15,7 @@ something older than its own writes.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from . import names, ownership
 from .existence import Existence, ModelGone
@@ -43,6 +43,14 @@ INTACT = 4096
 """Children that were found to be as planned and are not compared again; some 200 bytes each."""
 
 
+class ChildSink(Sink, Protocol):
+    """Where children go."""
+
+    def keep(self, body: dict[str, Any]) -> None:
+        """A child as our own apply returned it."""
+        ...
+
+
 class Applier:
     """Applies children.
 
@@ -61,7 +69,7 @@ class Applier:
         client: KubeClient,
         store: Store,
         existence: Existence,
-        sinks: Mapping[str, Sink],
+        sinks: Mapping[str, ChildSink],
         *,
         wrote: Callable[[str], None],
         missing: Callable[[], None] = lambda: None,
@@ -292,7 +300,7 @@ class Applier:
             self._dropped[uid] = dropped
         else:
             self._dropped.pop(uid, None)
-        self._sinks[kind].put(written)
+        self._sinks[kind].keep(written)
 
     def _refuse(self, key: ObjectKey, body: Object, error: errors.ApiError) -> bool:
         kind, name = _key(body)

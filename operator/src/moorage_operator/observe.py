@@ -171,6 +171,10 @@ class Children:
         """The child as it is now."""
         self._store.put_child(place(body), child(self._kind, body))
 
+    def keep(self, body: dict[str, Any]) -> None:
+        """The child as our own apply returned it."""
+        self._store.put_child(place(body), child(self._kind, body), news=False)
+
     def drop(self, uid: str) -> None:
         """The child is gone."""
         self._store.drop_child(uid)

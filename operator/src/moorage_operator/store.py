@@ -159,8 +159,8 @@ class Store:
 
     # -------------------------------------------------------------------- children
 
-    def put_child(self, place: Place, child: Child) -> None:
-        """The child as watched, or as our own apply returned it."""
+    def put_child(self, place: Place, child: Child, *, news: bool = True) -> None:
+        """The child as watched, or as our own apply returned it, which is no news to its pass."""
         kept = self._children.setdefault(place, {})
         slot = (child.kind, child.name)
         known = kept.get(slot)
@@ -177,7 +177,9 @@ class Store:
         kept[slot] = child
         self._child_places[child.uid] = (place, slot)
         # An autoscaler writes what it measured every few seconds; that is no news for a plan.
-        if not known or replace(known, resource_version=child.resource_version) != child:
+        if news and (
+            not known or replace(known, resource_version=child.resource_version) != child
+        ):
             self._tell(place)
 
     def drop_child(self, uid: str) -> None:

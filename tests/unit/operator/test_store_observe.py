@@ -71,6 +71,16 @@ def told() -> Told:
     return made
 
 
+def test_what_our_own_apply_returned_is_no_news_and_neither_is_its_event(told: Told) -> None:
+    body = {"metadata": {**owned("iris"), "labels": LABELS}, "spec": {}}
+
+    told.services.keep(body)
+    told.services.put(body)
+
+    assert told.keys == []
+    assert told.store.child(KEY, "Service", "iris") is not None
+
+
 @pytest.mark.parametrize(
     ("status", "urgency"),
     [
