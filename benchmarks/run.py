@@ -19,6 +19,7 @@ from moorage_benchmarks import (
     machine,
     memory,
     operator_scale,
+    operator_stress,
     peers,
     ready_time,
     start,
@@ -39,6 +40,7 @@ MEASURES = (
     "peers",
     "ready",
     "operator-scale",
+    "operator-stress",
 )
 # Those that touch nothing but what they start.
 UNASKED = ("runtime", "batching", "workers", "start", "memory")
@@ -58,12 +60,16 @@ measures:
             the operator with 100, 1,000 and 10,000 models; needs root, `localcluster/cluster
             install --fake-nodes`, some 8 GiB and an hour; in network and process namespaces of
             its own
+  operator-stress
+            a thousand models at once, 200 changes of readiness a second, crashes, hung servers,
+            one model with 500 replicas, 20,000 pods of others; needs the same, some 3 GiB
 
 examples:
   run.py                                         all that start what they measure
   run.py runtime --rounds 9
   KUBECONFIG=dev.kubeconfig run.py ready --models 20 --record
-  run.py operator-scale --sizes 100,1000 --bystanders 0
+  run.py operator-scale --sizes 100,1000
+  run.py operator-stress --burst 300 --changes-a-second 100
 """
 
 
@@ -138,14 +144,36 @@ def make_parser() -> argparse.ArgumentParser:
         type=_at_least(0),
         default=20000,
         metavar="N",
-        help="operator-scale: pods of others (default %(default)s)",
+        help="operator-stress: pods of others (default %(default)s)",
+    )
+    parser.add_argument(
+        "--burst",
+        type=_at_least(1),
+        default=1000,
+        metavar="N",
+        help="operator-stress: models that are made at once (default %(default)s)",
+    )
+    parser.add_argument(
+        "--changing",
+        type=_at_least(4),
+        default=400,
+        metavar="N",
+        help="operator-stress: models whose readiness changes (default %(default)s)",
+    )
+    parser.add_argument(
+        "--changes-a-second",
+        type=_at_least(1),
+        default=200,
+        metavar="N",
+        help="operator-stress: changes of their readiness (default %(default)s)",
     )
     parser.add_argument(
         "--idle-seconds",
         type=_at_least(1),
         default=60,
         metavar="S",
-        help="operator-scale: how long each idle operator is watched (default %(default)s)",
+        help="operator-scale, operator-stress: how long each idle operator is watched "
+        "(default %(default)s)",
     )
     parser.add_argument("--record", action="store_true", help="write the results to results/")
     return parser
@@ -166,7 +194,12 @@ def main() -> int:
             os.environ.get("KUBECONFIG", ""), models=options.models
         ),
         "operator-scale": lambda: operator_scale.measure(
-            sizes=options.sizes,
+            sizes=options.sizes, idle_seconds=options.idle_seconds
+        ),
+        "operator-stress": lambda: operator_stress.measure(
+            burst=options.burst,
+            changing=options.changing,
+            changes_a_second=options.changes_a_second,
             bystanders=options.bystanders,
             idle_seconds=options.idle_seconds,
         ),

@@ -3,7 +3,10 @@
 import argparse
 import asyncio
 import json
+import os
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,6 @@ from moorage_benchmarks.programs import BenchmarkError
 from moorage_benchmarks.scale import cases
 from moorage_benchmarks.scale.world import World, world
 
-FLIPPING = 400
-CRASHING = 100
 SMALL = 100
 CHANGE_SECONDS = 20.0
 
@@ -34,25 +35,34 @@ async def _sizes(made: World, sizes: list[int], idle_seconds: float) -> dict[str
     return found
 
 
-async def _stress(made: World, bystanders: int, idle_seconds: float) -> dict[str, Any]:
-    names = [f"single-{number}" for number in range(FLIPPING)]
+async def _stress(made: World, options: argparse.Namespace) -> dict[str, Any]:
+    names = [f"single-{number}" for number in range(options.changing)]
+    quarter = len(names) // 4
+    crashing, hung = names[:quarter], names[quarter : 3 * quarter]
+    steady = partial(cases.changes, a_second=options.changes_a_second)
+    acts: dict[str, Callable[[], Awaitable[dict[str, Any]]]] = {
+        "burst": lambda: cases.grow(made, "burst", options.burst),
+        "single": lambda: cases.grow(made, "single", len(names), replicas=1),
+        "changes": lambda: steady(made, names, CHANGE_SECONDS),
+        "crashes": lambda: cases.crashes(made, crashing),
+        "large": lambda: cases.beside_a_large_one(made, SMALL),
+        "hung": lambda: cases.beside_hung_ones(made, hung, SMALL),
+    }
+    if options.bystanders:
+        acts["bystanders"] = lambda: cases.bystanders(
+            made, options.bystanders, options.idle_seconds
+        )
     found: dict[str, Any] = {}
-    found["single"] = await cases.grow(made, "single", FLIPPING, replicas=1)
-    found["changes"] = _tell("changes", await cases.changes(made, names, CHANGE_SECONDS))
-    found["crashes"] = _tell("crashes", await cases.crashes(made, names[:CRASHING]))
-    found["large"] = _tell("large", await cases.beside_a_large_one(made, SMALL))
-    hung = names[CRASHING : 3 * CRASHING]
-    found["hung"] = _tell("hung", await cases.beside_hung_ones(made, hung, SMALL))
-    if bystanders:
-        outcome = await cases.bystanders(made, bystanders, idle_seconds)
-        found["bystanders"] = _tell("bystanders", outcome)
+    for case, act in acts.items():
+        load = os.getloadavg()[0]
+        found[case] = _tell(case, {"load_average": load, **await act()})
     return found
 
 
 async def _measure(options: argparse.Namespace) -> dict[str, Any]:
     async with world(options.folder, options.operator) as made:
         if options.stress:
-            return await _stress(made, options.bystanders, options.idle_seconds)
+            return await _stress(made, options)
         return await _sizes(made, options.sizes, options.idle_seconds)
 
 
@@ -64,6 +74,9 @@ def main() -> int:
     parser.add_argument("--operator", type=Path, required=True)
     parser.add_argument("--idle-seconds", type=float, required=True)
     parser.add_argument("--stress", action="store_true")
+    parser.add_argument("--burst", type=int)
+    parser.add_argument("--changing", type=int)
+    parser.add_argument("--changes-a-second", type=int)
     parser.add_argument("--bystanders", type=int, default=0)
     parser.add_argument("--sizes", type=lambda text: [int(part) for part in text.split(",")])
     options = parser.parse_args()

@@ -21,7 +21,6 @@ Figures = dict[str, Any]
 REPLICAS = 2
 READY_SECONDS = 1500.0
 QUIET_SECONDS = 5.0
-CHANGES_A_SECOND = 200
 CRASHES_A_SECOND = 50
 LARGE_REPLICAS = 500
 
@@ -89,15 +88,15 @@ async def idle(world: World, seconds: float) -> Figures:
     }
 
 
-async def changes(world: World, names: Sequence[str], seconds: float) -> Figures:
+async def changes(world: World, names: Sequence[str], seconds: float, *, a_second: int) -> Figures:
     """Flip the readiness of one-replica models at a steady rate."""
     began = time.monotonic()
     before = await world.operator.usage()
     acts = [
         partial(_flip, world, names[number % len(names)], ready=(number // len(names)) % 2 == 1)
-        for number in range(int(seconds * CHANGES_A_SECOND))
+        for number in range(int(seconds * a_second))
     ]
-    rate = await at_rate(CHANGES_A_SECOND, acts)
+    rate = await at_rate(a_second, acts)
     await _all_ready(world, names)
     after = await world.operator.usage()
     found: list[float] = []
