@@ -50,6 +50,9 @@ DEFINITE = {
 # Every reason that a server's own answer, or its absence, can give.
 ANSWER_REASONS = {*REASONS.values(), *PROTOCOL_REASONS, Reason.SERVER_READY_MODEL_NOT}
 
+# Nobody answers: that may be for the operator alone.
+SILENCE = {Reason.SERVER_NOT_LIVE, Reason.PROBE_TIMEOUT}
+
 # A server that says that it is not ready itself may not have looked for its models yet.
 NOT_THERE = {AnswerReason.MODEL_NOT_FOUND, AnswerReason.VERSION_NOT_FOUND}
 
@@ -269,7 +272,7 @@ def _model_finding(
     patience = model.health.failure_threshold
     if answer.verdict is None and was_ready and result.consecutive_unknown < patience:
         return None
-    return _answer_finding(pod, model, result, answer)
+    return _told_of_requests(pod, _answer_finding(pod, model, result, answer))
 
 
 def _as_before(pod: PodObserved, before: Mapping[str, Any]) -> Finding | None:
@@ -309,6 +312,14 @@ def _answer_finding(
     }[reason]
     detail = f": {answer.message}" if answer.message else ""
     return Finding(reason, f"pod {pod.name}: {sentence}{detail}")
+
+
+def _told_of_requests(pod: PodObserved, found: Finding) -> Finding:
+    """The finding, and that the replica has requests all the same where nothing shuts it out."""
+    if found.reason in SILENCE or not pod.ready or pod.gated:
+        return found
+    more = "its readiness probe passes all the same, so the Service sends it requests"
+    return replace(found, message=f"{found.message}; {more}")
 
 
 def _protocol_finding(

@@ -557,3 +557,46 @@ def test_a_pod_that_goes_or_has_failed_is_no_replica(facts):
 
     assert plan.status["replicas"] == 0
     assert verdict(plan)[0] == "False"
+
+
+ROUTED = "so the Service sends it requests"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (AnswerReason.NOT_READY, "ModelLoading"),
+        (AnswerReason.LOAD_FAILED, "ModelLoadFailed"),
+        (AnswerReason.MALFORMED, "ProtocolMismatch"),
+    ],
+)
+def test_a_replica_that_says_no_to_us_and_yes_to_the_kubelet_is_said_to_have_requests(
+    answer, reason
+):
+    liar = pod("liar", MODEL)
+
+    plan = planned(MODEL, observed(liar, probes=said(liar, no(answer, "still copying"))))
+
+    found = condition(plan, "Ready")
+    assert (found["status"], found["reason"]) == ("False", reason)
+    assert "still copying" in found["message"]
+    assert ROUTED in found["message"]
+    # an operator that has restarted, and has not asked yet, says the same
+    again = planned(MODEL, observed(liar, status=plan.status))
+    assert condition(again, "Ready")["message"] == found["message"]
+
+
+@pytest.mark.parametrize(
+    ("of", "answer"),
+    [
+        (unready("p", MODEL), no(AnswerReason.NOT_READY)),
+        (pod("p", MODEL, gated=True, gate_open=True), no(AnswerReason.NOT_READY)),
+        (pod("p", MODEL), silence(AnswerReason.TIMED_OUT)),
+    ],
+    ids=["the kubelet says no as well", "its gate is about to be shut", "nobody says no"],
+)
+def test_a_replica_that_is_shut_out_or_only_silent_is_not_said_to_have_requests(of, answer):
+    plan = planned(MODEL, observed(of, probes=said(of, answer)))
+
+    assert condition(plan, "Ready")["status"] == "False"
+    assert ROUTED not in condition(plan, "Ready")["message"]
