@@ -20,7 +20,8 @@ from pathlib import Path
 import digits
 import images
 from choice import Choice, DemoError, Facts, choose
-from clusters import CurrentContext, Kind, LocalCluster, Target
+from clusters import LocalCluster, Target
+from docker_clusters import CurrentContext, Kind
 from progress import Progress, Tasks, fail
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,7 +8,8 @@ import pytest
 
 import clusters
 from choice import DemoError
-from clusters import CurrentContext, Kind, LocalCluster
+from clusters import LocalCluster
+from docker_clusters import CurrentContext, Kind
 from images import Image
 from progress import Progress, Tasks
 
