@@ -15,20 +15,18 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from moorage_runtime.errors import RuntimeFault
 from moorage_runtime.frontends.http import encoding, negotiation, serialization
-from moorage_runtime.frontends.http.faults import FaultRenderer
-from moorage_runtime.frontends.http.limits import Limits
 from moorage_runtime.frontends.http.message import (
     Answer,
-    Handler,
     HttpResponse,
     StreamingResponse,
 )
+from moorage_runtime.frontends.http.owner import Owner
 from moorage_runtime.frontends.http.reader import Phase, RequestReader
-from moorage_runtime.frontends.http.received import Admission, Received, Refusal
+from moorage_runtime.frontends.http.received import Received, Refusal
 
 log = logging.getLogger(__name__)
 
@@ -44,34 +42,6 @@ _DECODING_STATUS: Final = {
     "PayloadTooLarge": 413,
     "InvalidRequest": 400,
 }
-
-
-class Owner(Protocol):
-    """What a connection needs of its server."""
-
-    handler: Handler
-    fault: FaultRenderer
-    admission: Admission | None
-    limits: Limits
-    compress_from_bytes: int | None
-    # Memory that all connections read heads and small bodies into; used up within each read.
-    scratch: memoryview
-    # Refreshed at every tick.
-    now: float
-    date_line: bytes
-    is_leaving: bool
-
-    def opened(self, connection: "Connection") -> bool:
-        """Count the connection; False when there are too many."""
-        ...
-
-    def rested(self) -> None:
-        """A connection has no request in progress any more."""
-        ...
-
-    def closed(self, connection: "Connection") -> None:
-        """Forget the connection."""
-        ...
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -16,29 +16,25 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, Protocol, cast
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, cast
 
 import ngh2
 
 from moorage_runtime.frontends.grpc import status
-from moorage_runtime.frontends.grpc.methods import Authorize, GrpcFault
+from moorage_runtime.frontends.grpc.methods import GrpcFault
 from moorage_runtime.frontends.grpc.native import replies
-from moorage_runtime.frontends.grpc.native.call import Call, Wire
+from moorage_runtime.frontends.grpc.native.call import Call
 from moorage_runtime.frontends.grpc.native.framing import Frame
 from moorage_runtime.frontends.grpc.native.head import (
-    CallHead,
     HttpRefusal,
     check_size,
     metadata,
     parse_head,
 )
-from moorage_runtime.frontends.grpc.native.limits import Limits
+from moorage_runtime.frontends.grpc.native.owner import Owner
 
 log = logging.getLogger(__name__)
-
-# From a call's connection, stream, head and time of arrival to the call.
-MakeCall = Callable[[Wire, int, CallHead, float], Call]
 
 # One write to the transport; a client that takes no more is noticed after it.
 _WRITE_BYTES: Final = 1024 * 1024
@@ -47,30 +43,6 @@ _DRAIN_PING: Final = b"draining"
 _DRAIN_SECONDS: Final = 1.0
 # How much of an unknown method's name is repeated.
 _SHOWN_PATH_BYTES: Final = 200
-
-
-class Owner(Protocol):
-    """What a connection needs of its server."""
-
-    methods: Mapping[bytes, MakeCall]
-    authorize: Authorize | None
-    limits: Limits
-    # Memory that all connections read into; used up within each read.
-    scratch: memoryview
-    # Refreshed at every tick.
-    now: float
-
-    def opened(self, connection: "Connection") -> bool:
-        """Count the connection; False when there are too many."""
-        ...
-
-    def closed(self, connection: "Connection") -> None:
-        """Forget the connection."""
-        ...
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Run it, and keep it from being collected."""
-        ...
 
 
 class Connection(asyncio.BufferedProtocol):

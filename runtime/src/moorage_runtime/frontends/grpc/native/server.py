@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from moorage_runtime.frontends.grpc.methods import Authorize, GrpcService
 from moorage_runtime.frontends.grpc.native.call import StreamCall, UnaryCall
-from moorage_runtime.frontends.grpc.native.connection import Connection, MakeCall
+from moorage_runtime.frontends.grpc.native.connection import Connection
 from moorage_runtime.frontends.grpc.native.duplex import DuplexCall
 from moorage_runtime.frontends.grpc.native.limits import Limits
+from moorage_runtime.frontends.grpc.native.owner import MakeCall
 
 log = logging.getLogger(__name__)
 
