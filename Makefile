@@ -12,7 +12,7 @@ FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_p
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-down test check format lint types unit fixtures crds lock \
-        conformance fuzz integration e2e bench bench-gate clean
+        conformance fuzz integration keda e2e bench bench-gate clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -72,6 +72,10 @@ fuzz: setup ## Throw bytes at every frontend, FUZZ_SECONDS each
 integration: setup ## The operator against a real kube-apiserver
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/pytest tests/integration
+
+keda: setup ## Scale a model by the real KEDA and Prometheus; builds KEDA first, which takes long
+	$(CLUSTER_PROGRAM) install
+	KEDA=1 $(BIN)/pytest tests/integration/test_keda.py
 
 e2e: setup ## Chart, operator, runtime and real pods on the local cluster
 	$(BIN)/pytest tests/e2e

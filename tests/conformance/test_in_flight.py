@@ -1,6 +1,5 @@
 """The gauge of requests in flight, which autoscalers read, from outside the process."""
 
-import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,43 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from support.held_model import INPUT, write_held
 from support.runtime import Runtime, serving
 from support.waiting import eventually
 
 pytestmark = pytest.mark.conformance
 
 SECONDS = 20
-# Its runs wait for a file.
-HELD = """\
-import pathlib
-import time
-
-from moorage_runtime.backends.python import PythonModel
-
-
-class Held(PythonModel):
-    inputs = [("x", "FP32", [1])]
-    outputs = [("x", "FP32", [1])]
-
-    def load(self, context):
-        self.go = pathlib.Path(context.parameters["go"])
-
-    def predict(self, inputs, request):
-        while not self.go.exists():
-            time.sleep(0.02)
-        return {"x": inputs["x"]}
-"""
-INPUT = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}
 
 
 @pytest.fixture(params=[1, 2], ids=["one process", "two workers"])
 def held(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runtime]:
-    model = tmp_path / "models" / "held"
-    model.mkdir(parents=True)
-    (model / "model.py").write_text(HELD)
-    parameters = {"go": str(tmp_path / "go")}
-    (model / "model.yaml").write_text(json.dumps({"parameters": parameters}))
-    with serving(model.parent, f"--workers={request.param}", "--threads=1") as server:
+    repository = write_held(tmp_path, "held")
+    with serving(repository, f"--workers={request.param}", "--threads=1") as server:
         yield server
 
 

@@ -1,4 +1,4 @@
-"""spec.scaling on a real API server with the HPA controller; KEDA is a CRD of its kind."""
+"""spec.scaling on a real API server with the HPA controller, and KEDA's own kind without KEDA."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+from support.keda import kind as keda_kind
 from support.operator_cluster import (
     Api,
     Kubelet,
@@ -20,25 +21,6 @@ pytestmark = pytest.mark.integration
 BY_CPU = {"minReplicas": 2, "maxReplicas": 4, "target": 70}
 QUERY = {"serverAddress": "http://prometheus:9090", "query": "sum(asked)"}
 BY_QUERY = {"maxReplicas": 4, "target": 7, "metric": "Prometheus", "prometheus": QUERY}
-ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-SCALED_OBJECTS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "scaledobjects.keda.sh"},
-    "spec": {
-        "group": "keda.sh",
-        "scope": "Namespaced",
-        "names": {"kind": "ScaledObject", "plural": "scaledobjects", "singular": "scaledobject"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": ANYTHING},
-            }
-        ],
-    },
-}
 
 
 def replicas(api: Api, name: str = "iris") -> int | None:
@@ -128,7 +110,7 @@ def test_a_scaling_that_cannot_be_is_refused_with_what_to_write(
 @pytest.fixture
 def keda(api: Api) -> Iterator[Api]:
     """KEDA's kind is installed; the API anew, because a client keeps what it has discovered."""
-    api.of("CustomResourceDefinition").create(body=SCALED_OBJECTS)
+    api.of("CustomResourceDefinition").create(body=keda_kind("scaledobjects.keda.sh"))
     yield Api(api.kubeconfig, api.namespace)
     if api.get("CustomResourceDefinition", "scaledobjects.keda.sh"):
         api.delete("CustomResourceDefinition", "scaledobjects.keda.sh")
@@ -140,7 +122,7 @@ def test_a_kind_that_is_installed_later_is_used_and_left_when_it_goes(
     api.apply(model("iris", replicas=2, scaling=BY_QUERY, runtime={"image": "i:1"}))
     missing = ("False", "AutoscalerMissing")
     eventually("it says so", lambda: api.condition("iris", "ScalingActive") == missing)
-    assert replicas(api) == 2
+    eventually("what it asks for runs", lambda: replicas(api) == 2)
 
     keda: Api = request.getfixturevalue("keda")
     awaited = ("Unknown", "AwaitingAutoscaler")
@@ -162,7 +144,7 @@ def test_a_kind_that_is_installed_later_is_used_and_left_when_it_goes(
 
     # What KEDA does once it has measured.
     measured = [{"type": each, "status": "True"} for each in ("Ready", "Active")]
-    keda.patch("ScaledObject", "iris", {"status": {"conditions": measured}})
+    keda.patch_status("ScaledObject", "iris", {"conditions": measured})
     active = ("True", "AutoscalerActive")
     eventually("it works", lambda: api.condition("iris", "ScalingActive") == active)
 

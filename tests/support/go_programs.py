@@ -1,5 +1,6 @@
 """Third-party programs in Go, built from the pinned source of a module beside the tests."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -11,18 +12,37 @@ from moorage_localcluster.binaries import ClusterError, find_go
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def program(module: Path, package: str) -> Path:
-    """The program, built again when the module's pins changed; without Go the test is skipped."""
+def program(module: Path, package: str, name: str = "") -> Path:
+    """The program, built again when the module's pins changed; without Go the test is skipped.
+
+    Args:
+        module: Folder of the go.mod.
+        package: Go package.
+        name: Of the program, that of the module's folder by default.
+    """
+    name = name or module.name
     folder = ROOT / "build" / module.name
-    built, stamp = folder / module.name, folder / "go.sum"
+    built, stamp = folder / name, folder / f"{name}.go.sum"
     wanted = (module / "go.sum").read_bytes()
     if not built.exists() or not stamp.exists() or stamp.read_bytes() != wanted:
-        try:
-            go = find_go()
-        except ClusterError as error:
-            pytest.skip(str(error))
-        env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath"}
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run([go, "build", "-o", built, package], cwd=module, env=env, check=True)
+        _go(module, "build", "-o", built, package)
         stamp.write_bytes(wanted)
     return built
+
+
+def source(module: Path, dependency: str) -> Path:
+    """The folder of a pinned dependency's files; without Go the test is skipped."""
+    return Path(json.loads(_go(module, "mod", "download", "-json", dependency))["Dir"])
+
+
+def _go(module: Path, *words: str | Path) -> str:
+    try:
+        go = find_go()
+    except ClusterError as error:
+        pytest.skip(str(error))
+    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath"}
+    done = subprocess.run(
+        [go, *words], cwd=module, env=env, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout

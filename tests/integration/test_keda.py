@@ -1,0 +1,103 @@
+"""A model that the real KEDA scales by the runtime's own metric, from none and back: `make keda`.
+
+The real parts are the API server, the HPA controller, KEDA's two programs, Prometheus, the
+operator and the runtime; the pods are words of a kubelet.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support import keda, prometheus
+from support.held_model import INPUT, write_held
+from support.operator_cluster import Api, Kubelet, OperatorProcess, eventually, model
+from support.runtime import Runtime, serving
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif("KEDA" not in os.environ, reason="KEDA builds for long: make keda"),
+]
+
+# KEDA looks every 30 seconds for whether to wake a model, the HPA controller every 15.
+SECONDS = 120
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Iterator[Runtime]:
+    """The runtime with a model whose runs wait."""
+    with serving(write_held(tmp_path, "iris"), "--threads=1") as made:
+        yield made
+
+
+def infer(runtime: Runtime) -> int:
+    """The status of a request, however long it is held."""
+    url = f"http://{runtime.http}/v2/models/iris/infer"
+    return httpx.post(url, json=INPUT, timeout=4 * SECONDS).status_code
+
+
+def test_the_real_keda_scales_a_model_by_its_requests_in_flight(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, runtime: Runtime, tmp_path: Path
+) -> None:
+    def condition(type_: str) -> str:
+        for pod in kubelet.pods("iris"):
+            if pod["status"].get("phase") == "Pending":
+                kubelet.run(pod)
+        return api.condition("iris", type_)[1]
+
+    def summary() -> str:
+        condition("Ready")
+        return api.get("InferenceModel", "iris")["status"].get("replicaSummary", "")
+
+    with prometheus.watching(runtime.http, tmp_path) as server:
+        query = {
+            "serverAddress": server,
+            "query": 'sum(moorage_inferences_in_flight{model="iris"})',
+        }
+        scaling = {
+            "minReplicas": 0,
+            "maxReplicas": 3,
+            "metric": "Prometheus",
+            "target": 2,
+            "scaleDownAfterSeconds": 5,
+            "prometheus": query,
+        }
+        ports = {"http": runtime.http_port, "grpc": runtime.grpc_port}
+        api.apply(
+            model("iris", runtime={"image": "example/server:1", "ports": ports}, scaling=scaling)
+        )
+        eventually("Ready", lambda: condition("Ready") == "Serving")
+        assert condition("ScalingActive") == "AutoscalerMissing"
+
+        with keda.installed(api, tmp_path):
+            eventually(
+                "KEDA has the model",
+                lambda: condition("ScalingActive") == "AutoscalerActive",
+                seconds=SECONDS,
+            )
+            eventually(
+                "nobody asks",
+                lambda: condition("WorkloadAvailable") == "ScaledToZero",
+                seconds=SECONDS,
+            )
+            with ThreadPoolExecutor(6) as clients:
+                asked = [clients.submit(infer, runtime) for _ in range(6)]
+                try:
+                    eventually("six ask", lambda: summary() == "3/3", seconds=2 * SECONDS)
+                    assert condition("Ready") == "Serving"
+                finally:
+                    (tmp_path / "go").touch()
+            assert [each.result() for each in asked] == [200] * 6
+            eventually(
+                "nobody asks again",
+                lambda: condition("WorkloadAvailable") == "ScaledToZero",
+                seconds=2 * SECONDS,
+            )
+            api.delete("InferenceModel", "iris")
+            eventually(
+                "KEDA lets go", lambda: not Api(api.kubeconfig, api.namespace).list("ScaledObject")
+            )
