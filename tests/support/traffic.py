@@ -1,8 +1,8 @@
 """Requests without a pause, from a process of its own, and how each of them ended.
 
-`python -m support.traffic URL BODY` asks until its standard input ends, then prints JSON: how many
-were answered, and what became of the others. Every request has a connection of its own, so each is
-sent to whatever the Service selects at that moment.
+`python -m support.traffic URL BODY PAUSE` asks until its standard input ends, then prints JSON:
+how many were answered, and what became of the others. Every request has a connection of its own,
+so each is sent to whatever the Service selects at that moment.
 """
 
 import http.client
@@ -32,10 +32,13 @@ class Tally:
 
 
 @contextmanager
-def traffic(url: str, body: dict[str, Any]) -> Iterator[Tally]:
+def traffic(
+    url: str, body: dict[str, Any], *, pause_seconds: float = PAUSE_SECONDS
+) -> Iterator[Tally]:
     """Requests from the start of the block to its end, when the tally is filled in."""
     tally = Tally()
-    command = [sys.executable, "-m", "support.traffic", url, json.dumps(body)]
+    arguments = [url, json.dumps(body), str(pause_seconds)]
+    command = [sys.executable, "-m", "support.traffic", *arguments]
     with subprocess.Popen(
         command,
         cwd=Path(__file__).resolve().parents[1],
@@ -51,8 +54,8 @@ def traffic(url: str, body: dict[str, Any]) -> Iterator[Tally]:
             tally.answered, tally.failures = told["answered"], told["failures"]
 
 
-def main(url: str, body: str) -> None:
-    """Ask until standard input ends; print the tally."""
+def main(url: str, body: str, pause_seconds: str) -> None:
+    """Ask until standard input ends, with a pause after each answer; print the tally."""
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
     answered, failures = 0, []
@@ -69,7 +72,7 @@ def main(url: str, body: str) -> None:
                 failures.append(f"{began} {error.code} {error.read(200)!r}")
         except (OSError, http.client.HTTPException) as error:
             failures.append(f"{began} {error!r}")
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(float(pause_seconds))
     sys.stdout.write(json.dumps({"answered": answered, "failures": failures}))
 
 
