@@ -31,7 +31,7 @@ from .resources.network_policy import make_network_policy
 from .resources.owned import applied_hash
 from .resources.pod_template import make_pod_template
 from .resources.references import references
-from .resources.route import make_route
+from .resources.route import ROUTE, make_route
 from .resources.service import make_service
 from .revisions import Retirement, Revisions, read_revisions, write_spec
 from .rollout import Course, chart_course, give_up, until_definite
@@ -47,6 +47,8 @@ __all__ = ["plan"]
 
 # Nobody tells when a refused object would be taken.
 REFUSAL_RETRY_SECONDS = 15.0
+
+ROUTED_BY = {"Service", ROUTE}
 
 BEYOND_READINESS = CONTRACT_REASONS | SMOKE_REASONS
 
@@ -135,7 +137,10 @@ def _make_plan(
     split = decided.split if decided else None
     judgement = decide(model, observed, replicas, course, hashes, split)
     if decided:
-        judgement = _remembering(decided, observed, replicas, judgement, now)
+        is_carried_out = _is_carried_out(objects, observed)
+        judgement = _remembering(
+            decided, observed, replicas, judgement, now, is_carried_out=is_carried_out
+        )
     return Plan(
         objects=objects,
         status=make_status(model, observed, replicas, judgement, config=config, now=now),
@@ -221,6 +226,8 @@ def _remembering(
     replicas: Sequence[Replica],
     judgement: Judgement,
     now: datetime,
+    *,
+    is_carried_out: bool,
 ) -> Judgement:
     """The judgement, with what has failed for good given up, and what was replaced retiring."""
     revisions, split = judgement.revisions, decided.split
@@ -238,6 +245,8 @@ def _remembering(
             canary = advance(split, judgement.route, serves=judgement.serves, now=now)
     remembered = replace(revisions, rejected=rejected, canary=canary)
     retiring = _retiring(decided, remembered, now)
+    if retiring and not retiring.time and retiring == decided.course.revisions.retiring:
+        retiring = replace(retiring, time=timestamp(now) if is_carried_out else "")
     return replace(judgement, revisions=replace(remembered, retiring=retiring))
 
 
@@ -246,14 +255,24 @@ def _retiring(decided: _Decided, after: Revisions, now: datetime) -> Retirement 
     course, before = decided.course, decided.course.revisions
     sides = {each.revision for each in decided.arrangement.sides}
     if after.last_good != before.last_good and before.last_good in sides:
-        return Retirement(before.last_good, timestamp(now))
+        return Retirement(before.last_good)
     canary, goes_on = before.canary, after.canary.revision if after.canary else ""
     if canary and canary.step and canary.revision not in {after.last_good, goes_on}:
-        return Retirement(canary.revision, timestamp(now))
+        return Retirement(canary.revision)
     if is_kept(course.model, before, now) is None:
         return None
     kept = before.retiring
     return kept if kept and kept.revision != course.applied else None
+
+
+def _is_carried_out(objects: Sequence[dict[str, Any]], observed: Observed) -> bool:
+    """Whether what requests go by is in the cluster as it is planned."""
+    planned = [each for each in objects if each["kind"] in ROUTED_BY]
+    found = [observed.children.get((each["kind"], each["metadata"]["name"])) for each in planned]
+    return all(
+        child and child.applied_hash == applied_hash(each)
+        for child, each in zip(found, planned, strict=True)
+    )
 
 
 def _again_after(

@@ -10,7 +10,7 @@ pod.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from . import names
@@ -117,9 +117,10 @@ def is_kept(model: InferenceModel, revisions: Revisions, now: datetime) -> float
     """Seconds for which the retiring revision is kept yet; None where there is none."""
     if revisions.retiring is None:
         return None
-    since = datetime.fromisoformat(revisions.retiring.time)
-    left = since + timedelta(seconds=kept_seconds(model)) - now
-    return left.total_seconds() if left > timedelta() else None
+    left = float(kept_seconds(model))
+    if began := revisions.retiring.time:
+        left -= (now - datetime.fromisoformat(began)).total_seconds()
+    return left if left > 0 else None
 
 
 def _others(model: InferenceModel, revisions: Revisions, now: datetime) -> list[str]:

@@ -59,10 +59,13 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """A revision that serves no more and is kept for a while; `time` is when that began."""
+    """A revision that serves no more and is kept for a while.
+
+    `time` is when what requests go by had been changed; empty before.
+    """
 
     revision: str
-    time: str
+    time: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +152,15 @@ def write_revisions(revisions: Revisions) -> dict[str, Any]:
         "candidate": revisions.current if tried else "",
         "lastGood": revisions.last_good,
         "rejected": asdict(rejected) if rejected else "",
-        "retiring": asdict(revisions.retiring) if revisions.retiring else "",
-        "canary": _write_canary(revisions.canary) if revisions.canary else "",
+        "retiring": _written(revisions.retiring) if revisions.retiring else "",
+        "canary": _written(revisions.canary) if revisions.canary else "",
     }
     return {name: value for name, value in told.items() if value}
 
 
-def _write_canary(progress: CanaryProgress) -> dict[str, Any]:
+def _written(told: CanaryProgress | Retirement) -> dict[str, Any]:
     # An empty text is no date-time.
-    return {name: value for name, value in asdict(progress).items() if value != ""}
+    return {name: value for name, value in asdict(told).items() if value != ""}
 
 
 def spec_hash(model: InferenceModel) -> str:

@@ -12,7 +12,7 @@ from moorage_operator.api.v1alpha1 import InferenceModel, parse
 from moorage_operator.planned import Plan
 from moorage_operator.resources.owned import applied_hash
 from moorage_operator.state import Observed
-from moorage_operator.watched import DeploymentCondition, RouteObserved, RouteParent
+from moorage_operator.watched import ChildObserved, DeploymentCondition, RouteObserved, RouteParent
 from support.operator_values import (
     NOW,
     body,
@@ -89,8 +89,14 @@ class World:
     def look(self, seconds: float = 0, *, gateway: Any = TAKEN) -> Plan:
         """A pass, later; the Gateway has said so of the route that it plans."""
         self.now += timedelta(seconds=seconds)
-        planned_now = route_in(planned(self.of, self.seen, self.now))
-        children = dict(self.seen.children)
+        plan = planned(self.of, self.seen, self.now)
+        planned_now = route_in(plan)
+        services = {
+            ("Service", item["metadata"]["name"]): ChildObserved("u", applied_hash(item))
+            for item in plan.objects
+            if item["kind"] == "Service"
+        }
+        children = {**self.seen.children, **services}
         if planned_now and gateway is not None:
             parent = RouteParent("web", "ns", "", 1, gateway)
             route = RouteObserved("u", applied_hash(planned_now), (), 1, (parent,))

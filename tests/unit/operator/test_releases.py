@@ -7,7 +7,9 @@ import pytest
 
 from moorage_operator import names
 from moorage_operator.planned import Plan
+from moorage_operator.resources.owned import applied_hash
 from moorage_operator.state import Observed
+from moorage_operator.watched import ChildObserved
 from support.operator_values import (
     NOW,
     deployment,
@@ -93,9 +95,21 @@ def test_the_service_is_switched_when_all_new_replicas_serve():
     assert verdict(switched, "UpToDate") == ("True", "RolloutComplete")
 
 
+def carried_out(world: Observed, plan: Plan) -> Observed:
+    """The world once the Service is as planned."""
+    (service,) = [item for item in plan.objects if item["kind"] == "Service"]
+    child = ChildObserved("u", applied_hash(service))
+    return dataclasses.replace(world, children={**world.children, ("Service", "digits"): child})
+
+
 def test_what_was_replaced_is_kept_for_a_while_and_then_deleted():
     world = seen(pod("old", GOOD), pod("new", NEW), status=served(), deployments=BOTH)
     switched = dataclasses.replace(world, status=planned(NEW, world).status)
+    waiting = planned(NEW, switched, NOW + timedelta(days=1))
+    assert "time" not in waiting.status["revisions"]["retiring"]
+    assert deployments(waiting) == {"digits": revision(GOOD), OWN: revision(NEW)}
+    switched = carried_out(switched, waiting)
+    switched = dataclasses.replace(switched, status=planned(NEW, switched).status)
 
     early = planned(NEW, switched, NOW + timedelta(seconds=59))
     late = planned(NEW, switched, NOW + timedelta(seconds=60))

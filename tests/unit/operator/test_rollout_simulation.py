@@ -1,7 +1,8 @@
 """Random lives of a model: no bad version ever takes away what serves, and all comes to rest.
 
-A small Deployment controller and a kubelet around the real plan. The controller keeps
+A small Deployment controller, a kubelet and a gateway around the real plan. The controller keeps
 Kubernetes' promise for maxUnavailable 0: it removes a ready pod only when more than enough are.
+The gateway sends requests by the route that it saw last, which may be an earlier one.
 """
 
 import dataclasses
@@ -17,8 +18,16 @@ from moorage_operator import plan as planning
 from moorage_operator.answers import AnswerReason
 from moorage_operator.config import OperatorConfig
 from moorage_operator.planned import Plan
+from moorage_operator.resources.owned import applied_hash
 from moorage_operator.state import Observed, RevisionRecord
-from moorage_operator.watched import DeploymentCondition, PodObserved
+from moorage_operator.watched import (
+    ChildKey,
+    ChildObserved,
+    DeploymentCondition,
+    PodObserved,
+    RouteObserved,
+    RouteParent,
+)
 from support.operator_values import (
     CONFIG,
     DIGITS,
@@ -38,6 +47,11 @@ OTHER_TENSORS = dataclasses.replace(DIGITS, inputs=())
 
 # What each image does once its container runs.
 LOADS, HANGS, FAILS, DIFFERS = "loads", "hangs", "fails", "differs"
+TAKEN = tuple(DeploymentCondition(type_, status=True) for type_ in ("Accepted", "ResolvedRefs"))
+SECTION = {
+    "parentRefs": [{"name": "web"}],
+    "steps": [{"weight": 20, "pauseSeconds": 600}, {"weight": 50}],
+}
 NATURES = {f"{nature}:{n}": nature for nature in (LOADS, HANGS, FAILS, DIFFERS) for n in (1, 2)}
 
 
@@ -54,7 +68,14 @@ class World:
     config: OperatorConfig = CONFIG
     status: dict[str, Any] = field(default_factory=dict)
     deployments: dict[str, dict[str, Any]] = field(default_factory=dict)
-    service: dict[str, str] = field(default_factory=dict)
+    services: dict[str, dict[str, Any]] = field(default_factory=dict)
+    route: dict[str, Any] = field(default_factory=dict)
+    route_generation: int = 0
+    seen_generation: int = 0
+    programmed: dict[str, int] = field(default_factory=dict)
+    has_gateway_api: bool = True
+    approved: str = ""
+    crashed: set[str] = field(default_factory=set)
     records: dict[str, RevisionRecord] = field(default_factory=dict)
     images: dict[str, str] = field(default_factory=dict)
     pods: dict[str, PodObserved] = field(default_factory=dict)
@@ -73,9 +94,14 @@ class World:
                 replicas=self.replicas,
                 runtime={"image": self.image},
                 contract=ENFORCED,
-                rollout={"strategy": self.strategy, "onFailure": self.on_failure},
+                rollout={
+                    "strategy": self.strategy,
+                    "onFailure": self.on_failure,
+                    "canary": SECTION,
+                },
             ),
             rollout_request=self.request,
+            canary_approved=self.approved,
         )
         plan = self._plan(of)
         self._apply(plan)
@@ -105,13 +131,22 @@ class World:
             if each.runtime.running_since:
                 probes |= self._answers(each)
         late = (DeploymentCondition("Progressing", None, "ProgressDeadlineExceeded"),)
+        children: dict[ChildKey, Any] = {
+            ("Deployment", name): deployment(
+                revision=revision_in(item), conditions=late if name in self.stuck else ()
+            )
+            for name, item in self.deployments.items()
+        }
+        for name, item in self.services.items():
+            children["Service", name] = ChildObserved(f"uid-{name}", applied_hash(item))
+        if self.route:
+            taken = RouteParent("web", "ns", "", self.seen_generation, TAKEN)
+            children["HTTPRoute", "digits"] = RouteObserved(
+                "uid-route", applied_hash(self.route), (), self.route_generation, (taken,)
+            )
         return Observed(
-            children={
-                ("Deployment", name): deployment(
-                    revision=revision_in(item), conditions=late if name in self.stuck else ()
-                )
-                for name, item in self.deployments.items()
-            },
+            children=children,
+            available_kinds=frozenset({"HTTPRoute"} if self.has_gateway_api else ()),
             pods=tuple(sorted(self.pods.values(), key=lambda each: each.name)),
             probes=probes,
             status=self.status,
@@ -139,14 +174,22 @@ class World:
             self.records.setdefault(
                 revision_in(item), RevisionRecord(msgspec.json.encode(template), spec.encode())
             )
-        for item in plan.objects:
-            if item["kind"] == "Service":
-                self.service = item["spec"]["selector"]
+        self._apply_routing(plan)
         kept = self.deployments if plan.keeps_others else {}
         self.deployments = {**kept, **wanted}
         owners = {each.name.rpartition("-pod-")[0] for each in self.pods.values()}
         for gone in owners - self.deployments.keys():
             self.pods = {n: p for n, p in self.pods.items() if n.rpartition("-pod-")[0] != gone}
+
+    def _apply_routing(self, plan: Plan) -> None:
+        services = {
+            item["metadata"]["name"]: item for item in plan.objects if item["kind"] == "Service"
+        }
+        self.services = {**(self.services if plan.keeps_others else {}), **services}
+        routes = [item for item in plan.objects if item["kind"] == "HTTPRoute"]
+        if routes and (not self.route or applied_hash(routes[0]) != applied_hash(self.route)):
+            self.route_generation += 1
+        self.route = routes[0] if routes else {}
 
     # ---------------------------------------------------------------- the cluster
 
@@ -199,7 +242,8 @@ class World:
             self.pods[name] = dataclasses.replace(each, ready=ready, ready_since=since)
 
     def wait(self) -> None:
-        """Time passes; what does not get on is past its deadline."""
+        """Time passes; the gateway gets on, and what does not is past its deadline."""
+        self.take_up()
         self.minutes += 20
         for name, item in self.deployments.items():
             mine = [
@@ -211,6 +255,21 @@ class World:
             else:
                 self.stuck.add(name)
 
+    def take_up(self) -> None:
+        """The gateway sees the route as it is."""
+        self.seen_generation = self.route_generation
+        refs = self.route["spec"]["rules"][1]["backendRefs"] if self.route else []
+        self.programmed = {each["name"]: each["weight"] for each in refs}
+
+    def crash(self) -> None:
+        """A pod of the canary is not ready any more."""
+        canary = self.status.get("revisions", {}).get("canary", {})
+        mine = [each for each in self.pods.values() if each.revision == canary.get("revision")]
+        for each in [each for each in mine if each.ready][:1]:
+            stopped = dataclasses.replace(each.runtime, ready=False)
+            self.pods[each.name] = dataclasses.replace(each, runtime=stopped, ready=False)
+            self.crashed.add(each.revision)
+
     def settle(self) -> None:
         """Everything does its part until nothing moves any more."""
         for _ in range(100):
@@ -218,14 +277,33 @@ class World:
             self.reconcile()
             self.control()
             self.run()
+            self.approve()
             self.wait()
+            assert not (self.served and self.unserved())
             if before == self.picture():
                 return
         raise AssertionError("it does not come to rest")
 
     def picture(self) -> Any:
         """What must not change once all is at rest."""
-        return self.status, self.deployments, dict(self.pods), set(self.stuck)
+        return self.status, self.deployments, dict(self.pods), set(self.stuck), self.programmed
+
+    def unserved(self) -> list[str]:
+        """Services that the gateway sends requests to and that no ready pod stands behind.
+
+        Where a canary has just died its share fails until the gateway has seen the next route.
+        """
+        behind: dict[str, list[PodObserved]] = {}
+        for name, item in self.services.items():
+            revision = item["spec"]["selector"].get("moorage.dev/revision")
+            pods = self.pods.values()
+            behind[name] = [each for each in pods if each.revision == revision or not revision]
+        return [
+            name
+            for name in self.programmed
+            if not any(each.ready for each in behind.get(name, ()))
+            and not {each.revision for each in behind.get(name, ())} & self.crashed
+        ]
 
     # ---------------------------------------------------------------- the user
 
@@ -241,6 +319,11 @@ class World:
         self.strategy = strategy
         self.generation += 1
 
+    def approve(self) -> None:
+        """Whatever step the canary stands at is approved."""
+        canary = self.status.get("revisions", {}).get("canary", {})
+        self.approved = f"{canary['revision']}-{canary['step']}" if canary else ""
+
     def ask(self) -> None:
         self.request += "again "
 
@@ -250,7 +333,8 @@ class World:
     @property
     def ready(self) -> int:
         """Pods that the Service sends requests to."""
-        revision = self.service.get("moorage.dev/revision")
+        selector = self.services["digits"]["spec"]["selector"]
+        revision = selector.get("moorage.dev/revision")
         return sum(each.ready for each in self.pods.values() if revision in {None, each.revision})
 
 
@@ -259,19 +343,22 @@ def revision_in(item: dict[str, Any]) -> str:
 
 
 STEPS = st.one_of(
-    st.sampled_from(["reconcile", "control", "run", "wait", "ask", "upgrade"]).map(
+    st.sampled_from(["reconcile", "control", "run", "wait", "take_up", "approve"]).map(
         lambda name: (name, ())
     ),
+    st.sampled_from(["ask", "upgrade", "crash"]).map(lambda name: (name, ())),
     st.sampled_from(sorted(NATURES)).map(lambda image: ("edit", (image,))),
     st.integers(1, 3).map(lambda replicas: ("scale", (replicas,))),
-    st.sampled_from(["RollingUpdate", "BlueGreen"]).map(lambda name: ("change", (name,))),
+    st.sampled_from(["RollingUpdate", "BlueGreen", "Canary"]).map(
+        lambda name: ("change", (name,))
+    ),
 )
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     on_failure=st.sampled_from(["Rollback", "Pause"]),
-    strategy=st.sampled_from(["RollingUpdate", "BlueGreen"]),
+    strategy=st.sampled_from(["RollingUpdate", "BlueGreen", "Canary"]),
     steps=st.lists(STEPS, max_size=40),
 )
 def test_whatever_is_applied_something_serves_and_all_comes_to_rest(on_failure, strategy, steps):
@@ -283,11 +370,15 @@ def test_whatever_is_applied_something_serves_and_all_comes_to_rest(on_failure, 
     for name, arguments in steps:
         getattr(world, name)(*arguments)
         assert world.ready >= least
+        assert world.unserved() == []
         if name == "reconcile":
             assert verdict_of(world)[0] == "True"
     world.settle()
 
     assert_at_rest(world)
+
+
+GIVEN_UP = {"RolledBack", "RolloutPaused"}
 
 
 def verdict_of(world: World) -> tuple[str, str]:
@@ -300,7 +391,11 @@ def assert_at_rest(world: World) -> None:
     conditions = {each["type"]: each for each in world.status["conditions"]}
     up_to_date = conditions["UpToDate"]["reason"]
     running_images = {world.images[each.revision] for each in world.pods.values() if each.ready}
-    if NATURES[world.image] == LOADS:
+    if NATURES[world.image] == LOADS and up_to_date in GIVEN_UP:
+        rejected = world.status["revisions"]["rejected"]["revision"]
+        assert rejected in world.crashed
+        assert {NATURES[image] for image in running_images} == {LOADS}
+    elif NATURES[world.image] == LOADS:
         assert up_to_date in {"RolloutComplete", "OperatorUpdatePending"}
         assert running_images == {world.image}
     elif world.on_failure == "Rollback":
