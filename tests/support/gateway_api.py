@@ -1,31 +1,59 @@
-"""The Gateway API's own CRDs, from its project's Go module, pinned beside the tests."""
+"""The Gateway API's own CRDs, and a real gateway: both from pinned Go modules beside the tests."""
 
-import json
+import os
 import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
-from moorage_localcluster.binaries import ClusterError, find_go
+from support.go_programs import program, source
+from support.listening import wait_listening
 
-MODULE = Path(__file__).resolve().parents[1] / "gateway" / "crds"
+MODULES = Path(__file__).resolve().parents[1] / "gateway"
 GROUP = "gateway.networking.k8s.io"
+CONTROLLER = "traefik.io/gateway-controller"
 
 
 def crds(*plurals: str) -> list[dict[str, Any]]:
-    """The CRDs of these kinds, of the standard channel; without Go the test is skipped."""
+    """The CRDs of these kinds, or of all of the standard channel; without Go a test is skipped."""
+    module = source(MODULES / "crds", "sigs.k8s.io/gateway-api")
+    folder = module / "config" / "crd" / "standard"
+    files = [folder / f"{GROUP}_{each}.yaml" for each in plurals] or folder.glob(f"{GROUP}_*")
+    return [yaml.safe_load(file.read_text()) for file in sorted(files)]
+
+
+def gateway(name: str, port: int) -> list[dict[str, Any]]:
+    """A Gateway for routes of its own namespace, and the class that the process below serves."""
+    api_version = f"{GROUP}/v1"
+    listener = {"name": "web", "protocol": "HTTP", "port": port}
+    return [
+        {
+            "apiVersion": api_version,
+            "kind": "GatewayClass",
+            "metadata": {"name": "traefik"},
+            "spec": {"controllerName": CONTROLLER},
+        },
+        {
+            "apiVersion": api_version,
+            "kind": "Gateway",
+            "metadata": {"name": name},
+            "spec": {"gatewayClassName": "traefik", "listeners": [listener]},
+        },
+    ]
+
+
+@contextmanager
+def gateway_process(env: Mapping[str, str], port: int, folder: Path) -> Iterator[None]:
+    """The gateway as a process on a local port, of the cluster that the environment names."""
+    command = [program(MODULES / "traefik", "."), str(port)]
+    with (folder / "gateway.log").open("wb") as log:
+        process = subprocess.Popen(command, env={**os.environ, **env}, stdout=log, stderr=log)
     try:
-        go = find_go()
-    except ClusterError as error:
-        pytest.skip(str(error))
-    done = subprocess.run(
-        [go, "mod", "download", "-json", "sigs.k8s.io/gateway-api"],
-        cwd=MODULE,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    folder = Path(json.loads(done.stdout)["Dir"]) / "config" / "crd" / "standard"
-    return [yaml.safe_load((folder / f"{GROUP}_{each}.yaml").read_text()) for each in plurals]
+        wait_listening(process, port)
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)

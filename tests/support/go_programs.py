@@ -13,17 +13,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def program(module: Path, package: str, name: str = "") -> Path:
-    """The program, built again when the module's pins changed; without Go the test is skipped.
+    """The program, built again when pins or sources change; without Go the test is skipped.
 
     Args:
-        module: Folder of the go.mod.
+        module: Folder of the go.mod, and of the sources where the program is our own.
         package: Go package.
         name: Of the program, that of the module's folder by default.
     """
     name = name or module.name
     folder = ROOT / "build" / module.name
-    built, stamp = folder / name, folder / f"{name}.go.sum"
-    wanted = (module / "go.sum").read_bytes()
+    built, stamp = folder / name, folder / f"{name}.sources"
+    files = [module / "go.sum", *sorted(module.glob("*.go"))]
+    wanted = b"".join(file.read_bytes() for file in files)
     if not built.exists() or not stamp.exists() or stamp.read_bytes() != wanted:
         folder.mkdir(parents=True, exist_ok=True)
         _go(module, "build", "-o", built, package)
