@@ -93,7 +93,7 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The last answers of one container of one pod.
+    """The last answers of one container of one pod, first given at `asked_at`.
 
     `consecutive_unknown` counts the polls in a row, this one included, whose model-ready verdict
     was None. `spoken` is the protocol of the answers, or, where the target's own is not answered,

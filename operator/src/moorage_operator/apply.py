@@ -23,8 +23,8 @@ from .kube import errors, kinds
 from .kube.client import KubeClient
 from .kube.reflector import Sink
 from .state import ObjectKey, Refusal
-from .store import Child, ModelRecord, Store
-from .watched import ChildKey
+from .store import ModelRecord, Store
+from .watched import Child, ChildKey
 
 logger = logging.getLogger(__name__)
 

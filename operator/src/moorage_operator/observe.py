@@ -15,6 +15,8 @@ from typing import Any
 from . import labels, names, ownership, store
 from .sharing import shared
 from .watched import (
+    OWNER,
+    Child,
     ChildObserved,
     ContainerObserved,
     DeploymentCondition,
@@ -51,7 +53,7 @@ def pod(body: Body) -> PodObserved:
     runtime = [each for each in containers if each.name == names.RUNTIME_CONTAINER]
     return PodObserved(
         name=metadata["name"],
-        uid=metadata["uid"],
+        uid=intern(metadata["uid"]),
         created=_required_time(metadata["creationTimestamp"]),
         ip=status.get("podIP", ""),
         node=intern(spec.get("nodeName", "")),
@@ -140,16 +142,16 @@ _OF_KIND = {
 }
 
 
-def child(kind: str, body: Body) -> store.Child:
+def child(kind: str, body: Body) -> Child:
     """A child with what decides whether it must be applied again."""
     metadata = body["metadata"]
     owners = [each for each in metadata.get("ownerReferences") or [] if each.get("controller")]
     owner_uid = owners[0]["uid"] if owners else ""
     fields = ownership.fields_of(body, names.FIELD_MANAGER)
-    common = fields.replace(owner_uid.encode(), store.OWNER) if owner_uid else fields
-    return store.Child(
+    common = fields.replace(owner_uid.encode(), OWNER) if owner_uid else fields
+    return Child(
         kind=kind,
-        name=metadata["name"],
+        name=intern(metadata["name"]),
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
         owner_uid=owner_uid,

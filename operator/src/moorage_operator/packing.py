@@ -1,22 +1,56 @@
-"""How the store keeps models that nothing happens to: as bytes. Pure.
+"""How the operator keeps what nothing happens to: as bytes. Pure.
 
-    body --> pack --> bytes at rest --> unpack --> ModelRecord, for a pass
+    value --> pack --> bytes at rest --> unpack --> the same value, for a pass
 
-A model is looked at when something happens to it. As dictionaries its spec and status take 11 KiB,
-packed less than two; to unpack them takes a tenth of a pass.
+A model and its pods are looked at when something happens to them. As objects they take 16 KiB of
+memory, packed less than one: the values of a kind are alike, so each is compressed against the
+first that was packed. To unpack one takes some 20 us.
 """
 
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
 from .conditions import ConditionType, find_condition
+from .watched import Child, ChildObserved, DeploymentObserved
 
-# Level 1 makes it a third; the others take twice as long for another tenth.
+T = TypeVar("T")
+
+# Level 1 finds what a value has in common with the first; the others take twice as long for
+# another tenth. No header and no checksum: the bytes never leave the process.
 _LEVEL = 1
+_RAW = -zlib.MAX_WBITS
+
+
+class Packer(Generic[T]):
+    """Packs values of one type.
+
+    Bytes of different packers are not to be mixed. Equal values give equal bytes, but for
+    mappings that have their keys in another order.
+
+    Args:
+        kind: The type; what msgspec encodes, dataclasses and JSON among it.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(kind)
+        self._first = b""
+
+    def pack(self, value: T) -> bytes:
+        """The value at rest."""
+        plain = self._encoder.encode(value)
+        self._first = self._first or plain
+        deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW, zdict=self._first)
+        return deflate.compress(plain) + deflate.flush()
+
+    def unpack(self, packed: bytes) -> T:
+        """The value again."""
+        inflate = zlib.decompressobj(_RAW, zdict=self._first)
+        return cast("T", self._decoder.decode(inflate.decompress(packed)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +66,66 @@ class PackedModel:
     packed: bytes
 
 
-def pack_model(body: Mapping[str, Any]) -> PackedModel:
-    """A resource as the API server gives it, less its managed fields."""
-    metadata = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
-    status = body.get("status") or {}
-    kept = {"metadata": metadata, "spec": body.get("spec"), "status": status}
-    return PackedModel(
-        metadata["uid"],
-        metadata["resourceVersion"],
-        str(find_condition(status, ConditionType.READY).get("status", "")),
-        zlib.compress(msgspec.json.encode(kept), _LEVEL),
-    )
+class ModelPacker:
+    """Packs models."""
+
+    def __init__(self) -> None:
+        self._packer: Packer[Mapping[str, Any]] = Packer(dict[str, Any])
+
+    def pack(self, body: Mapping[str, Any]) -> PackedModel:
+        """A resource as the API server gives it, less its managed fields."""
+        metadata = {
+            key: value for key, value in body["metadata"].items() if key != "managedFields"
+        }
+        status = body.get("status") or {}
+        kept = {"metadata": metadata, "spec": body.get("spec"), "status": status}
+        return PackedModel(
+            metadata["uid"],
+            metadata["resourceVersion"],
+            str(find_condition(status, ConditionType.READY).get("status", "")),
+            self._packer.pack(kept),
+        )
+
+    def unpack(self, model: PackedModel) -> Mapping[str, Any]:
+        """The resource again, less its managed fields."""
+        return self._packer.unpack(model.packed)
 
 
-def unpack_model(packed: PackedModel) -> dict[str, Any]:
-    """The resource again, less its managed fields."""
-    return msgspec.json.decode(zlib.decompress(packed.packed), type=dict[str, Any])
+@dataclass(frozen=True, slots=True)
+class PackedChild:
+    """A child at rest; its fields are the same in most children of its kind, and kept once."""
+
+    uid: str
+    common_fields: bytes
+    packed: bytes
+
+
+class ChildPacker:
+    """Packs children, those of a kind against each other."""
+
+    def __init__(self) -> None:
+        self._packers: dict[str, Packer[tuple[Any, ...]]] = {}
+
+    def pack(self, child: Child) -> PackedChild:
+        """The child at rest."""
+        said = tuple(getattr(child, name) for name in _PACKED_FIELDS)
+        return PackedChild(
+            child.uid, child.common_fields, self._packer(child.kind).pack((*said, child.observed))
+        )
+
+    def unpack(self, kind: str, child: PackedChild) -> Child:
+        """The child again."""
+        *said, observed = self._packer(kind).unpack(child.packed)
+        told = dict(zip(_PACKED_FIELDS, said, strict=True))
+        return Child(**told, common_fields=child.common_fields, observed=observed)
+
+    def _packer(self, kind: str) -> Packer[tuple[Any, ...]]:
+        if kind not in self._packers:
+            observed = DeploymentObserved if kind == "Deployment" else ChildObserved
+            self._packers[kind] = Packer(tuple[str, str, str, str, str, str, bool, observed])
+        return self._packers[kind]
+
+
+_PACKED_FIELDS = (
+    "kind", "name", "uid", "resource_version", "owner_uid", "applied_hash", "deleting"
+)  # fmt: skip

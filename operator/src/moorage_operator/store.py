@@ -2,18 +2,19 @@
 
 Fed by kopf's watch (models), the reflectors (children, pods), the poller (answers) and by the
 operator's own writes, whose results are newer than any watch. Each change says whose model it
-concerns. Lost with the process and rebuilt from lists; nothing is decided here.
+concerns. What nothing happens to is packed (`packing`): a pass unpacks its own model and pods.
+Lost with the process and rebuilt from lists; nothing is decided here.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import labels, names
 from .answers import ProbeResult
 from .api import v1alpha1
-from .packing import PackedModel, pack_model, unpack_model
+from .packing import ChildPacker, ModelPacker, PackedChild, PackedModel, Packer
 from .state import (
     ObjectKey,
     Observed,
@@ -23,15 +24,7 @@ from .state import (
     RevisionRecord,
 )
 from .urgency import Urgency
-from .watched import (
-    ChildKey,
-    ChildObserved,
-    DeploymentObserved,
-    PodObserved,
-)
-
-OWNER = b"\0"
-"""Stands for the owner's uid; JSON has no such byte."""
+from .watched import Child, ChildKey, DeploymentObserved, PodObserved
 
 OPENED = 64
 """Models that stay unpacked: those that the workers are at, and are about to come back to."""
@@ -50,30 +43,22 @@ class ModelRecord:
     status: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
-    """An object of one of the kinds of children that carries our label.
+@dataclass(slots=True)
+class _Family:
+    """A model with what belongs to it; either may be seen before the other.
 
-    Attributes:
-        owner_uid: Uid of its controller, "" when it has none.
-        common_fields: FieldsV1 of our field manager, as JSON without the owner's uid: so it is
-            the same in most models, and kept once.
+    Children by kind and name, pods packed by uid.
     """
 
-    kind: str
-    name: str
-    uid: str
-    resource_version: str
-    owner_uid: str
-    applied_hash: str
-    deleting: bool
-    common_fields: bytes
-    observed: DeploymentObserved | ChildObserved
+    key: ObjectKey | None = None
+    model: PackedModel | None = None
+    children: dict[ChildKey, PackedChild] = field(default_factory=dict[ChildKey, PackedChild])
+    pods: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
     @property
-    def fields(self) -> bytes:
-        """FieldsV1 of our field manager, as JSON."""
-        return self.common_fields.replace(OWNER, self.owner_uid.encode())
+    def is_empty(self) -> bool:
+        """Whether nothing of it is left."""
+        return self.model is None and not self.children and not self.pods
 
 
 class Store:
@@ -92,14 +77,14 @@ class Store:
     ) -> None:
         self._changed = changed
         self._pod_moved = pod_moved
-        self._models: dict[ObjectKey, PackedModel] = {}
+        self._families: dict[Place, _Family] = {}
         self._opened: dict[ObjectKey, ModelRecord] = {}  # those of the latest passes
-        self._keys: dict[Place, ObjectKey] = {}
-        self._children: dict[Place, dict[ChildKey, Child]] = {}
-        self._child_places: dict[str, tuple[Place, ChildKey]] = {}
-        self._available_kinds: frozenset[str] = frozenset()
-        self._pods: dict[Place, dict[str, PodObserved]] = {}
+        self._pack_model = ModelPacker()
+        self._pack_child = ChildPacker()
+        self._pack_pod: Packer[PodObserved] = Packer(PodObserved)
+        self._child_places: dict[str, Place] = {}
         self._pod_places: dict[str, Place] = {}
+        self._available_kinds: frozenset[str] = frozenset()
         self._probes: dict[str, ProbeResult] = {}
         self._references: dict[ObjectKey, Mapping[Reference, ReferenceState]] = {}
         self._refusals: dict[ObjectKey, dict[tuple[str, str], Refusal]] = {}
@@ -111,27 +96,28 @@ class Store:
         """The resource as watched, or, of less urgency, as our own status write returned it."""
         metadata = body["metadata"]
         key = ObjectKey(metadata["namespace"], metadata["name"])
-        known = self._models.get(key)
-        version = metadata["resourceVersion"]
+        family = self._family(_place(key))
+        known = family.model
         if known and known.uid == metadata["uid"]:
-            if not is_newer(version, known.resource_version):
+            if not is_newer(metadata["resourceVersion"], known.resource_version):
                 return
         elif known:
             self._refusals.pop(key, None)  # another object of the same name
             self._history.pop(key, None)
-        self._models[key] = pack_model(body)
+        family.key = key
+        family.model = self._pack_model.pack(body)
         self._opened.pop(key, None)
-        self._keys[_place(key)] = key
         self._changed(key, urgency)
 
     def drop_model(self, key: ObjectKey, uid: str) -> None:
         """The resource is gone; ignored when another one has taken its name."""
-        known = self._models.get(key)
-        if known is None or known.uid != uid:
+        place = _place(key)
+        family = self._families.get(place)
+        if family is None or family.model is None or family.model.uid != uid:
             return
-        del self._models[key]
+        family.key = family.model = None
+        self._tidy(place)
         self._opened.pop(key, None)
-        self._keys.pop(_place(key), None)
         self._references.pop(key, None)
         self._refusals.pop(key, None)
         self._history.pop(key, None)
@@ -139,43 +125,43 @@ class Store:
 
     def model(self, key: ObjectKey) -> ModelRecord | None:
         """The resource, None when it does not exist."""
-        packed = self._models.get(key)
+        packed = self._packed(key)
         if packed is None:
             return None
         record = self._opened.get(key)
         if record is None:
-            record = self._opened[key] = _open(key, packed)
+            body = self._pack_model.unpack(packed)
+            model = v1alpha1.parse(body)
+            record = ModelRecord(key, model, packed.resource_version, body["status"])
+            self._opened[key] = record
             while len(self._opened) > OPENED:
                 del self._opened[next(iter(self._opened))]
         return record
 
     def uids(self) -> dict[ObjectKey, str]:
         """The uid of each resource."""
-        return {key: packed.uid for key, packed in self._models.items()}
+        return {
+            family.key: family.model.uid
+            for family in self._families.values()
+            if family.key and family.model
+        }
 
     def readiness(self) -> Counter[str]:
         """How many resources have which status of Ready, "" where they have none yet."""
-        return Counter(packed.ready for packed in self._models.values())
+        return Counter(family.model.ready for family in self._families.values() if family.model)
 
     # -------------------------------------------------------------------- children
 
     def put_child(self, place: Place, child: Child, *, news: bool = True) -> None:
         """The child as watched, or as our own apply returned it, which is no news to its pass."""
-        kept = self._children.setdefault(place, {})
-        slot = (child.kind, child.name)
-        known = kept.get(slot)
-        if (
-            known
-            and known.uid == child.uid
-            and not is_newer(child.resource_version, known.resource_version)
-        ):
+        known = self._child(place, child.kind, child.name)
+        same = known is not None and known.uid == child.uid
+        if known and same and not is_newer(child.resource_version, known.resource_version):
             return
-        moved = self._child_places.get(child.uid)
-        if moved and moved != (place, slot):
+        if self._child_places.get(child.uid, place) != place:
             self.drop_child(child.uid)  # its label was edited
-        kept = self._children.setdefault(place, kept)
-        kept[slot] = child
-        self._child_places[child.uid] = (place, slot)
+        self._family(place).children[child.kind, child.name] = self._pack_child.pack(child)
+        self._child_places[child.uid] = place
         # An autoscaler writes what it measured every few seconds; that is no news for a plan.
         if news and (
             not known or replace(known, resource_version=child.resource_version) != child
@@ -184,48 +170,47 @@ class Store:
 
     def drop_child(self, uid: str) -> None:
         """The child is gone, or lost our label."""
-        place, slot = self._child_places.pop(uid, (None, None))
-        if place is None or slot is None:
+        place = self._child_places.pop(uid, None)
+        if place is None:
             return
-        kept = self._children.get(place, {})
-        if (known := kept.get(slot)) and known.uid == uid:
-            del kept[slot]
-        if not kept:
-            self._children.pop(place, None)
+        family = self._family(place)
+        for slot in [slot for slot, child in family.children.items() if child.uid == uid]:
+            del family.children[slot]
         self._tell(place, Urgency.SPEC)
+        self._tidy(place)
 
     def child(self, key: ObjectKey, kind: str, name: str) -> Child | None:
         """A child of the model, None when it was not seen."""
-        return self._children.get(_place(key), {}).get((kind, name))
+        return self._child(_place(key), kind, name)
 
     def children(self, record: ModelRecord) -> list[Child]:
         """All children that the model owns."""
-        found = self._children.get(_place(record.key), {}).values()
+        family = self._families.get(_place(record.key))
+        kept = family.children.items() if family else ()
+        found = [self._pack_child.unpack(kind, child) for (kind, _), child in kept]
         return [child for child in found if child.owner_uid == record.model.uid]
 
     def put_available_kinds(self, available: frozenset[str]) -> None:
         """The optional kinds of children that the cluster has now; concerns every model."""
         if available != self._available_kinds:
             self._available_kinds = available
-            for key in self._models:
+            for key in self.uids():
                 self._changed(key, Urgency.ROUTINE)
 
     # -------------------------------------------------------------------- pods and answers
 
     def put_pod(self, place: Place, pod: PodObserved) -> None:
         """The pod as watched."""
-        known = self._pods.get(place, {}).get(pod.uid)
-        if known == pod:
+        family = self._families.get(place)
+        known = family.pods.get(pod.uid) if family else None
+        packed = self._pack_pod.pack(pod)
+        if known == packed:
             return
         if self._pod_places.get(pod.uid, place) != place:
             self.drop_pod(pod.uid)
-        self._pods.setdefault(place, {})[pod.uid] = pod
+        self._family(place).pods[pod.uid] = packed
         self._pod_places[pod.uid] = place
-        moved = known is not None and _moved(known, pod)
-        if known is None or moved:
-            self._pod_moved(pod.uid)
-        waits = known is not None and known.runtime.waiting_reason != pod.runtime.waiting_reason
-        self._tell(place, Urgency.READINESS if moved or waits else Urgency.ROUTINE)
+        self._tell_of_pod(place, self._pack_pod.unpack(known) if known else None, pod)
 
     def drop_pod(self, uid: str) -> None:
         """The pod is gone, with everything that was learnt of it."""
@@ -233,15 +218,14 @@ class Store:
         place = self._pod_places.pop(uid, None)
         if place is None:
             return
-        kept = self._pods.get(place, {})
-        kept.pop(uid, None)
-        if not kept:
-            self._pods.pop(place, None)
+        self._family(place).pods.pop(uid, None)
         self._tell(place, Urgency.READINESS)
+        self._tidy(place)
 
     def count_pods(self, key: ObjectKey) -> int:
         """Pods of the model, of whatever revision."""
-        return len(self._pods.get(_place(key), ()))
+        family = self._families.get(_place(key))
+        return len(family.pods) if family else 0
 
     def put_probe(self, key: ObjectKey, result: ProbeResult) -> None:
         """A pod's answers; of a pod that is gone they are forgotten."""
@@ -253,7 +237,7 @@ class Store:
 
     def put_references(self, key: ObjectKey, states: Mapping[Reference, ReferenceState]) -> None:
         """What is known of the objects that the model names."""
-        if self._references.get(key, {}) != states and key in self._models:
+        if self._references.get(key, {}) != states and self._packed(key):
             self._references[key] = states
             self._changed(key, Urgency.ROUTINE)
 
@@ -292,7 +276,8 @@ class Store:
         """Everything about one model, for its plan; pods in the order of their names."""
         place = _place(key)
         record = self.model(key)
-        pods = sorted(self._pods.get(place, {}).values(), key=lambda pod: pod.name)
+        family = self._families.get(place, _Family())
+        pods = sorted(map(self._pack_pod.unpack, family.pods.values()), key=lambda pod: pod.name)
         mine = self.children(record) if record else []
         children = {(child.kind, child.name): child.observed for child in mine}
         deployment = children.get(("Deployment", names.deployment(key.name)))
@@ -309,8 +294,35 @@ class Store:
         )
 
     def _tell(self, place: Place, urgency: Urgency = Urgency.ROUTINE) -> None:
-        if key := self._keys.get(place):
-            self._changed(key, urgency)
+        family = self._families.get(place)
+        if family and family.key:
+            self._changed(family.key, urgency)
+
+    def _tell_of_pod(self, place: Place, before: PodObserved | None, pod: PodObserved) -> None:
+        moved = before is not None and _moved(before, pod)
+        if before is None or moved:
+            self._pod_moved(pod.uid)
+        waits = before is not None and before.runtime.waiting_reason != pod.runtime.waiting_reason
+        self._tell(place, Urgency.READINESS if moved or waits else Urgency.ROUTINE)
+
+    def _family(self, place: Place) -> _Family:
+        """What is known of a model, made where nothing is known yet."""
+        if place not in self._families:
+            self._families[place] = _Family()
+        return self._families[place]
+
+    def _tidy(self, place: Place) -> None:
+        if self._families[place].is_empty:
+            del self._families[place]
+
+    def _packed(self, key: ObjectKey) -> PackedModel | None:
+        family = self._families.get(_place(key))
+        return family.model if family else None
+
+    def _child(self, place: Place, kind: str, name: str) -> Child | None:
+        family = self._families.get(place)
+        packed = family.children.get((kind, name)) if family else None
+        return self._pack_child.unpack(kind, packed) if packed else None
 
 
 def is_newer(version: str, than: str) -> bool:
@@ -322,11 +334,6 @@ def is_newer(version: str, than: str) -> bool:
     if version.isdigit() and than.isdigit():
         return int(version) > int(than)
     return version != than
-
-
-def _open(key: ObjectKey, packed: PackedModel) -> ModelRecord:
-    body = unpack_model(packed)
-    return ModelRecord(key, v1alpha1.parse(body), packed.resource_version, body["status"])
 
 
 def _place(key: ObjectKey) -> Place:

@@ -146,3 +146,32 @@ class RouteObserved(ChildObserved):
 
 ChildKey = tuple[str, str]
 """The kind and the name of a child: "Deployment", "iris"."""
+
+OWNER = b"\0"
+"""Stands for the owner's uid; JSON has no such byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """An object of one of the kinds of children that carries our label.
+
+    Attributes:
+        owner_uid: Uid of its controller, "" when it has none.
+        common_fields: FieldsV1 of our field manager, as JSON without the owner's uid: so it is
+            the same in most models, and kept once.
+    """
+
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+    owner_uid: str
+    applied_hash: str
+    deleting: bool
+    common_fields: bytes
+    observed: DeploymentObserved | ChildObserved
+
+    @property
+    def fields(self) -> bytes:
+        """FieldsV1 of our field manager, as JSON."""
+        return self.common_fields.replace(OWNER, self.owner_uid.encode())

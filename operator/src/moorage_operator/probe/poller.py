@@ -17,8 +17,10 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from sys import intern
 
 from moorage_operator.answers import AnswerReason, ProbeResult
+from moorage_operator.packing import Packer
 from moorage_operator.planned import PollPace, ProbeTarget
 from moorage_operator.sharing import share_answers
 from moorage_operator.smoke import SmokeVerdict
@@ -53,8 +55,10 @@ DESCRIBE_RETRY_SECONDS = 30.0
 
 @dataclass(slots=True)
 class _Poll:
+    """A replica between its polls; the target is packed, for most of the time nobody asks it."""
+
     key: ObjectKey
-    target: ProbeTarget
+    packed: bytes
     pace: PollPace
     interval: float
     since: float
@@ -121,7 +125,8 @@ class Poller:
         self._deliver = deliver
         self._edges = edges
         self._polls: dict[str, _Poll] = {}
-        self._by_key: dict[ObjectKey, set[str]] = {}
+        self._by_key: dict[ObjectKey, tuple[str, ...]] = {}
+        self._packer: Packer[ProbeTarget] = Packer(ProbeTarget)
         self._heap: list[tuple[float, int, str]] = []
         self._order = itertools.count()
         self._wake = asyncio.Event()
@@ -138,12 +143,12 @@ class Poller:
         A new container, and a model that begins to settle, is asked at once; those that their
         statuses vouch for one after the other, so that a restarted operator asks no crowd.
         """
-        wanted = {target.pod_uid: target for target in targets}
-        for uid in self._by_key.get(key, set()) - wanted.keys():
+        wanted = {intern(target.pod_uid): target for target in targets}
+        for uid in set(self._by_key.get(key, ())) - wanted.keys():
             self._polls.pop(uid, None)
             self._smoke.forget(uid)
         if wanted:
-            self._by_key[key] = set(wanted)
+            self._by_key[key] = tuple(wanted)
         else:
             self._by_key.pop(key, None)
         for uid, target in wanted.items():
@@ -201,18 +206,20 @@ class Poller:
         self, key: ObjectKey, uid: str, target: ProbeTarget, pace: PollPace, interval: float
     ) -> None:
         now = self._edges.clock()
+        packed = self._packer.pack(target)
         poll = self._polls.get(uid)
-        if poll is None or not (poll.target == target or poll.target.asks_as(target)):
+        known = self._target(poll) if poll and poll.packed != packed else target
+        if poll is None or not (known == target or known.asks_as(target)):
             again = poll is not None and poll.running
-            poll = _Poll(key, target, pace, interval, since=now, running=again, again=again)
+            poll = _Poll(key, packed, pace, interval, since=now, running=again, again=again)
             self._polls[uid] = poll
             if not again:
                 calm = target.vouched and pace is PollPace.STABLE
                 self._schedule(uid, poll, self.least_interval_seconds if calm else 0.0)
             return
-        if _has_new_tests(poll.target, target):
+        if _has_new_tests(known, target):
             self.ask_now(uid)
-        poll.target = target
+        poll.packed = packed
         if (poll.pace, poll.interval) == (pace, interval):
             return
         slower = poll.pace is PollPace.SETTLING
@@ -220,7 +227,7 @@ class Poller:
         if not slower:
             poll.since = now
         if not poll.running:
-            self._schedule(uid, poll, self._delay(poll))
+            self._schedule(uid, poll, self._delay(uid, poll))
 
     def _schedule(self, uid: str, poll: _Poll, delay: float) -> None:
         poll.due = self._edges.clock() + delay
@@ -277,25 +284,25 @@ class Poller:
         late = started - poll.due
         since_last = None if poll.asked is None else started - poll.asked
         poll.asked = started
+        target = self._target(poll)
         try:
-            await self._ask(uid, poll, started)
+            await self._ask(poll, target, started)
         finally:
             self._reschedule(uid, poll)
         outcome = poll.result.model_ready.reason if poll.result else "Dropped"
-        target = poll.target
         spent = self._edges.clock() - started
         self._edges.polled(
             Polled(target.protocol, target.transport, outcome, spent, late, since_last)
         )
 
-    async def _ask(self, uid: str, poll: _Poll, started: float) -> None:
+    async def _ask(self, poll: _Poll, target: ProbeTarget, started: float) -> None:
         describe = started >= poll.describe_due
         async for result in interrogate(
-            self._drivers, poll.target, poll.result, describe=describe, now=self._edges.now
+            self._drivers, target, poll.result, describe=describe, now=self._edges.now
         ):
-            if self._polls.get(uid) is not poll:
+            if self._polls.get(target.pod_uid) is not poll:
                 return  # another container, or no longer wanted: the answer is void
-            self._take(poll, replace(result, smoke=self._smoke.outcome(poll.target)))
+            self._take(poll, replace(result, smoke=self._smoke.outcome(target)))
         if describe and poll.result and poll.result.model_ready.verdict is True:
             known = poll.result.model is not None
             often = DESCRIBE_SECONDS if known else DESCRIBE_RETRY_SECONDS
@@ -304,10 +311,7 @@ class Poller:
         self._test(poll)
 
     def _take(self, poll: _Poll, result: ProbeResult) -> None:
-        before = poll.result
-        if before and _says_the_same(before, result):
-            poll.result = replace(before, asked_at=result.asked_at)
-        else:
+        if poll.result is None or not _says_the_same(poll.result, result):
             poll.result = share_answers(result)
             self._deliver(poll.key, poll.result)
 
@@ -315,15 +319,16 @@ class Poller:
         """Put a container whose model is ready to its smoke tests."""
         if poll.result is None or poll.result.model_ready.verdict is not True:
             return
-        if target := as_spoken(poll.target, poll.result.spoken):
+        if target := as_spoken(self._target(poll), poll.result.spoken):
             self._smoke.consider(target)
 
     def _smoke_ended(self, uid: str) -> None:
         poll = self._polls.get(uid)
         if poll and poll.result:
-            self._take(poll, replace(poll.result, smoke=self._smoke.outcome(poll.target)))
+            outcome = self._smoke.outcome(self._target(poll))
+            self._take(poll, replace(poll.result, smoke=outcome))
             if not poll.running:
-                self._schedule(uid, poll, self._delay(poll))
+                self._schedule(uid, poll, self._delay(uid, poll))
 
     def _reschedule(self, uid: str, poll: _Poll) -> None:
         poll.running = False
@@ -338,13 +343,16 @@ class Poller:
         unwell = poll.result is None or poll.result.model_ready.verdict is not True
         poll.failures = poll.failures + 1 if unwell else 0
         again, poll.again = poll.again, False
-        self._schedule(uid, poll, 0.0 if again else self._delay(poll))
+        self._schedule(uid, poll, 0.0 if again else self._delay(uid, poll))
 
-    def _delay(self, poll: _Poll) -> float:
+    def _delay(self, uid: str, poll: _Poll) -> float:
         delay = delay_seconds(poll.pace, self._stretched(poll.interval), self._standing(poll))
         delay *= 1 - JITTER + 2 * JITTER * self._edges.jitter()
-        again = self._smoke.again_in_seconds(poll.target.pod_uid)
+        again = self._smoke.again_in_seconds(uid)
         return delay if again is None else min(delay, again)
+
+    def _target(self, poll: _Poll) -> ProbeTarget:
+        return self._packer.unpack(poll.packed)
 
     def _standing(self, poll: _Poll) -> Standing:
         result = poll.result
