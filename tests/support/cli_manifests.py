@@ -123,6 +123,22 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"model": URI, "replica": 2}, "spec.replica", "did you mean replicas?"),
     ({"model": {**URI, "url": "x"}}, "spec.model.url", "did you mean uri?"),
+    (
+        {"model": {"uri": "s3://models/iris", "imageVolume": "Never"}},
+        "spec.model",
+        "write a uri oci://REGISTRY/NAME:TAG",
+    ),
+    (
+        {
+            "model": {
+                "uri": "oci://registry.example/iris:1",
+                "imageVolume": "Always",
+                "credentials": {"secretName": "reader"},
+            }
+        },
+        "spec.model",
+        "write imagePullSecrets in place of credentials",
+    ),
 ]
 
 
