@@ -96,6 +96,24 @@ def test_no_liar_is_ready_or_gets_traffic(kubectl: Kubectl, liar_image: str) -> 
     assert routed == []
 
 
+def test_a_liar_whom_nothing_shuts_out_is_said_to_get_traffic(kubectl, liar_image):
+    model = inference_model(
+        "redirects",
+        health=HEALTH,
+        runtime={"image": liar_image, "args": ["redirects"]},
+        model={"name": "liar"},
+    )
+    kubectl.apply(model)
+
+    told = eventually(
+        "the status says so",
+        lambda: kubectl.condition("redirects", "Ready"),
+        lambda ready: "so the Service sends it requests" in ready.get("message", ""),
+        60,
+    )
+    assert (told["status"], told["reason"]) == ("False", "ProtocolMismatch")
+
+
 def test_the_operator_outlives_the_liars(kubectl: Kubectl, demo) -> None:
     operator = Kubectl(demo.env, "moorage-system")
     (pod,) = operator.items("pods", "app.kubernetes.io/name=moorage")
