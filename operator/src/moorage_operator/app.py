@@ -229,11 +229,14 @@ class App:
         while True:
             await self._wait_for_crd()
             self._waiting = ""
-            namespaces = self._settings.namespaces
-            logger.info("operator started", extra={"namespaces": list(namespaces)})
+            namespaces, selector = self._settings.namespaces, self._settings.watch_label_selector
+            scope = {"namespaces": list(namespaces), "selector": selector}
+            logger.info("operator started", extra=scope)
             try:
                 await self._forget_missed()
-                await handlers.watch_models(self._access, self._take_model, namespaces)
+                await handlers.watch_models(
+                    self._access, self._take_model, namespaces, selector=selector
+                )
             except Exception as error:  # noqa: BLE001 -- kopf raises whatever it gives up for
                 logger.warning("watch of the models broke", extra={"error": str(error)})
             await asyncio.sleep(RESTART_SECONDS)
@@ -304,7 +307,12 @@ class App:
 
     async def _forget_missed(self) -> None:
         if self._store.uids():
-            gone = await handlers.sweep(self._client, self._store, self._settings.namespaces)
+            gone = await handlers.sweep(
+                self._client,
+                self._store,
+                self._settings.namespaces,
+                selector=self._settings.watch_label_selector,
+            )
             if gone:
                 logger.info("missed deletions found", extra={"models": gone})
 

@@ -17,6 +17,14 @@ from .config import OperatorConfig
 PREFIX = "MOORAGE_"
 
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+# One requirement of a label selector: key, !key, key=value, key!=value, key in (a,b).
+_WORD = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_KEY = rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_WORD}"
+_SET = rf"\(\s*({_WORD})?(\s*,\s*({_WORD})?)*\s*\)"
+REQUIREMENT = re.compile(
+    rf"\s*(!\s*{_KEY}|{_KEY}(\s*(=|==|!=)\s*({_WORD})?|\s+(in|notin)\s*{_SET})?)\s*"
+)
+BETWEEN_REQUIREMENTS = re.compile(r",(?![^(]*\))")
 DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 # Kubernetes puts variables of this form into pods for every Service of the namespace, and one of
 # those Services may well be called moorage.
@@ -39,6 +47,7 @@ class Settings:
     health_port: int
     log_format: str
     log_level: str
+    watch_label_selector: str = ""
     lease_namespace: str = ""
     lease_name: str = "moorage-operator"
     image_volumes: str = "auto"
@@ -85,6 +94,20 @@ def _one_namespace(text: str) -> str:
     if text and not NAMESPACE.fullmatch(text):
         raise ValueError("a namespace name, or nothing")
     return text
+
+
+def _selector(text: str) -> str:
+    """A label selector as the API server reads it; it would refuse another at each request.
+
+    Source: Kubernetes, "Labels and Selectors"; k8s.io/apimachinery, labels.Parse.
+    """
+    for requirement in BETWEEN_REQUIREMENTS.split(text) if text.strip() else ():
+        if not REQUIREMENT.fullmatch(requirement):
+            raise ValueError(
+                "a label selector like moorage.dev/shard=a or 'team in (x,y),!canary'; "
+                f"{requirement.strip()!r} is no requirement of one"
+            )
+    return text.strip()
 
 
 def _lease_name(text: str) -> str:
@@ -150,6 +173,15 @@ OPTIONS = (
         "A,B",
         "Namespaces to serve, separated by commas. Empty: all, with one watch for each kind; a "
         "list costs one watch for each kind and namespace, and needs rights in these alone.",
+    ),
+    Option(
+        "--watch-label-selector",
+        "",
+        _selector,
+        "SELECTOR",
+        "Serve only InferenceModels whose labels match, like moorage.dev/shard=a. Empty: all. "
+        "Installations that share namespaces need selectors of which each model matches one, and "
+        "a --lease-name each; a model whose labels change goes from one to the other as it runs.",
     ),
     Option(
         "--runtime-image",
@@ -318,6 +350,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str], *, version: str)
         ),
         workers=values["workers"],
         polls_a_second=values["polls_a_second"],
+        watch_label_selector=values["watch_label_selector"],
         lease_namespace=values["lease_namespace"],
         lease_name=values["lease_name"],
         health_host=values["health_host"],

@@ -19,7 +19,6 @@ from .kube import errors, kinds
 from .kube.client import KubeClient
 from .planned import PodGate
 from .store import ModelRecord, Store
-from .urgency import Urgency
 
 __all__ = ["StatusWriter"]
 
@@ -93,7 +92,7 @@ class StatusWriter:
             self._pruned[uid] = _Pruned(_digest(status), _digest(kept))
         self._existence.saw(uid)
         self._wrote("status")
-        self._store.put_model(written, Urgency.ROUTINE)
+        self._store.put_written(written)
         return True
 
     async def write_gates(self, record: ModelRecord, gates: tuple[PodGate, ...]) -> None:

@@ -92,8 +92,19 @@ class Store:
 
     # -------------------------------------------------------------------- models
 
+    def put_written(self, body: Mapping[str, Any]) -> None:
+        """The resource as our own status write returned it.
+
+        One that was dropped meanwhile, because it is gone or another installation serves it now,
+        stays dropped.
+        """
+        metadata = body["metadata"]
+        known = self._packed(ObjectKey(metadata["namespace"], metadata["name"]))
+        if known and known.uid == metadata["uid"]:
+            self.put_model(body, Urgency.ROUTINE)
+
     def put_model(self, body: Mapping[str, Any], urgency: Urgency = Urgency.SPEC) -> None:
-        """The resource as watched, or, of less urgency, as our own status write returned it."""
+        """The resource as watched."""
         metadata = body["metadata"]
         key = ObjectKey(metadata["namespace"], metadata["name"])
         family = self._family(_place(key))

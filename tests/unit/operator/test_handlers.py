@@ -42,8 +42,19 @@ def test_kopf_writes_watches_and_posts_nothing_more() -> None:
     assert settings.peering.standalone
     assert not settings.posting.enabled
     assert not settings.watching.initial_streaming  # it loses objects when it is cut
+    assert not settings.watching.label_selectors
     assert isinstance(settings.persistence.diffbase_storage, handlers.NoDiffBase)
     assert isinstance(settings.persistence.progress_storage, handlers.NoProgress)
+
+
+def test_kopf_watches_the_models_that_a_selector_leaves() -> None:
+    settings = kopf.OperatorSettings()
+
+    handlers.configure(settings, "moorage.dev/shard=a")
+
+    assert settings.watching.label_selectors["moorage.dev", "inferencemodels"] == (
+        "moorage.dev/shard=a"
+    )
 
 
 def test_the_storages_that_kopf_must_have_keep_nothing() -> None:
@@ -100,8 +111,10 @@ class Lists:
         self.meanwhile = meanwhile
         self.namespaces: list[str] = []
 
-    async def page(self, _: Any, namespace: str, *, continue_: str, metadata_only: bool) -> Page:
-        assert metadata_only
+    async def page(
+        self, _: Any, namespace: str, *, selector: str, continue_: str, metadata_only: bool
+    ) -> Page:
+        assert (selector, metadata_only) == ("shard=a", True)
         self.namespaces.append(namespace)
         if not continue_:
             return Page([], "1", "more")
@@ -113,14 +126,14 @@ class Lists:
 async def test_the_sweep_forgets_models_that_no_longer_exist(store: Store) -> None:
     store.put_model(body())
 
-    assert await handlers.sweep(Lists("u"), store, ()) == 0  # type: ignore[arg-type]
+    assert await handlers.sweep(Lists("u"), store, (), selector="shard=a") == 0  # type: ignore[arg-type]
     assert store.model(KEY) is not None
-    assert await handlers.sweep(Lists("other"), store, ["a", "b"]) == 1  # type: ignore[arg-type]
+    assert await handlers.sweep(Lists("other"), store, ["a", "b"], selector="shard=a") == 1  # type: ignore[arg-type]
     assert store.model(KEY) is None
 
 
 async def test_the_sweep_does_not_take_a_model_that_is_made_meanwhile(store: Store) -> None:
     lists = Lists(meanwhile=lambda: store.put_model(body()))
 
-    assert await handlers.sweep(lists, store, ()) == 0  # type: ignore[arg-type]
+    assert await handlers.sweep(lists, store, (), selector="shard=a") == 0  # type: ignore[arg-type]
     assert store.model(KEY) is not None

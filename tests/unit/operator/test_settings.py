@@ -33,6 +33,21 @@ def test_namespaces_are_a_list_without_doubles() -> None:
     assert settings("--namespaces", "a, b,a,").namespaces == ("a", "b")
 
 
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "moorage.dev/shard=a",
+        "a==b,c!=d",
+        "!moorage.dev/shard",
+        "team in (x, y), stage notin (test)",
+        "canary",
+        "a=",
+    ],
+)
+def test_a_label_selector_is_taken_as_the_api_server_takes_it(selector: str) -> None:
+    assert settings("--watch-label-selector", f" {selector} ").watch_label_selector == selector
+
+
 def test_default_resources_are_json() -> None:
     found = settings(MOORAGE_DEFAULT_RESOURCES='{"requests":{"cpu":"1"}}')
 
@@ -50,6 +65,9 @@ def test_default_resources_are_json() -> None:
         ("MOORAGE_DEFAULT_RESOURCES", "{", "as JSON"),
         ("MOORAGE_DEFAULT_RESOURCES", "[]", "a JSON object"),
         ("MOORAGE_DEFAULT_RESOURCES", '{"cpu":1}', "'cpu'"),
+        ("MOORAGE_WATCH_LABEL_SELECTOR", "shard: a", "'shard: a' is no requirement"),
+        ("MOORAGE_WATCH_LABEL_SELECTOR", "a=b,", "a label selector like moorage.dev/shard=a"),
+        ("MOORAGE_WATCH_LABEL_SELECTOR", "a in b", "'a in b' is no requirement"),
         ("MOORAGE_WORKERS", "0", "from 1 to 256"),
         ("MOORAGE_WORKERS", "1.5", "from 1 to 256"),
         ("MOORAGE_HEALTH_PORT", "-1", "from 0 to 65535"),

@@ -267,6 +267,17 @@ def test_a_recreated_model_is_another_one_whatever_its_version(told: Told) -> No
     assert record.model.uid == "other"
 
 
+def test_the_echo_of_a_write_does_not_bring_a_dropped_model_back(told: Told) -> None:
+    told.store.put_model(model(1))
+    told.store.put_written(model(2, status={"written": True}))
+    assert told.store.observed(KEY).status == {"written": True}
+
+    told.store.drop_model(KEY, "uid-iris")  # gone, or served by another installation
+    told.store.put_written(model(3))
+
+    assert told.store.model(KEY) is None
+
+
 def test_children_of_another_owner_are_not_observed(told: Told) -> None:
     told.deployments.put({"metadata": owned("iris", uid="somebody")})
 
