@@ -158,7 +158,7 @@ class Applier:
             if kind in kinds.OPTIONAL:
                 self._missing()
             raise
-        self._keep(body, written)
+        self._keep(record, body, written)
         self._clear(record.key, kind, name)
         return True
 
@@ -230,10 +230,13 @@ class Applier:
                 extra={"kind": child.kind, "object": child.name, "fields": sorted(lost)[:10]},
             )
             return False
-        self._intact[planned_hash] = child.common_fields
+        self._found_intact(child)
+        return True
+
+    def _found_intact(self, child: Child) -> None:
+        self._intact[child.applied_hash] = child.common_fields
         while len(self._intact) > INTACT:
             del self._intact[next(iter(self._intact))]
-        return True
 
     def _was_just_refused(self, key: ObjectKey, body: Object) -> bool:
         # Quota and admission may change their mind, so it is tried again; but not at each event.
@@ -292,8 +295,8 @@ class Applier:
             raise ModelGone
         return int(found["metadata"].get("generation", 0))
 
-    def _keep(self, body: Object, written: dict[str, Any]) -> None:
-        kind, uid = str(body["kind"]), str(written["metadata"]["uid"])
+    def _keep(self, record: ModelRecord, body: Object, written: dict[str, Any]) -> None:
+        (kind, name), uid = _key(body), str(written["metadata"]["uid"])
         self._wrote(kind)
         dropped = ownership.lost(body, ownership.fields_of(written, names.FIELD_MANAGER))
         if dropped:
@@ -301,6 +304,9 @@ class Applier:
         else:
             self._dropped.pop(uid, None)
         self._sinks[kind].keep(written)
+        child = self._store.child(record.key, kind, name)
+        if child and child.uid == uid:
+            self._found_intact(child)
 
     def _refuse(self, key: ObjectKey, body: Object, error: errors.ApiError) -> bool:
         kind, name = _key(body)

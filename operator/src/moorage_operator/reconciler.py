@@ -47,7 +47,8 @@ SERVING_KINDS = {"Deployment", "Service"}
 """What a model cannot serve without, and all that a short pass applies."""
 
 LATER_SECONDS = 1.0
-"""After a short pass its model is looked at again, if nothing happens to it before."""
+"""After a short pass, or one that wrote a status, its model is looked at again, if nothing happens
+to it before: what a plan does next may follow from what the status remembers."""
 
 PASS_TIMEOUT_SECONDS = 60.0
 """A pass is a handful of requests of at most 30 s each; beyond this something hangs."""
@@ -142,17 +143,22 @@ class Reconciler:
             raise
 
     async def _write_status(self, record: ModelRecord, plan: Plan) -> float | None:
-        """Seconds that the status has to wait; None where it stands written."""
+        """Seconds until the model must be looked at for its status; None where it stood written.
+
+        It has to wait so long, or it is written and something may follow from it.
+        """
         hands = self._hands
         if plan.status == record.status:
             return None
         urgent = is_urgent(record.status, plan.status)
         if not urgent and (wait := hands.pace.wait_seconds(record.key)):
             return wait
-        if await hands.statuses.write(record, plan.status):
-            hands.pace.wrote(record.key, urgent=urgent)
-            logger.info("status written", extra=_ready_of(plan))
-        return None
+        if not await hands.statuses.write(record, plan.status):
+            return None
+        hands.pace.wrote(record.key, urgent=urgent)
+        logger.info("status written", extra=_ready_of(plan))
+        before, after = (status.get("revisions") for status in (record.status, plan.status))
+        return 0.0 if record.status and before != after else LATER_SECONDS
 
     async def _plan(self, record: ModelRecord) -> tuple[Observed, Plan]:
         """A plan that knows all that it needs."""

@@ -101,10 +101,10 @@ class Store:
         metadata = body["metadata"]
         known = self._packed(ObjectKey(metadata["namespace"], metadata["name"]))
         if known and known.uid == metadata["uid"]:
-            self.put_model(body, Urgency.ROUTINE)
+            self.put_model(body, news=False)
 
-    def put_model(self, body: Mapping[str, Any], urgency: Urgency = Urgency.SPEC) -> None:
-        """The resource as watched."""
+    def put_model(self, body: Mapping[str, Any], *, news: bool = True) -> None:
+        """The resource as watched; what is no news to its pass does not begin another."""
         metadata = body["metadata"]
         key = ObjectKey(metadata["namespace"], metadata["name"])
         family = self._family(_place(key))
@@ -118,7 +118,8 @@ class Store:
         family.key = key
         family.model = self._pack_model.pack(body)
         self._opened.pop(key, None)
-        self._changed(key, urgency)
+        if news:
+            self._changed(key, Urgency.SPEC)
 
     def drop_model(self, key: ObjectKey, uid: str) -> None:
         """The resource is gone; ignored when another one has taken its name."""

@@ -9,7 +9,7 @@ __all__ = ["Urgency"]
 
 
 class Urgency(IntEnum):
-    """The lanes of the queue, the most urgent first."""
+    """The lanes of the queue."""
 
     READINESS = 0
     """Traffic depends on it: a pod became ready or ceased to be, or a server said so."""

@@ -7,8 +7,9 @@
 A key stands in the queue once however often it is added, in the most urgent lane that was named;
 and it never runs twice at a time: what is added while it runs, or rests after it, is remembered
 and queued again when that is over. So a burst of events costs one pass, and the pass always sees
-the newest state. The most urgent lane goes first, but no lane waits for ever. Each key has at most
-one timer; every pass replaces it. The queue knows nothing of models; the clock and the timer are
+the newest state. Readiness and new specs take turns, so that neither waits for a flood of the
+other; routine waits for both, but not for ever. Each key has at most one timer; every pass
+replaces it. The queue knows nothing of models; the clock and the timer are
 injected.
 """
 
@@ -183,7 +184,8 @@ class WorkQueue(Generic[K]):
             oldest = min(waiting, key=lambda lane: next(iter(lane.values())))
             if self._clock() - next(iter(oldest.values())) > PATIENCE_SECONDS:
                 return oldest
-        return waiting[0]
+        spec = self._lanes[Urgency.SPEC]
+        return spec if spec and self._taken % 2 == 0 else waiting[0]
 
     def _rested(self, key: K) -> None:
         del self._resting[key]

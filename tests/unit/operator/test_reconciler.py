@@ -137,13 +137,13 @@ async def test_progress_waits_for_the_pause_after_a_write_and_a_failure_does_not
     assert len(fakes.statuses) == 1
 
     fakes.now = PAUSE_FIRST_SECONDS
-    assert await reconciler.reconcile(KEY) is None
+    assert await reconciler.reconcile(KEY) == LATER_SECONDS
     assert [each["pod"] for each in fakes.statuses[1]["replicaStatuses"]] == ["a"]
 
     fakes.store.put_pod(place, PodObserved("b", "b", NOW, revision="other"))
     assert await reconciler.reconcile(KEY) == 2 * PAUSE_FIRST_SECONDS
     fakes.store.put_model({**model(resourceVersion="9"), "spec": {"replicas": "many"}})
-    assert await reconciler.reconcile(KEY) is None
+    assert await reconciler.reconcile(KEY) == LATER_SECONDS
     assert ready(fakes.statuses[2]) == "InvalidSpec"
 
 
@@ -159,7 +159,7 @@ async def test_of_a_crowd_each_model_gets_what_it_serves_with_before_any_gets_mo
     assert fakes.keeps_others
 
     fakes.crowded = fakes.changes = False
-    assert await reconciler.reconcile(KEY) is None
+    assert await reconciler.reconcile(KEY) == LATER_SECONDS
     assert fakes.kinds == ["Service", "Deployment", "PodDisruptionBudget"]
     assert not fakes.keeps_others
     assert ready(fakes.statuses[-1]) == "Pending"
@@ -184,6 +184,20 @@ async def test_a_new_model_that_cannot_have_its_children_now_is_told_that_it_was
         await reconciler.reconcile(KEY)
 
     assert ready(fakes.statuses[-1]) == "Pending"
+
+
+async def test_what_the_status_remembers_is_acted_upon_at_once_and_the_rest_soon(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    assert await reconciler.reconcile(KEY) == LATER_SECONDS
+    assert await reconciler.reconcile(KEY) is None
+
+    status = {**fakes.statuses[-1], "revisions": {"current": "another", "specHash": "other"}}
+    fakes.store.put_model({**model(resourceVersion="9"), "status": status})
+    fakes.now = PAUSE_FIRST_SECONDS
+
+    assert await reconciler.reconcile(KEY) == 0.0
 
 
 async def test_planned_events_are_posted(fakes: Fakes, reconciler: Reconciler) -> None:

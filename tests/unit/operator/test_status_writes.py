@@ -71,13 +71,15 @@ def world() -> World:
     return World()
 
 
-async def test_a_write_shows_that_the_model_exists_and_is_no_urgent_news(world: World) -> None:
+async def test_a_write_shows_that_the_model_exists_and_is_no_news_to_its_pass(
+    world: World,
+) -> None:
     world.told.clear()
 
     await world.writer.write(world.record, {"a": 1})
 
     assert world.existence.is_known("u")
-    assert world.told == [Urgency.ROUTINE]
+    assert world.told == []
 
 
 async def test_a_status_is_written_when_it_differs(world: World) -> None:

@@ -62,7 +62,7 @@ async def test_keys_come_in_the_order_of_their_first_add(queue: WorkQueue[str]) 
     assert queue.depth == 0
 
 
-async def test_the_most_urgent_lane_goes_first(queue: WorkQueue[str]) -> None:
+async def test_what_is_urgent_goes_before_routine(queue: WorkQueue[str]) -> None:
     queue.add("c")
     queue.add("b", Urgency.SPEC)
     queue.add("a", Urgency.READINESS)
@@ -70,6 +70,19 @@ async def test_the_most_urgent_lane_goes_first(queue: WorkQueue[str]) -> None:
     assert [queue.waiting(each) for each in Urgency] == [1, 1, 1]
 
     assert [await queue.get() for _ in range(3)] == ["a", "b", "c"]
+
+
+async def test_neither_readiness_nor_a_new_spec_waits_for_a_flood_of_the_other(
+    queue: WorkQueue[str],
+) -> None:
+    for number in range(4):
+        queue.add(f"made {number}", Urgency.SPEC)
+        queue.add(f"ready {number}", Urgency.READINESS)
+    queue.add("routine")
+
+    taken = [(await queue.get()).split()[0] for _ in range(9)]
+
+    assert taken == ["ready", "made"] * 4 + ["routine"]
 
 
 async def test_a_key_waits_once_in_the_most_urgent_lane_that_was_named(
@@ -91,7 +104,7 @@ async def test_the_urgency_of_what_happens_while_a_key_runs_is_kept(
     await queue.get()
     queue.add("a", Urgency.READINESS)
     queue.add("a", Urgency.ROUTINE)
-    queue.add("b", Urgency.SPEC)
+    queue.add("b")
 
     queue.done("a")
 
