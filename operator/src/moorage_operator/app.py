@@ -51,6 +51,9 @@ logger = logging.getLogger(__name__)
 CRD_WAIT_SECONDS = 2.0
 RESTART_SECONDS = 1.0
 SWEEP_SECONDS = 600.0
+GATHER_SECONDS = 0.2
+"""What nobody waits for waits so long for more of its kind, so that one pass sees all of it."""
+
 DRAIN_SECONDS = 3.0
 """Passes under way get so long to end; what they leave undone the next process does."""
 
@@ -89,6 +92,8 @@ class App:
             call_later=loop.call_later,
             clock=loop.time,
             rest=lambda key: rest_seconds(self._store.count_pods(key)),
+            makers=max(1, settings.workers // 2),
+            gather=GATHER_SECONDS,
         )
         self._store = Store(changed=self._queue.add, pod_moved=self._pod_moved)
         self._existence = Existence(loop.time)
@@ -186,6 +191,7 @@ class App:
             config,
             now=utc_now,
             crowded=lambda: self._queue.waiting(Urgency.SPEC) > 0,
+            again=self._queue.add,
         )
         if self._leadership is None:
             self._leads.set()

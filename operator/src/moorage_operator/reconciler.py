@@ -6,9 +6,11 @@ Level-driven: a pass looks at the whole state and never at what woke it. The sto
 watches, by polls and by its own writes; all that a pass reads itself is what an earlier revision
 was made from, when its plan needs that.
 
-While more models wait for their children than there are workers, passes are short: what serves is
-written, and a verdict that somebody waits for; the rest is left to a later pass. So the last of a
-thousand models that are made at once has its pods on the way before the first has its budget.
+While more models wait for their children than there are workers, new ones have short passes: the
+Service, in a second pass the Deployment, and a verdict that somebody waits for; the rest is left
+to a later one. So the last of a thousand models that are made at once has its pods on the way
+before the first has its budget. Services go before Deployments, because the API server gives out
+their addresses one after the other, and slowly once it is busy with pods.
 """
 
 import asyncio
@@ -16,6 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from . import logs
 from . import plan as planning
@@ -32,6 +35,7 @@ from .state import ObjectKey, Observed
 from .status_pace import StatusPace, is_urgent
 from .status_writes import StatusWriter
 from .store import ModelRecord, Store
+from .urgency import Urgency
 from .workqueue import Closed, WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -43,12 +47,12 @@ REST_SECONDS_A_POD = 0.002
 """A pass looks at each pod of its model; so a model takes a few hundredths of a core at most for
 looking at its pods, however many they are and however often they change."""
 
-SERVING_KINDS = {"Deployment", "Service"}
-"""What a model cannot serve without, and all that a short pass applies."""
+SERVING_KINDS = ("Service", "Deployment")
+"""What a model cannot serve without, in the order in which a crowd gets it."""
 
 LATER_SECONDS = 1.0
-"""After a short pass, or one that wrote a status, its model is looked at again, if nothing happens
-to it before: what a plan does next may follow from what the status remembers."""
+"""After a pass that wrote a status its model is looked at again, if nothing happens to it before:
+what a plan does next may follow from what the status remembers."""
 
 PASS_TIMEOUT_SECONDS = 60.0
 """A pass is a handful of requests of at most 30 s each; beyond this something hangs."""
@@ -76,6 +80,7 @@ class Reconciler:
         config: What the plan must know of this installation.
         now: The time in UTC.
         crowded: Whether other models wait for their children.
+        again: Called with a model that is to be looked at again, and how urgent that is.
     """
 
     def __init__(
@@ -84,12 +89,15 @@ class Reconciler:
         config: OperatorConfig,
         *,
         now: Callable[[], datetime],
-        crowded: Callable[[], bool] = lambda: False,
+        crowded: Callable[[], bool],
+        again: Callable[[ObjectKey, Urgency], None],
     ) -> None:
         self._hands = hands
         self._config = config
         self._now = now
         self._crowded = crowded
+        self._again = again
+        self._unfinished: dict[ObjectKey, None] = {}  # in the order of their short passes
         self._seen: dict[ObjectKey, str] = {}  # uids
 
     async def reconcile(self, key: ObjectKey) -> float | None:
@@ -98,51 +106,79 @@ class Reconciler:
         Raises:
             ApiError: A write failed for now: try again.
         """
+        self._finish_others()
         record = self._hands.store.model(key)
         if record is None or record.model.deleting:
             self._forget(key)
             return None
         self._seen[key] = record.model.uid
         try:
-            return await self._pass(record)
+            return await self._pass(record, short=self._is_short(record))
         except ModelGone:
             self._hands.store.drop_model(key, record.model.uid)
             return None
 
-    async def _pass(self, record: ModelRecord) -> float | None:
+    def _finish_others(self) -> None:
+        """Have the models looked at whose passes were short, once no other waits any more."""
+        if self._unfinished and not self._crowded():
+            for key in self._unfinished:
+                self._again(key, Urgency.ROUTINE)
+            self._unfinished.clear()
+
+    def _is_short(self, record: ModelRecord) -> bool:
+        """Whether the model is new and one of many."""
+        self._unfinished.pop(record.key, None)
+        if record.status or not self._crowded():
+            return False
+        self._unfinished[record.key] = None
+        return True
+
+    async def _pass(self, record: ModelRecord, *, short: bool) -> float | None:
         hands = self._hands
         observed, plan = await self._plan(record)
-        short = self._crowded()
         if await self._apply(record, plan, short=short):
-            if short and not record.status:
-                return LATER_SECONDS
+            if short:
+                return None
             observed, plan = await self._plan(record)
         hands.poller.watch(record.key, plan.targets, plan.poll, plan.poll_interval_seconds)
         hands.lookups.want(record.key, plan.references if _waits(observed) else frozenset())
         await hands.statuses.write_gates(record, plan.gates)
-        later = await self._write_status(record, plan)
+        later = await self._write_status(record, plan, short=short)
         for event in plan.events:
             hands.events.post(record, event)
-        unfinished = LATER_SECONDS if short else None
-        return min(
-            (each for each in (plan.requeue_after, later, unfinished) if each is not None),
-            default=None,
-        )
+        known = (each for each in (plan.requeue_after, later) if each is not None)
+        return min(known, default=None)
 
     async def _apply(self, record: ModelRecord, plan: Plan, *, short: bool) -> bool:
         """Whether the children changed; a model that cannot have them is at least told so."""
-        objects = plan.objects
-        if short:
-            objects = tuple(body for body in objects if body["kind"] in SERVING_KINDS)
+        objects = self._serving(record, plan) if short else plan.objects
         keeps_others = short or plan.keeps_others
         try:
             return await self._hands.applier.apply(record, objects, keeps_others=keeps_others)
         except errors.ApiError:
             if not record.status:
-                await self._write_status(record, plan)
+                await self._write_status(record, plan, short=False)
             raise
 
-    async def _write_status(self, record: ModelRecord, plan: Plan) -> float | None:
+    def _serving(self, record: ModelRecord, plan: Plan) -> tuple[dict[str, Any], ...]:
+        """What a short pass applies: the objects up to the first kind of which one is missing."""
+        store = self._hands.store
+        objects: list[dict[str, Any]] = []
+        for kind in SERVING_KINDS:
+            mine = [body for body in plan.objects if body["kind"] == kind]
+            objects += mine
+            names = [str(body["metadata"]["name"]) for body in mine]
+            if any(
+                store.child(record.key, kind, name) is None
+                and store.refusal(record.key, kind, name) is None
+                for name in names
+            ):
+                if kind != SERVING_KINDS[-1]:
+                    self._again(record.key, Urgency.SPEC)
+                break
+        return tuple(objects)
+
+    async def _write_status(self, record: ModelRecord, plan: Plan, *, short: bool) -> float | None:
         """Seconds until the model must be looked at for its status; None where it stood written.
 
         It has to wait so long, or it is written and something may follow from it.
@@ -151,11 +187,15 @@ class Reconciler:
         if plan.status == record.status:
             return None
         urgent = is_urgent(record.status, plan.status)
+        if short and not urgent:
+            return None  # the pass that finishes this one writes it
         if not urgent and (wait := hands.pace.wait_seconds(record.key)):
             return wait
+        began = hands.pace.clock()
         if not await hands.statuses.write(record, plan.status):
             return None
-        hands.pace.wrote(record.key, urgent=urgent)
+        spent = hands.pace.clock() - began
+        hands.pace.wrote(record.key, urgent=urgent, seconds=spent)
         logger.info("status written", extra=_ready_of(plan))
         before, after = (status.get("revisions") for status in (record.status, plan.status))
         return 0.0 if record.status and before != after else LATER_SECONDS

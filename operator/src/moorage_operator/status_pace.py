@@ -22,9 +22,10 @@ FORGET_SECONDS = 2 * PAUSE_LAST_SECONDS
 """A model that was not written for so long begins again with the first pause."""
 
 PROGRESS_A_SECOND = 25.0
-PROGRESS_AT_ONCE = 50
+PROGRESS_AT_ONCE = 20
 """Writes of mere progress, of all models together. Each costs the API server some 5 ms of CPU
-time, as much as a child; whoever makes fewer models at once than these sees no difference."""
+time, as much as a child. Where it takes longer to answer they come as slowly as it answers them:
+what is written most often is the first that a busy API server is spared."""
 
 PASSING_REASONS = {
     Reason.PENDING,
@@ -76,37 +77,42 @@ class StatusPace:
 
     Args:
         clock: Monotonic seconds.
+
+    Attributes:
+        clock: The same.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        self.clock = clock
+        self._spacing = 1 / PROGRESS_A_SECOND
         self._last: dict[ObjectKey, _Last] = {}  # in the order of their writes
         self._turns: dict[ObjectKey, float] = {}  # when it is whose turn within the budget
         self._next_turn = -math.inf
 
     def wait_seconds(self, key: ObjectKey) -> float:
         """How long a status that is not urgent has to wait; where it does, its turn is kept."""
-        now = self._clock()
+        now = self.clock()
         last = self._last.get(key)
-        if last and now < last.at + last.pause:
-            return last.at + last.pause - now
+        rested = last.at + last.pause if last else now
         turn = self._turns.pop(key, None)
         if turn is None:
-            turn = max(self._next_turn, now - PROGRESS_AT_ONCE / PROGRESS_A_SECOND)
-            self._next_turn = turn + 1 / PROGRESS_A_SECOND
-        if now < turn:
+            turn = max(self._next_turn, now - PROGRESS_AT_ONCE * self._spacing)
+            self._next_turn = turn + self._spacing
+        until = max(rested, turn)
+        if now < until:
             self._turns[key] = turn
-        return max(0.0, turn - now)
+        return max(0.0, until - now)
 
-    def wrote(self, key: ObjectKey, *, urgent: bool) -> None:
-        """The model's status was written.
+    def wrote(self, key: ObjectKey, *, urgent: bool, seconds: float) -> None:
+        """The model's status was written, within so many seconds.
 
         After an urgent write, and after a while without any, the pause is 1 s; each write of mere
         progress doubles it, up to 8 s.
         """
-        now = self._clock()
+        now = self.clock()
         self._forget_old(now)
         self._turns.pop(key, None)
+        self._spacing = max(1 / PROGRESS_A_SECOND, seconds)
         last = self._last.pop(key, None)
         longer = last is not None and not urgent
         pause = min(2 * last.pause, PAUSE_LAST_SECONDS) if last and longer else PAUSE_FIRST_SECONDS

@@ -7,10 +7,15 @@
 A key stands in the queue once however often it is added, in the most urgent lane that was named;
 and it never runs twice at a time: what is added while it runs, or rests after it, is remembered
 and queued again when that is over. So a burst of events costs one pass, and the pass always sees
-the newest state. Readiness and new specs take turns, so that neither waits for a flood of the
-other; routine waits for both, but not for ever. Each key has at most one timer; every pass
-replaces it. The queue knows nothing of models; the clock and the timer are
-injected.
+the newest state.
+
+Readiness and new specs take turns, so that neither waits for a flood of the other. Routine waits
+for both, but not for ever, and a moment for what else is about to happen to the same key: a
+Deployment that comes up changes ten times within a second. To make what a new spec asks for may
+take the API server seconds, so there is a bound to such passes, and workers are left for others.
+
+Each key has at most one timer; every pass replaces it. The queue knows nothing of models; the
+clock and the timer are injected.
 """
 
 import asyncio
@@ -50,6 +55,8 @@ class WorkQueue(Generic[K]):
         clock: Monotonic seconds.
         jitter: A number from [0, 1), to spread retries.
         rest: Seconds after a key's pass in which it does not run again, whatever happens.
+        makers: Keys of the lane of new specs that run at a time.
+        gather: Seconds that a routine change waits for further ones of its key.
     """
 
     def __init__(
@@ -59,7 +66,13 @@ class WorkQueue(Generic[K]):
         clock: Callable[[], float],
         jitter: Callable[[], float] = random.random,
         rest: Callable[[K], float] = lambda _: 0.0,
+        makers: int = 8,
+        gather: float = 0.0,
     ) -> None:
+        self._gather = gather
+        self._gathering: dict[K, Timer] = {}
+        self._makers = makers
+        self._making: set[K] = set()
         self._rest = rest
         self._call_later = call_later
         self._clock = clock
@@ -80,8 +93,12 @@ class WorkQueue(Generic[K]):
         if key in self._running or key in self._resting:
             self._again[key] = min(self._again.get(key, urgency), urgency)
         elif not self._closed and not self._waits_as(key, urgency):
-            self._lanes[urgency][key] = self._clock()
-            self._wake_one()
+            if urgency is Urgency.ROUTINE and self._gather > 0:
+                if key not in self._gathering:
+                    timer = self._call_later(self._gather, lambda: self._gathered(key))
+                    self._gathering[key] = timer
+            else:
+                self._enqueue(key, urgency)
 
     def schedule(self, key: K, seconds: float | None) -> None:
         """Have the key looked at after some seconds; None takes its timer away."""
@@ -114,7 +131,7 @@ class WorkQueue(Generic[K]):
         Raises:
             Closed: The queue was closed.
         """
-        while not self.depth:
+        while (urgency := self._next_lane()) is None:
             if self._closed:
                 raise Closed
             waiter = asyncio.get_running_loop().create_future()
@@ -124,15 +141,21 @@ class WorkQueue(Generic[K]):
             finally:
                 if waiter in self._waiting:
                     self._waiting.remove(waiter)
-        lane = self._next_lane()
+        self._taken += 1
+        lane = self._lanes[urgency]
         key = next(iter(lane))
         del lane[key]
         self._running.add(key)
+        if urgency is Urgency.SPEC:
+            self._making.add(key)
         return key
 
     def done(self, key: K) -> None:
         """The key's pass is over; it runs again, after its rest, when it was added meanwhile."""
         self._running.discard(key)
+        if key in self._making:
+            self._making.discard(key)
+            self._wake_one()
         rest_seconds = self._rest(key)
         if rest_seconds > 0 and not self._closed:
             self._resting[key] = self._call_later(rest_seconds, lambda: self._rested(key))
@@ -145,8 +168,9 @@ class WorkQueue(Generic[K]):
         for lane in self._lanes.values():
             lane.clear()
         self._again.clear()
-        for timer in (*self._timers.values(), *self._resting.values()):
+        for timer in (*self._timers.values(), *self._resting.values(), *self._gathering.values()):
             timer.cancel()
+        self._gathering.clear()
         self._timers.clear()
         self._resting.clear()
         while self._waiting:
@@ -160,8 +184,8 @@ class WorkQueue(Generic[K]):
     @property
     def oldest_seconds(self) -> float:
         """How long the first key of a lane has waited, of all lanes the longest."""
-        since = [next(iter(lane.values())) for lane in self._lanes.values() if lane]
-        return self._clock() - min(since) if since else 0.0
+        waited = (self._waited(urgency) for urgency, lane in self._lanes.items() if lane)
+        return max(waited, default=0.0)
 
     def waiting(self, urgency: Urgency) -> int:
         """Keys that wait in one lane."""
@@ -176,16 +200,23 @@ class WorkQueue(Generic[K]):
                 del lane[key]
         return False
 
-    def _next_lane(self) -> dict[K, float]:
-        """The lane whose first key is next."""
-        self._taken += 1
-        waiting = [lane for lane in self._lanes.values() if lane]
-        if self._taken % TURN == 0:
-            oldest = min(waiting, key=lambda lane: next(iter(lane.values())))
-            if self._clock() - next(iter(oldest.values())) > PATIENCE_SECONDS:
+    def _next_lane(self) -> Urgency | None:
+        """The lane whose first key is next; None where no key may run now."""
+        waiting = [urgency for urgency, lane in self._lanes.items() if lane]
+        if len(self._making) >= self._makers and Urgency.SPEC in waiting:
+            waiting.remove(Urgency.SPEC)
+        if not waiting:
+            return None
+        turn = self._taken + 1
+        if turn % TURN == 0:
+            oldest = max(waiting, key=self._waited)
+            if self._waited(oldest) > PATIENCE_SECONDS:
                 return oldest
-        spec = self._lanes[Urgency.SPEC]
-        return spec if spec and self._taken % 2 == 0 else waiting[0]
+        return Urgency.SPEC if Urgency.SPEC in waiting and turn % 2 == 0 else waiting[0]
+
+    def _waited(self, urgency: Urgency) -> float:
+        """How long the lane's first key has waited."""
+        return self._clock() - next(iter(self._lanes[urgency].values()))
 
     def _rested(self, key: K) -> None:
         del self._resting[key]
@@ -198,7 +229,24 @@ class WorkQueue(Generic[K]):
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)
-        self.add(key)
+        self._add_now(key)
+
+    def _gathered(self, key: K) -> None:
+        del self._gathering[key]
+        self._add_now(key)
+
+    def _add_now(self, key: K) -> None:
+        """Add a routine key that has waited for its moment."""
+        if key in self._running or key in self._resting:
+            self.add(key)
+        elif not self._closed and not self._waits_as(key, Urgency.ROUTINE):
+            self._enqueue(key, Urgency.ROUTINE)
+
+    def _enqueue(self, key: K, urgency: Urgency) -> None:
+        if timer := self._gathering.pop(key, None):
+            timer.cancel()
+        self._lanes[urgency][key] = self._clock()
+        self._wake_one()
 
     def _wake_one(self) -> None:
         while self._waiting:

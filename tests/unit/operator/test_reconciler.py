@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moorage_operator import observe
 from moorage_operator.config import OperatorConfig
 from moorage_operator.existence import ModelGone
 from moorage_operator.kube import errors
@@ -15,6 +16,7 @@ from moorage_operator.reconciler import LATER_SECONDS, Hands, Reconciler, rest_s
 from moorage_operator.state import ObjectKey, Reference, Refusal
 from moorage_operator.status_pace import PAUSE_FIRST_SECONDS, StatusPace
 from moorage_operator.store import ModelRecord, Store
+from moorage_operator.urgency import Urgency
 from moorage_operator.watched import PodObserved
 from moorage_operator.workqueue import WorkQueue
 
@@ -51,6 +53,7 @@ class Fakes:
         self.refusal: Refusal | None = None
         self.error: Exception | None = None
         self.crowded = False
+        self.again: list[tuple[ObjectKey, Urgency]] = []
         self.changes = False
         self.store = Store(changed=lambda *_: None, pod_moved=lambda _: None)
 
@@ -66,6 +69,13 @@ class Fakes:
             self.store.put_refusal(record.key, self.refusal)
             return True
         return self.changes
+
+    def have_service(self) -> None:
+        metadata = {
+            **model(labels={"moorage.dev/model": "iris"})["metadata"],
+            "ownerReferences": [{"uid": "u", "controller": True}],
+        }
+        observe.Children("Service", self.store).keep({"metadata": metadata})
 
     async def write_gates(self, _: ModelRecord, gates: tuple[PodGate, ...]) -> None:
         self.gates += gates
@@ -106,7 +116,13 @@ def reconciler(fakes: Fakes) -> Reconciler:
     hands = Hands(fakes.store, fakes, fakes, fakes, fakes, fakes, fakes, pace)  # type: ignore[arg-type]
     config = OperatorConfig(runtime_image="runtime:1")
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    return Reconciler(hands, config, now=lambda: now, crowded=lambda: fakes.crowded)
+    return Reconciler(
+        hands,
+        config,
+        now=lambda: now,
+        crowded=lambda: fakes.crowded,
+        again=lambda *told: fakes.again.append(told),
+    )
 
 
 def ready(status: Mapping[str, Any]) -> str:
@@ -153,10 +169,16 @@ async def test_of_a_crowd_each_model_gets_what_it_serves_with_before_any_gets_mo
     fakes.store.put_model({**model(), "spec": {"replicas": 2, "runtime": {"image": "i:1"}}})
     fakes.crowded = fakes.changes = True
 
-    assert await reconciler.reconcile(KEY) == LATER_SECONDS
-    assert fakes.acts == ["apply"]
-    assert fakes.kinds == ["Service", "Deployment"]
+    # Its Service, and then it waits among the others once more, for its Deployment.
+    assert await reconciler.reconcile(KEY) is None
+    assert (fakes.acts, fakes.kinds) == (["apply"], ["Service"])
+    assert fakes.again == [(KEY, Urgency.SPEC)]
     assert fakes.keeps_others
+
+    fakes.have_service()
+    assert await reconciler.reconcile(KEY) is None
+    assert fakes.kinds == ["Service", "Deployment"]
+    assert (fakes.acts, len(fakes.again)) == (["apply", "apply"], 1)
 
     fakes.crowded = fakes.changes = False
     assert await reconciler.reconcile(KEY) == LATER_SECONDS
@@ -165,11 +187,51 @@ async def test_of_a_crowd_each_model_gets_what_it_serves_with_before_any_gets_mo
     assert ready(fakes.statuses[-1]) == "Pending"
 
 
+async def test_what_short_passes_left_is_done_once_nobody_waits_any_more(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    fakes.crowded = fakes.changes = True
+    fakes.have_service()
+    await reconciler.reconcile(KEY)
+    assert fakes.again == []
+
+    fakes.crowded = False
+    for _ in range(2):
+        await reconciler.reconcile(ObjectKey("ns", "another"))
+
+    assert fakes.again == [(KEY, Urgency.ROUTINE)]
+
+
+async def test_a_model_that_was_told_of_before_has_whole_passes_in_a_crowd_too(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model({**model(), "status": {"observedGeneration": 1}})
+    fakes.crowded = True
+
+    await reconciler.reconcile(KEY)
+
+    assert (fakes.kinds, fakes.again) == (["Service", "Deployment"], [])
+    assert not fakes.keeps_others
+
+
+async def test_a_refused_service_keeps_no_model_of_a_crowd_from_its_deployment(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    fakes.store.put_refusal(KEY, Refusal("Service", "iris", "h", 409, "AlreadyExists", "taken"))
+    fakes.crowded = fakes.changes = True
+
+    await reconciler.reconcile(KEY)
+
+    assert (fakes.kinds, fakes.again) == (["Service", "Deployment"], [])
+
+
 async def test_a_verdict_is_written_in_a_crowd_too(fakes: Fakes, reconciler: Reconciler) -> None:
     fakes.store.put_model({**model(), "spec": {"replicas": "many"}})
     fakes.crowded = True
 
-    assert await reconciler.reconcile(KEY) == LATER_SECONDS
+    await reconciler.reconcile(KEY)
 
     assert ready(fakes.statuses[-1]) == "InvalidSpec"
 

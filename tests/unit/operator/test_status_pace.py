@@ -1,5 +1,6 @@
 """Which status is written at once, and how long a model's pauses are."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ def test_the_pause_doubles_with_each_write_of_progress_and_begins_anew_with_an_u
     pace = StatusPace(clock)
     waits: list[float] = []
     for urgent in (False, False, False, False, False, True, False):
-        pace.wrote(KEY, urgent=urgent)
+        pace.wrote(KEY, urgent=urgent, seconds=0.0)
         waits.append(pace.wait_seconds(KEY))
         clock.now += waits[-1]
         assert pace.wait_seconds(KEY) == 0.0
@@ -100,13 +101,26 @@ def test_progress_of_all_models_keeps_within_a_budget() -> None:
     assert pace.wait_seconds(keys[-1]) == 0.0
 
 
+def test_progress_comes_as_slowly_as_the_api_server_answers() -> None:
+    clock = Clock()
+    pace = StatusPace(clock)
+    pace.wrote(KEY, urgent=True, seconds=2.0)
+    others = [ObjectKey("ns", str(number)) for number in range(2 * PROGRESS_AT_ONCE)]
+
+    waits = [wait for key in others if (wait := pace.wait_seconds(key))]
+
+    assert [after - before for before, after in itertools.pairwise(waits)] == pytest.approx(
+        [2.0] * (len(waits) - 1)
+    )
+
+
 def test_an_urgent_write_gives_its_turn_up() -> None:
     clock = Clock()
     pace = StatusPace(clock)
     while not pace.wait_seconds(KEY):
         pass
 
-    pace.wrote(KEY, urgent=True)
+    pace.wrote(KEY, urgent=True, seconds=0.0)
 
     assert not pace._turns
 
@@ -115,9 +129,9 @@ def test_models_that_were_not_written_lately_are_forgotten() -> None:
     clock = Clock()
     pace = StatusPace(clock)
     for number in range(5):
-        pace.wrote(ObjectKey("ns", str(number)), urgent=False)
+        pace.wrote(ObjectKey("ns", str(number)), urgent=False, seconds=0.0)
     clock.now += FORGET_SECONDS
 
-    pace.wrote(KEY, urgent=False)
+    pace.wrote(KEY, urgent=False, seconds=0.0)
 
     assert list(pace._last) == [KEY]

@@ -85,6 +85,58 @@ async def test_neither_readiness_nor_a_new_spec_waits_for_a_flood_of_the_other(
     assert taken == ["ready", "made"] * 4 + ["routine"]
 
 
+async def test_routine_gathers_for_a_moment_and_urgency_does_not_wait_for_it(time: Time) -> None:
+    queue: WorkQueue[str] = WorkQueue(
+        call_later=time.call_later, clock=lambda: time.now, gather=0.2
+    )
+    for key in "aabb":
+        queue.add(key)
+    queue.add("b", Urgency.READINESS)
+    assert queue.depth == 1
+    assert await queue.get() == "b"
+    queue.done("b")
+
+    time.advance(0.2)
+
+    assert queue.depth == 1
+    assert await queue.get() == "a"
+    queue.add("a")
+    queue.done("a")
+    assert queue.depth == 0
+    time.advance(0.2)
+    assert queue.depth == 1
+
+
+async def test_a_key_whose_time_has_come_does_not_gather(time: Time) -> None:
+    queue: WorkQueue[str] = WorkQueue(
+        call_later=time.call_later, clock=lambda: time.now, gather=0.2
+    )
+    queue.schedule("a", 1.0)
+
+    time.advance(1.0)
+
+    assert queue.depth == 1
+
+
+async def test_new_specs_leave_workers_for_the_rest(time: Time) -> None:
+    queue: WorkQueue[str] = WorkQueue(call_later=time.call_later, clock=lambda: time.now, makers=2)
+    for key in "abc":
+        queue.add(key, Urgency.SPEC)
+    assert [await queue.get() for _ in range(2)] == ["a", "b"]
+    third = asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+    assert not third.done()
+
+    queue.add("pod")
+    assert await third == "pod"
+    fourth = asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+    assert not fourth.done()
+
+    queue.done("a")
+    assert await fourth == "c"
+
+
 async def test_a_key_waits_once_in_the_most_urgent_lane_that_was_named(
     queue: WorkQueue[str],
 ) -> None:
