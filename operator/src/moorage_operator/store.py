@@ -119,7 +119,7 @@ class Store:
         family.model = self._pack_model.pack(body)
         self._opened.pop(key, None)
         if news:
-            self._changed(key, Urgency.SPEC)
+            self._changed(key, _urgency_of(body))
 
     def drop_model(self, key: ObjectKey, uid: str) -> None:
         """The resource is gone; ignored when another one has taken its name."""
@@ -335,6 +335,13 @@ class Store:
         family = self._families.get(place)
         packed = family.children.get((kind, name)) if family else None
         return self._pack_child.unpack(kind, packed) if packed else None
+
+
+def _urgency_of(body: Mapping[str, Any]) -> Urgency:
+    """A spec that the status tells of is no new one: mostly that is our own write's event."""
+    told = (body.get("status") or {}).get("observedGeneration")
+    is_told = told is not None and told == body["metadata"].get("generation")
+    return Urgency.ROUTINE if is_told else Urgency.SPEC
 
 
 def is_newer(version: str, than: str) -> bool:

@@ -8,6 +8,7 @@ from moorage_operator.kube import kinds
 from moorage_operator.kube.auth import Access
 from moorage_operator.settings import Settings
 from moorage_operator.state import ObjectKey
+from moorage_operator.urgency import Urgency
 
 SETTINGS = Settings((), OperatorConfig("runtime:1"), 1, 50, "127.0.0.1", 0, "json", "info")
 
@@ -32,7 +33,7 @@ async def test_a_watch_that_went_silent_is_trouble(app: App) -> None:
 
 
 async def test_workers_that_take_nothing_are_trouble(app: App) -> None:
-    app._queue.add(ObjectKey("ns", "iris"))
+    app._queue.add(ObjectKey("ns", "iris"), Urgency.SPEC)
     assert app.troubles() == []
     now = app._clock() + STUCK_SECONDS + 1
     app._queue._clock = lambda: now

@@ -14,7 +14,7 @@ def test_defaults_are_what_the_help_says() -> None:
     assert settings() == Settings(
         namespaces=(),
         config=OperatorConfig(runtime_image="runtime:1"),
-        workers=16,
+        workers=32,
         polls_a_second=50,
         health_host="0.0.0.0",
         health_port=8080,

@@ -71,6 +71,23 @@ def told() -> Told:
     return made
 
 
+@pytest.mark.parametrize(
+    ("generation", "urgency"), [(1, Urgency.ROUTINE), (2, Urgency.SPEC), (None, Urgency.SPEC)]
+)
+def test_a_spec_that_the_status_tells_of_is_no_new_one(
+    generation: int | None, urgency: Urgency
+) -> None:
+    told: list[Urgency] = []
+    store = Store(changed=lambda _, urgency: told.append(urgency), pod_moved=lambda _: None)
+    body = model(status={"observedGeneration": 1})
+    if generation:
+        body["metadata"]["generation"] = generation
+
+    store.put_model(body)
+
+    assert told == [urgency]
+
+
 def test_what_our_own_apply_returned_is_no_news_and_neither_is_its_event(told: Told) -> None:
     body = {"metadata": {**owned("iris"), "labels": LABELS}, "spec": {}}
 
