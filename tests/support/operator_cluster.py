@@ -39,6 +39,8 @@ KINDS = {
     "NetworkPolicy": "networking.k8s.io/v1",
     "ScaledObject": "keda.sh/v1alpha1",
     "HTTPRoute": "gateway.networking.k8s.io/v1",
+    "Gateway": "gateway.networking.k8s.io/v1",
+    "GatewayClass": "gateway.networking.k8s.io/v1",
     "Pod": "v1",
     "ConfigMap": "v1",
     "ResourceQuota": "v1",

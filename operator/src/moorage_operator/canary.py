@@ -37,15 +37,13 @@ class Split:
 
     Attributes:
         model: The spec, with the steps.
-        progress: As remembered.
+        progress: As remembered; of a revision that was given up nothing is.
         is_ready: Whether any pod of the new revision is ready; without one it gets no request.
-        is_held: Whether the revision was given up and stays for somebody to look at it.
     """
 
     model: InferenceModel
     progress: CanaryProgress
     is_ready: bool = False
-    is_held: bool = False
 
     @property
     def steps(self) -> tuple[CanaryStep, ...]:
@@ -55,7 +53,7 @@ class Split:
     @property
     def weight(self) -> int:
         """The new revision's share of the requests now, in percent."""
-        return self.progress.weight if self.is_ready and not self.is_held else 0
+        return self.progress.weight if self.is_ready else 0
 
     @property
     def is_complete(self) -> bool:
@@ -85,8 +83,7 @@ def make_split(course: Course, arrangement: Arrangement, observed: Observed) -> 
     ready = any(
         pod.ready and pod.revision == revision and not pod.deleting for pod in observed.pods
     )
-    held = course.revisions.rejected is not None
-    return Split(model, progress or CanaryProgress(revision), ready, held)
+    return Split(model, progress or CanaryProgress(revision), ready)
 
 
 def advance(
@@ -114,7 +111,7 @@ def advance(
 
 def seconds_left(split: Split | None, now: datetime) -> float | None:
     """Seconds until the pause of this step is over; None where no time ends it."""
-    left = _left(split, now) if split and not split.is_held else None
+    left = _left(split, now) if split else None
     return left if left is not None and left > 0 else None
 
 

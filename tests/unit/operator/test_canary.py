@@ -304,6 +304,17 @@ def test_a_gateway_is_believed_of_this_route_alone(
     assert verdict(plan) == ("True", "Serving")
 
 
+def test_an_earlier_routes_verdict_is_none() -> None:
+    world = World(GOOD, pod("old", GOOD), children=PLAIN)
+    taken = RouteParent("web", "ns", "", 1, TAKEN)
+    earlier = RouteObserved("u", "another hash", (), 1, (taken,))
+    children = {**PLAIN, ("HTTPRoute", "digits"): earlier}
+
+    plan = planned(GOOD, dataclasses.replace(world.seen, children=children))
+
+    assert verdict(plan, "RouteAccepted") == ("Unknown", "AwaitingGateway")
+
+
 def test_of_two_gateways_both_have_to_take_it() -> None:
     of = spec(1, "good:1", canary={**SECTION, "parentRefs": [{"name": "web"}, {"name": "b"}]})
     world = World(of, pod("old", GOOD), children=PLAIN)
@@ -330,6 +341,15 @@ def test_a_replica_that_stops_to_serve_ends_the_canary_at_once() -> None:
     assert deployments(back) == {"digits", OWN}  # requests may be on their way to it
     assert verdict(back, "UpToDate") == ("False", "RolledBack")
     assert deployments(world.look(30)) == {"digits"}
+
+
+def test_a_replica_that_the_status_leaves_out_is_known_by_its_age() -> None:
+    world = under_way()
+    status = {**world.seen.status, "replicaStatuses": [], "omittedReplicas": 2}
+    world.seen = dataclasses.replace(world.seen, status=status)
+    world.pods(pod("old", GOOD), pod("new", NEW, ready=False))
+
+    assert world.look().status["revisions"]["rejected"]["revision"] == CAN
 
 
 def test_a_replica_whose_model_says_no_ends_the_canary() -> None:

@@ -1,0 +1,163 @@
+// Command traefik is a small gateway made of Traefik's own parts: its controller of the Gateway API,
+// its matching of requests and its weighted balancer. The whole of Traefik needs three times the
+// packages, most of them for DNS providers and clouds.
+//
+// It takes the cluster of KUBECONFIG and serves the listeners of its one argument, a local port, over
+// HTTP/1.1 and over HTTP/2 without TLS.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"sync/atomic"
+
+	"github.com/traefik/traefik/v3/pkg/config/dynamic"
+	muxer "github.com/traefik/traefik/v3/pkg/muxer/http"
+	"github.com/traefik/traefik/v3/pkg/provider/kubernetes/gateway"
+	"github.com/traefik/traefik/v3/pkg/safe"
+	"github.com/traefik/traefik/v3/pkg/server/service/loadbalancer/wrr"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: KUBECONFIG=FILE traefik PORT")
+	}
+	address := "127.0.0.1:" + os.Args[1]
+	entryPoints := map[string]gateway.Entrypoint{"web": {Address: address}}
+	provider := gateway.Provider{EntryPoints: entryPoints}
+	if err := provider.Init(); err != nil {
+		log.Fatal(err)
+	}
+	configurations := make(chan dynamic.Message, 16)
+	if err := provider.Provide(configurations, safe.NewPool(context.Background())); err != nil {
+		log.Fatal(err)
+	}
+	var routes atomic.Pointer[muxer.Muxer]
+	go follow(configurations, &routes)
+	serve(address, &routes)
+}
+
+// follow puts the routes of each configuration in the place of those before.
+func follow(configurations <-chan dynamic.Message, routes *atomic.Pointer[muxer.Muxer]) {
+	proxies := newProxies()
+	for message := range configurations {
+		made, err := newMuxer(message.Configuration.HTTP, proxies)
+		if err != nil {
+			log.Print(err)
+			continue
+		}
+		routes.Store(made)
+		log.Printf("%d routers", len(message.Configuration.HTTP.Routers))
+	}
+}
+
+func serve(address string, routes *atomic.Pointer[muxer.Muxer]) {
+	handler := func(writer http.ResponseWriter, request *http.Request) {
+		if current := routes.Load(); current != nil {
+			current.ServeHTTP(writer, request)
+			return
+		}
+		http.NotFound(writer, request)
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := http.Server{Addr: address, Handler: http.HandlerFunc(handler), Protocols: protocols}
+	log.Fatal(server.ListenAndServe())
+}
+
+func newMuxer(wanted *dynamic.HTTPConfiguration, proxies proxies) (*muxer.Muxer, error) {
+	parser, err := muxer.NewSyntaxParser()
+	if err != nil {
+		return nil, err
+	}
+	made := muxer.NewMuxer(parser)
+	for name, router := range wanted.Routers {
+		handler, err := newService(wanted, router.Service, proxies)
+		if err != nil {
+			return nil, fmt.Errorf("router %s: %w", name, err)
+		}
+		if err := made.AddRoute(router.Rule, router.RuleSyntax, router.Priority, handler); err != nil {
+			return nil, fmt.Errorf("router %s: %w", name, err)
+		}
+	}
+	return made, nil
+}
+
+// newService makes the handler of a service: servers, or other services with weights.
+func newService(wanted *dynamic.HTTPConfiguration, name string, proxies proxies) (http.Handler, error) {
+	service := wanted.Services[name]
+	if service == nil {
+		return nil, fmt.Errorf("no service %s", name)
+	}
+	balancer := wrr.New(nil, false)
+	if service.Weighted != nil {
+		for _, part := range service.Weighted.Services {
+			handler, err := newPart(wanted, part, proxies)
+			if err != nil {
+				return nil, err
+			}
+			balancer.Add(part.Name, handler, part.Weight, false)
+		}
+		return balancer, nil
+	}
+	if service.LoadBalancer == nil {
+		return nil, fmt.Errorf("service %s is neither of servers nor weighted", name)
+	}
+	for _, server := range service.LoadBalancer.Servers {
+		handler, err := proxies.to(server.URL)
+		if err != nil {
+			return nil, err
+		}
+		balancer.AddServer(server.URL, handler, server)
+	}
+	return balancer, nil
+}
+
+// newPart makes the handler of a weighted service; one with a status answers with that alone.
+func newPart(wanted *dynamic.HTTPConfiguration, part dynamic.WRRService, proxies proxies) (http.Handler, error) {
+	if part.Status == nil {
+		return newService(wanted, part.Name, proxies)
+	}
+	return http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) {
+		http.Error(writer, part.Name, *part.Status)
+	}), nil
+}
+
+// proxies are the connections to servers, which outlive a configuration.
+type proxies struct {
+	http1, http2 http.RoundTripper
+}
+
+func newProxies() proxies {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return proxies{
+		http1: &http.Transport{MaxIdleConnsPerHost: 64},
+		http2: &http.Transport{Protocols: protocols},
+	}
+}
+
+func (p proxies) to(address string) (http.Handler, error) {
+	target, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	transport := p.http1
+	if target.Scheme == "h2c" {
+		target.Scheme, transport = "http", p.http2
+	}
+	return &httputil.ReverseProxy{
+		Rewrite: func(request *httputil.ProxyRequest) {
+			request.SetURL(target)
+			request.Out.Host = request.In.Host
+		},
+		Transport:     transport,
+		FlushInterval: -1,
+	}, nil
+}
