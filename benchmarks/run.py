@@ -16,6 +16,7 @@ from pathlib import Path
 from moorage_benchmarks import (
     batching,
     grpc_transports,
+    health,
     machine,
     memory,
     operator_scale,
@@ -37,13 +38,14 @@ MEASURES = (
     "workers",
     "start",
     "memory",
+    "health",
     "peers",
     "ready",
     "operator-scale",
     "operator-stress",
 )
 # Those that touch nothing but what they start.
-UNASKED = ("runtime", "batching", "workers", "start", "memory")
+UNASKED = ("runtime", "batching", "workers", "start", "memory", "health")
 EPILOG = """\
 measures:
   runtime   requests a second of one core and CPU time a request, beside a bare ONNX Runtime loop
@@ -52,6 +54,8 @@ measures:
   workers   small requests with one worker process and with two
   start     from the command to ready, with one worker process and with two
   memory    of both programs at rest; starts a control plane of its own on loopback
+  health    what health checks wait while the runtime reads requests of 60 MiB; takes some
+            minutes and 6 GiB
   peers     the runtime beside Triton, MLServer and KServe's server: cost and latency; installs
             them from their wheels into build/benchmarks/peers, 1.4 GB
   ready     from a pod's model-ready to Ready in the status, on real pods; works in the cluster
@@ -189,6 +193,7 @@ def main() -> int:
         "workers": lambda: workers.measure(rounds=options.rounds, seconds=options.seconds),
         "start": lambda: start.measure(rounds=options.rounds),
         "memory": memory.measure,
+        "health": lambda: health.measure(rounds=options.rounds, seconds=options.seconds),
         "peers": lambda: peers.measure(rounds=options.rounds, seconds=options.seconds),
         "ready": lambda: ready_time.measure(
             os.environ.get("KUBECONFIG", ""), models=options.models

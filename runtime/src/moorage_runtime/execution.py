@@ -29,6 +29,8 @@ Part = TypeVar("Part")
 INLINE_SECONDS: Final = 150e-6
 # Runs of a size before its cost is believed: the first ones warm caches and allocate.
 _SAMPLES: Final = 4
+# To add up the lengths of more strings would itself take long; no run of so many is short.
+_COUNTED_ELEMENTS: Final = 8 * 1024
 # How fast the estimate follows a slower run; a faster one is taken at once, because noise only
 # ever adds.
 _RISE: Final = 0.1
@@ -210,10 +212,10 @@ class Runner:
 def _size_class(request: InferRequest) -> int:
     size = 0
     for tensor in request.inputs:
-        if tensor.datatype is Datatype.BYTES:
+        size += tensor.array.size
+        if tensor.datatype is Datatype.BYTES and tensor.array.size < _COUNTED_ELEMENTS:
             # the elements' lengths count too
             size += sum(map(len, tensor.array.reshape(-1).tolist()))
-        size += tensor.array.size
     return size.bit_length()
 
 

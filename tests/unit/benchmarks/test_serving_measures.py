@@ -1,10 +1,16 @@
 """What batching, a second worker and a start cost: tables out of measured values."""
 
+import json
+
 import pytest
-from moorage_benchmarks import batching, procfs, start, throughput, workers
+from moorage_benchmarks import batching, health, heavy_requests, procfs, start, throughput, workers
 from moorage_benchmarks.batching import BATCHED, SINGLE, Case
+from moorage_benchmarks.health import Waits
+from moorage_benchmarks.health_probes import Wait
 from moorage_benchmarks.procfs import Memory
 from moorage_benchmarks.start import Start
+
+from moorage_runtime.codec import oip_proto, oip_request
 
 
 def test_the_gain_of_batching_is_that_of_the_cpu_time_at_the_same_concurrency():
@@ -46,6 +52,39 @@ def test_a_start_is_told_by_its_medians():
     report = start.make_report(starts, {1: Memory(80 * 2**20, 50 * 2**20, 0)})
 
     assert report.table.rows == [["1 worker", "0.60", "0.30", "80", "50"]]
+
+
+def test_the_wait_of_health_checks_is_told_by_the_clock_and_by_the_servers_work():
+    waits = [Wait(seconds, seconds / 2) for seconds in (0.001, 0.002, 0.041)]
+    found = {"x": Waits("200", [3.0], {"live": waits, "ready": waits[:1], "gRPC": waits[:2]})}
+
+    report = health.make_report(found, 0.5)
+
+    assert report.table.rows == [["x", "200", "3.0", "1.5", "39.1", "41.0", "20.5", "0.5", "1.0"]]
+    assert "load average was 0.5" in report.how
+
+
+@pytest.mark.parametrize("heavy", heavy_requests.all_of_them(8192), ids=lambda heavy: heavy.name)
+def test_heavy_requests_are_what_the_server_takes(heavy):
+    body = heavy.make()
+
+    assert 4000 < len(body) <= 8192 + 200
+    if heavy.headers is None:
+        (tensor,) = oip_proto.decode_infer(body).request.inputs
+        assert tensor.array.size > 700
+    elif "binary" in heavy.name:
+        size = int(heavy.headers["Inference-Header-Content-Length"])
+        assert oip_request.decode(body, size, "m", "").request.inputs[0].array.size > 1000
+    else:
+        assert is_json(body) == ("error" not in heavy.name)
+
+
+def is_json(text):
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        return False
+    return True
 
 
 def test_memory_of_several_processes_adds_up():

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from moorage_runtime.codec import grps_json, tfs_json, tfs_predict_request, tfs_signatures
+from moorage_runtime.codec.grps_message import OK, Tensors
 from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.inference import ModelMetadata
+from moorage_runtime.tensors import Datatype, Tensor
 from unit.runtime.tfs_fixtures import FakeDataplane, ask, half_plus_three, spec
 
 MANY = 20_000
@@ -107,3 +109,97 @@ async def test_tensorflow_serving_refuses_the_same_however_long(count):
 
     assert answer.status == 400
     assert b"is not of expected type: float" in answer.body
+
+
+STRINGS = [f'"{index}", é' for index in range(MANY)]
+ENCODED = [text.encode() for text in STRINGS]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"instances": STRINGS}, {"inputs": STRINGS}, {"inputs": {"x": STRINGS}}],
+)
+def test_a_long_list_of_strings_is_a_tensor(document):
+    assert predict(document, "BYTES").tolist() == ENCODED
+
+
+def test_rows_of_one_string_are_a_column():
+    array = predict({"instances": [[text] for text in STRINGS]}, "BYTES", (-1, 1))
+
+    assert array.shape == (MANY, 1)
+    assert array.reshape(-1).tolist() == ENCODED
+
+
+@pytest.mark.parametrize(
+    ("datatype", "values", "message"),
+    [
+        ("INT64", STRINGS, 'element: 0 of \'instances\' list. Error: JSON Value: "\\"0\\", é" '),
+        ("BYTES", [*STRINGS, 7], "20000 of 'instances' list. Error: JSON Value: 7 Type: Number"),
+        ("BYTES", [[*STRINGS], STRINGS[1:]], "Expecting shape [20000] but got: [19999]"),
+    ],
+)  # fmt: skip
+def test_errors_of_long_lists_of_strings_are_those_of_short_ones(datatype, values, message):
+    with pytest.raises(InvalidRequest) as error:
+        predict({"instances": values}, datatype)
+
+    assert message in error.value.message
+
+
+def test_grps_strings_may_be_long():
+    (tensor,) = grps("flat_string", STRINGS, "DT_STRING", [MANY]).data.tensors
+
+    assert tensor.array.tolist() == ENCODED
+
+
+@pytest.mark.parametrize("odd", ["1", "-9223372036854775808", 7, " 8 ", "+9", "1_0"])
+def test_grps_numbers_in_strings_may_be_long(odd):
+    numbers = [odd, *map(str, range(MANY))]
+
+    (tensor,) = grps("flat_int64", numbers, "DT_INT64", [MANY + 1]).data.tensors
+
+    assert tensor.array.tolist() == list(map(int, numbers))
+
+
+@pytest.mark.parametrize("odd", ["1,2", "", "true", "x", "[1", "null"])
+def test_grps_refuses_strings_that_spell_no_number_however_many(odd):
+    with pytest.raises(InvalidRequest) as error:
+        grps("flat_int64", [*map(str, range(MANY)), odd], "DT_INT64", [MANY + 1])
+
+    assert f"flat_int64[{MANY}]: " in error.value.message
+
+
+def tensor_of(array, datatype):
+    return Tensor("x", Datatype(datatype), array)
+
+
+@pytest.mark.parametrize(
+    "shape", [(50_000,), (50_000, 2), (2, 50_000), (100_000, 1), (2, 3, 20_000)]
+)
+@pytest.mark.parametrize("datatype", ["BYTES", "FP32", "INT64"])
+def test_long_answers_are_those_that_one_piece_would_be(shape, datatype):
+    numbers = np.arange(np.prod(shape)).reshape(shape)
+    if datatype == "BYTES":
+        array = np.empty(shape, object)
+        array.reshape(-1)[:] = [b'"%d"' % number for number in range(numbers.size)]
+        expected = np.char.add(np.char.add('"', numbers.astype(str)), '"').tolist()
+        text = tfs_json.encode_strings(array, binary=False)
+    else:
+        array = numbers.astype(np.float32 if datatype == "FP32" else np.int64)
+        expected = array.tolist()
+        text = tfs_json.encode_numbers(array)
+    answer = grps_json.encode(OK, Tensors((tensor_of(array, datatype),)))
+    (item,) = json.loads(answer)["gtensors"]["tensors"]
+    (values,) = (value for key, value in item.items() if key.startswith("flat_"))
+
+    assert json.loads(text) == expected
+    flat = np.array(expected, object).reshape(-1).tolist()
+    assert values == (list(map(str, flat)) if datatype == "INT64" else flat)
+
+
+def test_numbers_that_are_not_finite_are_spelled_in_every_piece_of_a_long_answer():
+    array = np.ones(100_000, np.float32)
+    array[[5, 50_000, 99_999]] = [np.nan, np.inf, -np.inf]
+
+    text = tfs_json.encode_numbers(array)
+
+    np.testing.assert_array_equal(np.array(json.loads(text), np.float32), array)

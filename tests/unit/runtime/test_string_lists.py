@@ -305,3 +305,29 @@ def test_errors_name_the_element_of_a_long_list(datatype, shape, data, message):
         infer(data, shape, datatype)
 
     assert message in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a":"[[[","b":[1]}', 2),
+        ('["\\"[[",["\\\\"],[]]', 2),
+        ("]]]][[[[[[", 2),
+        (f'["{"[" * 200_000}",[[1]]]', 3),
+        (f"[{' ' * 70_000}{'[' * 50}", 51),
+    ],
+)
+def test_depth_is_counted_outside_of_strings(text, expected):
+    assert json_text.depth(text.encode()) == expected
+
+
+def test_a_body_of_nothing_but_brackets_is_refused():
+    count = json_text.PARTS_LIMIT
+    text = f'{{"inputs":[{"{}," * count}0]}}'.encode()
+
+    with pytest.raises(InvalidRequest) as error:
+        json_text.parse(text)
+
+    assert error.value.message == (
+        f"the JSON holds {count + 2} arrays and objects; expected at most {count}"
+    )

@@ -8,10 +8,13 @@ back is exact.
 """
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from moorage_runtime import string_arrays
 
 _PRIVATE: Final = 0x10FF00
 # Python's own escapes of undecodable bytes (PEP 383) are not encodable, hence the private range.
@@ -38,11 +41,10 @@ def to_bytes(elements: NDArray[np.object_]) -> NDArray[np.object_]:
     return _mapped(elements, _encode)
 
 
-def _mapped(elements: NDArray[np.object_], convert: object) -> NDArray[np.object_]:
-    result = np.empty(elements.shape, dtype=np.object_)
-    # map() over the flat list is the fastest loop that Python has for this
-    result.reshape(-1)[:] = list(map(convert, elements.reshape(-1).tolist()))  # type: ignore[arg-type]
-    return result
+def _mapped(elements: NDArray[np.object_], convert: Callable[[Any], Any]) -> NDArray[np.object_]:
+    # map() over a list is the fastest loop that Python has for this
+    parts = (list(map(convert, piece)) for piece in string_arrays.pieces(elements))
+    return string_arrays.collect(parts, elements.size).reshape(elements.shape)
 
 
 def _decode(element: bytes) -> str:

@@ -15,11 +15,12 @@ import functools
 import math
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from moorage_runtime.codec import grps_tensors, json_text, oip_json, oip_shape
+from moorage_runtime.codec import grps_tensors, json_text, number_list, oip_json, oip_shape
 from moorage_runtime.codec.grps_message import (
     MAP_DATATYPES,
     Blob,
@@ -32,7 +33,9 @@ from moorage_runtime.codec.grps_message import (
     Text,
 )
 from moorage_runtime.codec.json_lists import LongList
+from moorage_runtime.codec.list_text import MalformedListError
 from moorage_runtime.codec.number_list import NumberList
+from moorage_runtime.codec.string_list import StringList
 from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor
 
@@ -232,6 +235,9 @@ def _unquote(values: Any, datatype: Datatype, path: str) -> Any:
         is_flat = values.shape == (values.size,)
         if is_flat and (datatype is Datatype.BYTES or isinstance(values, NumberList)):
             return values
+        numbers = _unquote_at_once(values) if is_flat else None
+        if numbers is not None:
+            return numbers
         values = values.tolist()
     types = set(map(type, values))
     if list in types:
@@ -251,6 +257,21 @@ def _unquote(values: Any, datatype: Datatype, path: str) -> Any:
                 f"{path}[{index}]: {json_text.show(value)} spells no number"
             ) from error
     return unquoted
+
+
+def _unquote_at_once(values: LongList) -> NumberList | None:
+    """The numbers that strings spell as JSON does; None where one is anything else."""
+    if not isinstance(values, StringList):
+        return None
+    text = b"[%b]" % b",".join([piece.replace(b'"', b" ") for piece in values.texts()])
+    try:
+        numbers = number_list.decode(text, 0, len(text))
+    except MalformedListError:
+        return None
+    # a comma within a string makes two of one
+    if numbers is None or numbers.shape != values.shape:
+        return None
+    return None if any(isinstance(piece.values, list) for piece in numbers.pieces) else numbers
 
 
 def _read_float(text: str) -> float:
@@ -276,6 +297,14 @@ def _encode_tensor(tensor: Tensor) -> dict[str, Any]:
 
 def _encode_elements(tensor: Tensor) -> Any:
     flat = tensor.array.reshape(-1)
+    step = oip_json.PIECE_ELEMENTS
+    if flat.size > step:
+        parts = (
+            msgspec.structs.replace(tensor, array=flat[at : at + step])
+            for at in range(0, flat.size, step)
+        )
+        texts = [orjson.dumps(_encode_elements(part), option=_NUMPY)[1:-1] for part in parts]
+        return orjson.Fragment(b"[%b]" % b",".join(texts))
     if tensor.datatype is Datatype.INT64:
         return list(map(str, flat.tolist()))
     if tensor.datatype is Datatype.BYTES or tensor.datatype is Datatype.FP16:

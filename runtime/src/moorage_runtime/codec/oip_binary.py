@@ -14,16 +14,20 @@ The gRPC field raw_input_contents has the form of ``part`` too.
 """
 
 import math
+import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage_runtime import string_arrays
 from moorage_runtime.codec.json_text import Buffer
 from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.inference import ModelMetadata
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
 
+_LENGTH: Final = struct.Struct("<I")
 _LENGTH_BYTES: Final = 4
 
 
@@ -90,14 +94,17 @@ def encode_array(tensor: Tensor) -> bytes | memoryview:
     """The tensor's bytes; the view shares the array's memory."""
     array = tensor.array
     if tensor.datatype is Datatype.BYTES:
-        return b"".join(
-            part
-            for element in array.reshape(-1)
-            for part in (len(element).to_bytes(_LENGTH_BYTES, "little"), element)
-        )
+        return b"".join(map(_encode_bytes, string_arrays.pieces(array)))
     if not array.size:
         return b""
     return np.ascontiguousarray(array).reshape(-1).data.cast("B")
+
+
+def _encode_bytes(elements: list[bytes]) -> bytes:
+    parts: list[bytes] = []
+    for element in elements:
+        parts += (_LENGTH.pack(len(element)), element)
+    return b"".join(parts)
 
 
 def _raw_dims(size: int, spec: TensorSpec, dims: tuple[int, ...]) -> tuple[int, ...]:
@@ -121,23 +128,36 @@ def _raw_dims(size: int, spec: TensorSpec, dims: tuple[int, ...]) -> tuple[int, 
 
 
 def _decode_bytes(part: Buffer, count: int, path: str) -> NDArray[Any]:
+    found = 0
+    pieces: list[list[bytes]] = []
+    for piece in _read_bytes(part, path):
+        found += len(piece)
+        pieces.append(piece)
+    if found != count:
+        raise InvalidRequest(
+            f"{path}: {found} BYTES elements of binary data, but the shape has {count}"
+        )
+    return string_arrays.collect(pieces, count)
+
+
+def _read_bytes(part: Buffer, path: str) -> Iterator[list[bytes]]:
+    """The elements, some thousand at a time."""
     view = memoryview(part)
     elements: list[bytes] = []
-    start, end = 0, len(view)
+    found = start = 0
+    end = len(view)
     while start < end:
         body = start + _LENGTH_BYTES
-        stop = body + int.from_bytes(view[start:body], "little")
-        if body > end or stop > end:
+        stop = body + _LENGTH.unpack_from(view, start)[0] if body <= end else body
+        if stop > end:
             raise InvalidRequest(
-                f"{path}: BYTES element {len(elements)} runs over the end of the {end} bytes "
-                "of binary data"
+                f"{path}: BYTES element {found + len(elements)} runs over the end of the {end} "
+                "bytes of binary data"
             )
         elements.append(bytes(view[body:stop]))
         start = stop
-    if len(elements) != count:
-        raise InvalidRequest(
-            f"{path}: {len(elements)} BYTES elements of binary data, but the shape has {count}"
-        )
-    array = np.empty(count, np.object_)
-    array[:] = elements
-    return array
+        if len(elements) == string_arrays.PIECE_ELEMENTS:
+            found += len(elements)
+            yield elements
+            elements = []
+    yield elements

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from moorage_runtime import string_arrays
 from moorage_runtime.codec import json_text
 from moorage_runtime.codec.json_lists import LongList
 from moorage_runtime.codec.number_list import NumberList
@@ -40,7 +42,7 @@ _INTEGERS: Final = frozenset(
 )
 _NUMBERS: Final = frozenset({int, float})
 # Printing holds the interpreter; so many take a millisecond or two, and then others get a turn.
-PIECE_ELEMENTS: Final = 64 * 1024
+PIECE_ELEMENTS: Final = 32 * 1024
 # The strict parser rounds integers below -2**63 to this float, so it proves no integer.
 _INT64_FLOOR: Final = -(2.0**63)
 
@@ -122,12 +124,13 @@ def encode_pieces(tensor: Tensor) -> list[bytes | memoryview]:
     Raises:
         InvalidRequest: As :func:`encode_data`.
     """
-    elements = encode_data(tensor)
+    flat = tensor.array.reshape(-1)
     pieces: list[bytes | memoryview] = []
     separator = b"["
-    for start in range(0, len(elements), PIECE_ELEMENTS):
-        piece = spell_nonfinite(elements[start : start + PIECE_ELEMENTS])
-        text = orjson.dumps(piece, option=orjson.OPT_SERIALIZE_NUMPY)
+    for start in range(0, flat.size, PIECE_ELEMENTS):
+        part = flat[start : start + PIECE_ELEMENTS]
+        elements = encode_data(msgspec.structs.replace(tensor, array=part))
+        text = orjson.dumps(spell_nonfinite(elements), option=orjson.OPT_SERIALIZE_NUMPY)
         pieces += (separator, memoryview(text)[1:-1])
         separator = b","
     pieces.append(b"]")
@@ -219,9 +222,10 @@ def _float_or_infinity(number: float) -> float:
 
 
 def _convert_strings(flat: list[str]) -> NDArray[Any]:
-    strings = np.empty(len(flat), np.object_)
-    strings[:] = [element.encode() for element in flat]
-    return strings
+    step = string_arrays.PIECE_ELEMENTS
+    starts = range(0, len(flat), step)
+    parts = ([element.encode() for element in flat[at : at + step]] for at in starts)
+    return string_arrays.collect(parts, len(flat))
 
 
 def _fits_integer(dtype: np.dtype[Any]) -> Callable[[Any], bool]:

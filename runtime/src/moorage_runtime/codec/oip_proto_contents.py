@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage_runtime import string_arrays
 from moorage_runtime._generated.oip_pb2 import InferTensorContents
 from moorage_runtime.codec.narrow_integers import NARROW, narrow
 from moorage_runtime.errors import InvalidRequest
@@ -87,14 +88,16 @@ def encode(tensor: Tensor, contents: InferTensorContents) -> None:
 
     The datatype must have a field, see :func:`has_field`.
     """
-    getattr(contents, _FIELD[tensor.datatype]).extend(tensor.array.reshape(-1).tolist())
+    field = getattr(contents, _FIELD[tensor.datatype])
+    for piece in string_arrays.pieces(tensor.array):
+        field.extend(piece)
 
 
 def _convert(values: Any, datatype: Datatype, path: str) -> NDArray[Any]:
     if datatype is Datatype.BYTES:
-        array = np.empty(len(values), np.object_)
-        array[:] = list(values)
-        return array
+        size, step = len(values), string_arrays.PIECE_ELEMENTS
+        # a slice of the field makes Python's objects for its own elements alone
+        return string_arrays.collect((values[at : at + step] for at in range(0, size, step)), size)
     if datatype in NARROW:
         return narrow(values, datatype, path)
     return np.array(values, NUMPY_DTYPE[datatype])

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage_runtime import string_arrays
 from moorage_runtime.codec import list_nesting, list_text
 from moorage_runtime.codec.list_text import MalformedListError
 from moorage_runtime.codec.string_mask import StringMask
@@ -82,8 +83,13 @@ class StringList(msgspec.Struct, frozen=True):
 
     def leaves(self) -> Iterator[Any]:
         """The leaves as Python's json gives them, read a piece at a time."""
+        for text in self.texts():
+            yield from list_text.read(b"[%b]" % text)
+
+    def texts(self) -> Iterator[bytes]:
+        """The leaves with the commas between them, a piece at a time."""
         for start, end in self.found.pieces():
-            yield from list_text.read(b"[%b]" % _flat_text(self.body, self.found, start, end))
+            yield _flat_text(self.body, self.found, start, end)
 
     def tolist(self) -> list[Any]:
         """The list as Python's json gives it."""
@@ -126,7 +132,7 @@ def decode(body: bytes | bytearray, found: Found) -> StringList | None:
         shape = None if nesting is None else nesting.shape
     if shape is None:
         return None
-    strings: NDArray[Any] | None = np.empty(found.size, np.object_)
+    strings: NDArray[Any] | None = string_arrays.make(found.size)
     filled = 0
     is_text = True
     for start, end in found.pieces():

@@ -6,6 +6,7 @@ texts, exact integers, and its forms of numbers and binary strings.
 
 import base64
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from moorage_runtime.codec import json_text
 from moorage_runtime.codec.json_lists import LONG_BYTES
+from moorage_runtime.codec.oip_json import PIECE_ELEMENTS
 from moorage_runtime.codec.tfs_values import show
 from moorage_runtime.errors import InvalidRequest
 
@@ -65,13 +67,7 @@ def encode_numbers(array: NDArray[Any]) -> bytes:
     Spec: "JSON value will be a number or one of the special token values - NaN, Infinity, and
     -Infinity" (TensorFlow Serving, "JSON mapping").
     """
-    # the serializer takes arrays of rank 1 and above, and numpy scalars
-    value = np.ascontiguousarray(array) if array.ndim else array[()]
-    text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
-    if b"null" not in text:
-        return text
-    odd = (_token(number) for number in array[~np.isfinite(array)].tolist())
-    return _NULL.sub(lambda _: next(odd), text)
+    return _join(array, _encode_numbers)
 
 
 def encode_strings(array: NDArray[Any], *, binary: bool) -> bytes:
@@ -82,10 +78,14 @@ def encode_strings(array: NDArray[Any], *, binary: bool) -> bytes:
         binary: Write every element as ``{"b64": ...}``.
     """
     convert = base64_object if binary else text_of
-    if not array.ndim:
-        return orjson.dumps(convert(array.item()))
-    values: Any = np.frompyfunc(convert, 1, 1)(array)
-    return orjson.dumps(values.tolist())
+
+    def encode(part: NDArray[Any]) -> bytes:
+        if not part.ndim:
+            return orjson.dumps(convert(part.item()))
+        values: Any = np.frompyfunc(convert, 1, 1)(part)
+        return orjson.dumps(values.tolist())
+
+    return _join(array, encode)
 
 
 def text_of(element: bytes) -> str | dict[str, str]:
@@ -103,6 +103,27 @@ def text_of(element: bytes) -> str | dict[str, str]:
 def base64_object(element: bytes) -> dict[str, str]:
     """``{"b64": ...}``, standard alphabet with padding."""
     return {"b64": base64.b64encode(element).decode()}
+
+
+def _join(array: NDArray[Any], encode: Callable[[NDArray[Any]], bytes]) -> bytes:
+    """The JSON of the array, encoded so many elements at once as take a millisecond or two."""
+    if array.size <= PIECE_ELEMENTS or not array.ndim:
+        return encode(array)
+    step = len(array) * PIECE_ELEMENTS // array.size
+    if not step:  # one row is too much already
+        return b"[%b]" % b",".join([_join(row, encode) for row in array])
+    starts = range(0, len(array), step)
+    return b"[%b]" % b",".join([encode(array[at : at + step])[1:-1] for at in starts])
+
+
+def _encode_numbers(array: NDArray[Any]) -> bytes:
+    # the serializer takes arrays of rank 1 and above, and numpy scalars
+    value = np.ascontiguousarray(array) if array.ndim else array[()]
+    text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    if b"null" not in text:
+        return text
+    odd = (_token(number) for number in array[~np.isfinite(array)].tolist())
+    return _NULL.sub(lambda _: next(odd), text)
 
 
 def _token(number: float) -> bytes:

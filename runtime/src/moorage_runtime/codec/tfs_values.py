@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage_runtime import string_arrays
 from moorage_runtime.codec.json_lists import LongList
 from moorage_runtime.codec.number_list import NumberList
 from moorage_runtime.codec.string_list import StringList
@@ -197,9 +198,10 @@ def _refuse_value(value: Any, datatype: Datatype) -> NoReturn:
 def _leaves(items: list[Any], datatype: Datatype) -> NDArray[Any]:
     """A flat array of values whose types fit the datatype."""
     if datatype is Datatype.BYTES:
-        array = np.empty(len(items), NUMPY_DTYPE[datatype])
-        array[:] = [decode_string(item) for item in items]
-        return array
+        step = string_arrays.PIECE_ELEMENTS
+        starts = range(0, len(items), step)
+        parts = (list(map(decode_string, items[at : at + step])) for at in starts)
+        return string_arrays.collect(parts, len(items))
     if datatype in FLOATS:
         return _floats(items, datatype)
     try:

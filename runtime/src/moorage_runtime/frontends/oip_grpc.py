@@ -150,10 +150,10 @@ def _final(request: InferRequest, version: str) -> InferResponse:
 
 
 def _size_bytes(response: InferResponse) -> int:
-    """About the size of the answer's tensors."""
-    return sum(
-        sum(map(len, tensor.array.reshape(-1)))
-        if tensor.datatype is Datatype.BYTES
-        else tensor.array.nbytes
-        for tensor in response.outputs
-    )
+    """About the size of the answer's tensors; of many strings, that of their pointers."""
+    size = 0
+    for tensor in response.outputs:
+        size += tensor.array.nbytes
+        if tensor.datatype is Datatype.BYTES and size <= _INLINE_BYTES:
+            size += sum(map(len, tensor.array.reshape(-1)))
+    return size

@@ -60,6 +60,8 @@ _NOT_READY: Final = b'{"live":false,"ready":false}'
 _JSON_HEADER: Final = "inference-header-content-length"
 # Parsing and printing so much takes milliseconds, which health checks would wait for.
 _INLINE_BYTES: Final = 256 * 1024
+# Binary data of numbers is never copied, but that of strings is read one by one.
+_INLINE_BINARY_BYTES: Final = 1024 * 1024
 # The last field of a UUID.
 _NODE_DIGITS: Final = 12
 
@@ -171,7 +173,7 @@ class OipRestFrontend:
             if json_bytes == 0:
                 metadata = self._dataplane.model_metadata(target.model, target.version)
                 return oip_request.decode_raw(body, target.version, metadata)
-        if size > _INLINE_BYTES:
+        if size > _INLINE_BYTES or len(body) > _INLINE_BINARY_BYTES:
             return asyncio.to_thread(
                 oip_request.decode, body, json_bytes, target.model, target.version
             )
@@ -208,6 +210,8 @@ def _is_large(response: InferResponse, form: oip_request.OutputForm) -> bool:
         if form.overrides.get(tensor.name, form.binary):
             continue
         count += tensor.array.size
+        if count * 8 > _INLINE_BYTES:  # to add up the lengths of so many would take long
+            return True
         if tensor.datatype is Datatype.BYTES:
             count += sum(map(len, tensor.array.reshape(-1))) // 8
     return count * 8 > _INLINE_BYTES
