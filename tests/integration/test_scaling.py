@@ -133,6 +133,10 @@ def test_a_kind_that_is_installed_later_is_used_and_left_when_it_goes(
     )
     found = eventually("a ScaledObject", lambda: keda.get("ScaledObject", "iris"))
     assert found["spec"]["scaleTargetRef"]["name"] == "iris"
+    # KEDA's schema drops what it does not know.
+    behavior = found["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 300
+    assert found["spec"]["cooldownPeriod"] == 300
     assert operator.metric("moorage_optional_kinds", 'kind="ScaledObject"') == 1
 
     keda.patch("ScaledObject", "iris", {"spec": {"maxReplicaCount": 99}})
