@@ -73,7 +73,7 @@ integration: setup ## The operator against a real kube-apiserver
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/pytest tests/integration
 
-keda: setup ## Scale a model by the real KEDA and Prometheus; builds KEDA first, which takes long
+keda: setup ## Scale a model by the real KEDA and Prometheus; builds KEDA first, 13 minutes of a core
 	$(CLUSTER_PROGRAM) install
 	KEDA=1 $(BIN)/pytest tests/integration/test_keda.py
 

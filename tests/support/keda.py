@@ -143,7 +143,12 @@ def _commands(kubeconfig: Path, certificates: Path, port: int) -> list[list[str 
 
 
 def _environment(kubeconfig: Path) -> dict[str, str]:
-    return {"KUBECONFIG": str(kubeconfig), "POD_NAMESPACE": NAMESPACE, "WATCH_NAMESPACE": ""}
+    return {
+        "KUBECONFIG": str(kubeconfig),
+        "POD_NAMESPACE": NAMESPACE,
+        "KEDA_CLUSTER_OBJECT_NAMESPACE": NAMESPACE,
+        "WATCH_NAMESPACE": "",
+    }
 
 
 def _is_served(api: Api) -> bool:
