@@ -72,9 +72,14 @@ def ready_latencies(world: World, names: Sequence[str]) -> list[float]:
 
 
 async def idle(world: World, seconds: float) -> Figures:
-    """What the operator uses and does while nothing changes."""
-    await asyncio.sleep(QUIET_SECONDS)
-    before = await world.operator.usage()
+    """What the operator uses and does while nothing changes.
+
+    Statuses, events and echoes of what went before are let drain first.
+
+    Raises:
+        TimeoutError: It does not come to rest.
+    """
+    before = await _at_rest(world)
     await asyncio.sleep(seconds)
     after = await world.operator.usage()
     spent = after.at - before.at
@@ -203,9 +208,22 @@ async def restart(world: World, models: int) -> Figures:
     }
 
 
+async def _at_rest(world: World) -> Usage:
+    """What the operator had used when no pass had begun and nothing was written for a while."""
+    began = time.monotonic()
+    before = await world.operator.usage()
+    while time.monotonic() - began < READY_SECONDS:
+        await asyncio.sleep(QUIET_SECONDS)
+        usage = await world.operator.usage()
+        if (usage.passes, usage.writes) == (before.passes, before.writes):
+            return usage
+        before = usage
+    raise TimeoutError("the operator does not come to rest")
+
+
 def _consistent(usage: Usage, models: int) -> bool:
     return (
-        usage.total("moorage_reconciles_total", 'outcome="ok"') >= models
+        usage.passes >= models
         and usage.total("moorage_queue_depth") == 0
         and usage.total("moorage_models") == models
     )

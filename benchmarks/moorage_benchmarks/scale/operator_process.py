@@ -56,6 +56,11 @@ class Usage:
         )
 
     @property
+    def passes(self) -> float:
+        """Passes over a model that went well."""
+        return self.total("moorage_reconciles_total", 'outcome="ok"')
+
+    @property
     def polls(self) -> float:
         """Polls of replicas."""
         return self.total("moorage_polls_total")
