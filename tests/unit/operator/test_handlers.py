@@ -1,4 +1,5 @@
 import itertools
+import json
 from typing import Any
 
 import kopf
@@ -137,3 +138,12 @@ async def test_the_sweep_does_not_take_a_model_that_is_made_meanwhile(store: Sto
 
     assert await handlers.sweep(lists, store, (), selector="shard=a") == 0  # type: ignore[arg-type]
     assert store.model(KEY) is not None
+
+
+def test_an_event_crosses_to_the_loop_whole_but_for_managed_fields() -> None:
+    event: dict[str, Any] = {"type": None, "object": body()}
+    bulky = {**event, "object": body()}
+    bulky["object"]["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+
+    assert json.loads(handlers.encoded(bulky)) == event
+    assert "managedFields" in bulky["object"]["metadata"]
