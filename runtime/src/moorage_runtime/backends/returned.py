@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage_runtime import string_arrays
 from moorage_runtime.errors import ModelFailed, RuntimeFault
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor
 
@@ -72,17 +73,17 @@ def _array(value: object, declared: Datatype | None) -> NDArray[Any]:
 
 
 def _as_bytes(name: str, array: NDArray[Any]) -> NDArray[np.object_]:
-    elements: list[bytes] = []
-    for element in array.reshape(-1).tolist():
-        if isinstance(element, str):
-            elements.append(element.encode("utf-8", "surrogateescape"))
-        elif isinstance(element, bytes | bytearray):
-            elements.append(bytes(element))
-        else:
-            raise ModelFailed(
-                f"output '{name}' of the model holds {type(element).__name__}, expected str or "
-                "bytes"
-            )
-    result = np.empty(array.shape, dtype=np.object_)
-    result.reshape(-1)[:] = elements
-    return result
+    parts = (
+        [_element(name, element) for element in piece] for piece in string_arrays.pieces(array)
+    )
+    return string_arrays.collect(parts, array.size).reshape(array.shape)
+
+
+def _element(name: str, element: object) -> bytes:
+    if isinstance(element, str):
+        return element.encode("utf-8", "surrogateescape")
+    if isinstance(element, bytes | bytearray):
+        return bytes(element)
+    raise ModelFailed(
+        f"output '{name}' of the model holds {type(element).__name__}, expected str or bytes"
+    )
