@@ -331,3 +331,27 @@ def test_a_body_of_nothing_but_brackets_is_refused():
     assert error.value.message == (
         f"the JSON holds {count + 2} arrays and objects; expected at most {count}"
     )
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"b":{DEEP},"a":[{LIST[1:-1]},]}}',
+        f'{{"a":{LIST},"b":{DEEP}',
+        f'{{"a":{LIST},"b":{DEEP}{"]" * 100_000}}}',
+        f'{{"a":{list(range(MANY))},"b":"x","c":{DEEP}}}',
+    ],
+)
+def test_deep_nesting_is_refused_before_and_behind_a_long_list(text):
+    with pytest.raises(InvalidRequest, match="the JSON is nested deeper than 100 levels"):
+        json_text.parse(text.encode())
+
+
+def test_a_number_of_too_many_digits_in_front_of_a_malformed_list_is_refused():
+    text = f'{{"b":{"1" * 5000},"a":[{LIST[1:-1]},]}}'
+
+    with pytest.raises(InvalidRequest, match="an integer of more than 4300 digits"):
+        json_text.parse(text.encode())

@@ -36,6 +36,7 @@ _PIECE_BYTES: Final = 64 * 1024
 _SHOWN_CHARACTERS: Final = 60
 
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_DIGITS_COMPLAINT: Final = "the JSON holds an integer of more than 4300 digits"
 _SURROGATE_COMPLAINT: Final = "the JSON holds an unpaired surrogate, which is no Unicode text"
 # What each byte does to the depth.
 _STEP: Final = np.zeros(256, np.int8)
@@ -73,6 +74,15 @@ def parse(body: Buffer, long_lists: Collection[str] = ()) -> Any:
 
 
 def _parse_whole(text: bytes | bytearray) -> Any:
+    _check_structure(text)
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _parse_leniently(text)
+
+
+def _check_structure(text: bytes | bytearray) -> None:
+    """Refuse what would exhaust the stack or the memory."""
     if may_be_deep(text):
         deepest, opened = _measure(text)
         if deepest > DEPTH_LIMIT:
@@ -81,10 +91,6 @@ def _parse_whole(text: bytes | bytearray) -> Any:
             raise InvalidRequest(
                 f"the JSON holds {opened} arrays and objects; expected at most {PARTS_LIMIT}"
             )
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return _parse_leniently(text)
 
 
 def parse_object(body: Buffer, long_lists: Collection[str] = ()) -> dict[str, Any]:
@@ -157,6 +163,7 @@ def _decode_lists(text: bytes | bytearray, parts: json_lists.Cut) -> dict[str, L
 
 def _check_before(text: bytes | bytearray, spans: Sequence[json_lists.Span], stop: int) -> None:
     """Raise the error that a parser meets in front of this place, if there is one."""
+    _check_structure(text)
     _decode_text(text)
     padded = _without(text[:stop], spans).decode("utf-8-sig")
     try:
@@ -164,6 +171,8 @@ def _check_before(text: bytes | bytearray, spans: Sequence[json_lists.Span], sto
     except json.JSONDecodeError as error:
         if error.pos < len(padded):
             raise _not_json(text, error.msg, error.pos) from error
+    except ValueError as error:
+        raise InvalidRequest(_DIGITS_COMPLAINT) from error
 
 
 def _check_text(lists: Iterable[LongList]) -> None:
@@ -175,6 +184,7 @@ def _parse_envelope(text: bytes | bytearray, parts: json_lists.Cut) -> Any:
     try:
         return _parse_whole(parts.envelope)
     except InvalidRequest:
+        _check_structure(text)
         _decode_text(text)
         try:
             json.loads(_without(text, parts.spans).decode("utf-8-sig"))
@@ -218,7 +228,7 @@ def _parse_leniently(text: bytes | bytearray) -> Any:
     except json.JSONDecodeError as error:
         raise InvalidRequest(f"the body is not valid JSON: {error}") from error
     except ValueError as error:  # an integer of thousands of digits
-        raise InvalidRequest("the JSON holds an integer of more than 4300 digits") from error
+        raise InvalidRequest(_DIGITS_COMPLAINT) from error
     if _SURROGATE_ESCAPE.search(decoded) and _has_lone_surrogate(value):
         raise InvalidRequest(_SURROGATE_COMPLAINT)
     return value
