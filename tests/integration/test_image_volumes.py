@@ -68,7 +68,7 @@ def test_an_image_is_a_volume_once_every_node_can_and_what_was_fetched_stays_so(
     api.apply(model("told", model={"uri": IMAGE, "imageVolume": "Never"}))
 
     mounted = pod_of(api, "after")
-    image = {"reference": "registry.example/models/iris:1", "pullPolicy": "Always"}
+    image = {"reference": "registry.example/models/iris:1", "pullPolicy": "IfNotPresent"}
     assert {"name": "model", "image": image} in mounted["volumes"]
     assert "initContainers" not in mounted
     assert "initContainers" in pod_of(api, "told")

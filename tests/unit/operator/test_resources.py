@@ -235,13 +235,13 @@ SECRET = {"credentials": {"secretName": "reader"}}
 @pytest.mark.parametrize(
     ("spec", "available", "volume"),
     [
-        ({"uri": IMAGE}, True, {"reference": IMAGE[6:], "pullPolicy": "Always"}),
-        ({"uri": f"{IMAGE}?path=a"}, True, {"reference": IMAGE[6:], "pullPolicy": "Always"}),
+        ({"uri": IMAGE}, True, {"reference": IMAGE[6:], "pullPolicy": "IfNotPresent"}),
+        ({"uri": f"{IMAGE}?path=a"}, True, {"reference": IMAGE[6:], "pullPolicy": "IfNotPresent"}),
         ({"uri": DIGEST}, True, {"reference": DIGEST[6:], "pullPolicy": "IfNotPresent"}),
         (
             {"uri": IMAGE, "imageVolume": "Always"},
             False,
-            {"reference": IMAGE[6:], "pullPolicy": "Always"},
+            {"reference": IMAGE[6:], "pullPolicy": "IfNotPresent"},
         ),
         ({"uri": IMAGE}, False, None),
         ({"uri": IMAGE, "imageVolume": "Never"}, True, None),

@@ -59,9 +59,8 @@ def make_storage(model: ModelSpec, config: OperatorConfig) -> Storage:
 
 
 def _make_image_volume(uri: ModelUri) -> dict[str, Any]:
-    """The image itself; a tag is looked up whenever a pod starts, as it is where it is fetched."""
-    policy = "IfNotPresent" if "@" in uri.image else "Always"
-    image = {"reference": uri.image, "pullPolicy": policy}
+    """The image itself. With Always a kubelet would ask the registry at each sync of the pod."""
+    image = {"reference": uri.image, "pullPolicy": "IfNotPresent"}
     return {"name": names.MODEL_VOLUME, "image": image}
 
 
