@@ -21,7 +21,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from . import garbage, handlers, image_volumes, labels, observe
+from . import handlers, image_volumes, labels, observe
 from .apply import Applier
 from .config import OperatorConfig
 from .events import EventPoster
@@ -185,7 +185,6 @@ class App:
         if not synced.done():  # a reflector never ends by itself: a defect of ours
             synced.cancel()
             return
-        garbage.settle()
         config = await self._with_image_volumes()
         reconciler = Reconciler(
             self._hands(),
