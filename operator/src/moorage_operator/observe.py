@@ -89,14 +89,16 @@ def deployment(body: Body) -> DeploymentObserved:
         generation=metadata.get("generation", 0),
         revision=_revision_of(spec),
         observed_generation=status.get("observedGeneration", 0),
-        replicas=status.get("replicas", 0),
-        updated_replicas=status.get("updatedReplicas", 0),
-        available_replicas=status.get("availableReplicas", 0),
-        ready_replicas=status.get("readyReplicas", 0),
-        spec_replicas=spec.get("replicas", 1),
         applied_hash=_applied_hash(metadata),
-        conditions=_conditions(status),
+        conditions=tuple(each for each in _conditions(status) if _is_against(each)),
     )
+
+
+def _is_against(condition: DeploymentCondition) -> bool:
+    """Whether the Deployment is stuck or may not make its pods; else they change with each pod."""
+    if condition.type == "Progressing":
+        return condition.status is False
+    return condition.type == "ReplicaFailure" and condition.status is True
 
 
 def autoscaler(body: Body) -> ChildObserved:

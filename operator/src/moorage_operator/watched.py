@@ -97,17 +97,13 @@ class DeploymentCondition:
 class DeploymentObserved:
     """The Deployment as it stands; `applied_hash` is our annotation on it.
 
-    `revision` is the label of its pod template.
+    `revision` is the label of its pod template, `conditions` those that speak against it. How many
+    pods it counts is left out: the pods tell that themselves, and it changes with each of them.
     """
 
     uid: str
     generation: int
     observed_generation: int = 0
-    replicas: int = 0
-    updated_replicas: int = 0
-    available_replicas: int = 0
-    ready_replicas: int = 0
-    spec_replicas: int = 0
     applied_hash: str = ""
     conditions: tuple[DeploymentCondition, ...] = ()
     revision: str = ""

@@ -212,29 +212,42 @@ def test_a_pod_that_no_kubelet_has_seen_is_pending() -> None:
     assert found.runtime == ContainerObserved("runtime")
 
 
-def test_a_deployment_keeps_its_rollout() -> None:
-    body = {
+def deployment_of(**status: Any) -> dict[str, Any]:
+    return {
         "metadata": {
             **metadata("d", generation=3),
             "annotations": {"moorage.dev/applied-hash": "h"},
         },
-        "spec": {
-            "replicas": 2,
-            "template": {"metadata": {"labels": {"moorage.dev/revision": "r1"}}},
-        },
-        "status": {
-            "observedGeneration": 2,
-            "replicas": 3,
-            "updatedReplicas": 1,
-            "readyReplicas": 2,
-            "availableReplicas": 2,
-            "conditions": [{"type": "Progressing", "status": "Unknown", "reason": "R"}],
-        },
+        "spec": {"template": {"metadata": {"labels": {"moorage.dev/revision": "r1"}}}},
+        "status": {"observedGeneration": 2, **status},
     }
 
-    assert observe.deployment(body) == DeploymentObserved(
-        "uid-d", 3, 2, 3, 1, 2, 2, 2, "h", (DeploymentCondition("Progressing", None, "R"),), "r1"
+
+def test_a_deployment_keeps_its_rollout() -> None:
+    stuck = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
+    refused = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}
+
+    assert observe.deployment(deployment_of(conditions=[stuck, refused])) == DeploymentObserved(
+        "uid-d",
+        generation=3,
+        observed_generation=2,
+        applied_hash="h",
+        conditions=(
+            DeploymentCondition("Progressing", status=False, reason="ProgressDeadlineExceeded"),
+            DeploymentCondition("ReplicaFailure", status=True, reason="FailedCreate"),
+        ),
+        revision="r1",
     )
+
+
+def test_what_a_deployment_counts_on_its_way_is_no_news() -> None:
+    progress = {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}
+    available = {"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable"}
+    counted = {"replicas": 2, "updatedReplicas": 2, "availableReplicas": 1, "readyReplicas": 1}
+
+    assert observe.deployment(
+        deployment_of(conditions=[progress, available], **counted)
+    ) == observe.deployment(deployment_of())
 
 
 def test_what_concerns_a_model_is_told_under_its_key(told: Told) -> None:
@@ -263,14 +276,13 @@ def test_an_object_that_comes_again_unchanged_tells_nobody(told: Told) -> None:
 def test_an_older_echo_does_not_undo_a_newer_write(told: Told) -> None:
     told.store.put_model(model(9, status={"newer": True}))
     told.store.put_model(model(5, status={"newer": False}))
-    told.deployments.put({"metadata": owned("iris", 9), "spec": {"replicas": 9}})
-    told.deployments.put({"metadata": owned("iris", 10), "spec": {"replicas": 1}})
-    told.deployments.put({"metadata": owned("iris", 9), "spec": {"replicas": 9}})
+    for version, generation in ((9, 1), (10, 2), (9, 1)):
+        told.deployments.put({"metadata": {**owned("iris", version), "generation": generation}})
 
     observed = told.store.observed(KEY)
     assert observed.status == {"newer": True}
     assert observed.deployment is not None
-    assert observed.deployment.spec_replicas == 1
+    assert observed.deployment.generation == 2
 
 
 def test_a_recreated_model_is_another_one_whatever_its_version(told: Told) -> None:
