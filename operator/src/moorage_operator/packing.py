@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from .conditions import ConditionType, find_condition
-from .watched import Child, ChildObserved, DeploymentObserved
+from .watched import Child, ChildObserved, DeploymentObserved, RouteObserved
 
 T = TypeVar("T")
 
@@ -121,10 +121,13 @@ class ChildPacker:
 
     def _packer(self, kind: str) -> Packer[tuple[Any, ...]]:
         if kind not in self._packers:
-            observed = DeploymentObserved if kind == "Deployment" else ChildObserved
+            observed = _OBSERVED.get(kind, ChildObserved)
             self._packers[kind] = Packer(tuple[str, str, str, str, str, str, bool, observed])
         return self._packers[kind]
 
+
+# What is observed of a kind, where that is more than of any child.
+_OBSERVED = {"Deployment": DeploymentObserved, "HTTPRoute": RouteObserved}
 
 _PACKED_FIELDS = (
     "kind", "name", "uid", "resource_version", "owner_uid", "applied_hash", "deleting"

@@ -20,6 +20,8 @@ from moorage_operator.watched import (
     DeploymentCondition,
     DeploymentObserved,
     PodObserved,
+    RouteObserved,
+    RouteParent,
     Scheduled,
 )
 from support.operator_values import (
@@ -148,6 +150,16 @@ def test_a_child_is_the_same_after_its_rest(children: list[Child]) -> None:
     again = [packer.unpack(was.kind, each) for was, each in zip(children, packed, strict=True)]
     assert again == children
     assert [each.uid for each in packed] == [each.uid for each in children]
+
+
+def test_a_route_keeps_what_its_gateways_say() -> None:
+    taken = (DeploymentCondition("Accepted", status=True),)
+    route = RouteObserved("u", "h", (), 2, (RouteParent("web", "ns", "http", 2, taken),))
+    child = Child("HTTPRoute", "iris", "u", "7", "o", "h", deleting=False,
+                  common_fields=b"{}", observed=route)  # fmt: skip
+    packer = ChildPacker()
+
+    assert packer.unpack("HTTPRoute", packer.pack(child)) == child
 
 
 def test_a_value_like_the_first_takes_a_tenth_of_its_bytes() -> None:
