@@ -175,7 +175,7 @@ def _make_objects(
 
 def _make_routed(decided: _Decided) -> Iterator[dict[str, Any]]:
     """The route, after the Services that it names."""
-    for release in decided.arrangement.releases:
+    for release in decided.arrangement.routed:
         name = names.service_of(release.model.name, release.revision)
         yield make_service(release.model, release.revision, name)
     yield make_route(decided.course.model, make_backends(decided.arrangement, decided.split))

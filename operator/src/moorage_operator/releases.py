@@ -55,8 +55,17 @@ class Arrangement:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """All that are planned, the main one first."""
+        """Those with Deployments at their revision, the main one first."""
         return (self.main, *self.sides)
+
+    @property
+    def routed(self) -> tuple[Release, ...]:
+        """Those that a gateway may send requests to: the earlier one too, wherever it runs.
+
+        An edit that leaves BlueGreen or Canary at once lets it run in a Deployment that rolls on.
+        """
+        found = {each.revision: each for each in (*self.releases, self.earlier) if each}
+        return tuple(found.values())
 
     @property
     def front(self) -> InferenceModel:

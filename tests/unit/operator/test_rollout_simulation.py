@@ -226,7 +226,11 @@ class World:
             )
 
     def run(self) -> None:
-        """Containers whose model loads become ready to their kubelet."""
+        """Containers whose model loads become ready to their kubelet.
+
+        That takes longer than a gateway takes to see a route.
+        """
+        self.take_up()
         for name, each in self.pods.items():
             if NATURES[self.images[each.revision]] in {LOADS, DIFFERS}:
                 ready = dataclasses.replace(each.runtime, ready=True)
