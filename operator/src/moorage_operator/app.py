@@ -15,13 +15,13 @@ import logging
 import signal
 import socket
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from . import handlers, image_volumes, labels, observe
+from . import handlers, image_volumes
 from .apply import Applier
 from .config import OperatorConfig
 from .events import EventPoster
@@ -30,7 +30,7 @@ from .health_server import HealthServer
 from .history import History
 from .kube import auth, errors, kinds
 from .kube.client import KubeClient
-from .kube.reflector import Reflector, Sink
+from .kube.reflector import Reflector
 from .leadership import Leadership
 from .metrics import Metrics
 from .optional_kinds import OptionalKinds
@@ -44,6 +44,7 @@ from .status_pace import StatusPace
 from .status_writes import StatusWriter
 from .store import Store
 from .urgency import Urgency
+from .watches import Watches
 from .workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -114,10 +115,14 @@ class App:
         self._events = EventPoster(
             self._client, instance=socket.gethostname(), clock=loop.time, now=utc_now
         )
-        self._children = {kind: observe.Children(kind, self._store) for kind in kinds.CHILDREN}
-        self._reflectors = self._make_reflectors()
+        self._watches = Watches(
+            self._client, self._store, self._metrics, settings.namespaces, loop.time
+        )
+        self._reflectors = self._watches.make()
         self._optional = OptionalKinds(
-            self._client, self._make_optional_reflectors, self._kinds_changed
+            self._client,
+            self._make_optional_reflectors,
+            self._kinds_changed,
         )
         self._leadership = self._make_leadership()
         self._leads = asyncio.Event()
@@ -327,7 +332,7 @@ class App:
             self._client,
             self._store,
             self._existence,
-            self._children,
+            self._watches.children,
             wrote=self._metrics.wrote,
             missing=self._optional.look_again,
             clock=self._clock,
@@ -343,40 +348,8 @@ class App:
             StatusPace(self._clock),
         )
 
-    def _make_reflectors(self) -> list[Reflector]:
-        made = self._reflectors_of(kinds.PODS, observe.Pods(self._store))
-        for kind, sink in self._children.items():
-            if kind not in kinds.OPTIONAL:
-                made += self._reflectors_of(kinds.CHILDREN[kind], sink)
-        return made
-
     def _make_optional_reflectors(self, kind: str) -> list[Reflector]:
-        return self._reflectors_of(
-            kinds.CHILDREN[kind], self._children[kind], broke=self._optional.look_again
-        )
-
-    def _reflectors_of(
-        self, kind: kinds.Kind, sink: Sink, broke: Callable[[], None] = lambda: None
-    ) -> list[Reflector]:
-        count = self._metrics.watch_restarted(kind.rbac_name)
-
-        def restarted(reason: str) -> None:
-            count(reason)
-            if reason == "failed":
-                broke()
-
-        return [
-            Reflector(
-                self._client,
-                kind,
-                sink,
-                namespace=namespace,
-                selector=labels.CHILDREN_SELECTOR,
-                clock=self._clock,
-                restarted=restarted,
-            )
-            for namespace in self._settings.namespaces or [""]
-        ]
+        return self._watches.make_optional(kind, self._optional.look_again)
 
     def _kinds_changed(self, available: frozenset[str]) -> None:
         for kind in kinds.OPTIONAL:
