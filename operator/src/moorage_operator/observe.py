@@ -179,9 +179,9 @@ class Children:
         """The child as our own apply returned it."""
         self._store.put_child(place(body), child(self._kind, body), news=False)
 
-    def drop(self, uid: str) -> None:
-        """The child is gone."""
-        self._store.drop_child(uid)
+    def drop(self, uid: str, version: str = "") -> None:
+        """The child is gone; its last version, where it is known."""
+        self._store.drop_child(uid, version)
 
 
 class Pods:
@@ -194,7 +194,7 @@ class Pods:
         """The pod as it is now."""
         self._store.put_pod(place(body), pod(body))
 
-    def drop(self, uid: str) -> None:
+    def drop(self, uid: str, version: str = "") -> None:  # noqa: ARG002 -- a Sink's; no answer of our own can bring a pod back
         """The pod is gone."""
         self._store.drop_pod(uid)
 

@@ -29,6 +29,9 @@ from .watched import Child, ChildKey, DeploymentObserved, PodObserved
 OPENED = 64
 """Models that stay unpacked: those that the workers are at, and are about to come back to."""
 
+GONE = 1024
+"""Children whose end is remembered, in case an answer to an apply comes behind the news of it."""
+
 Place = tuple[str, str]
 """Namespace and the value of the label that names the model; what a child knows of its model."""
 
@@ -83,6 +86,7 @@ class Store:
         self._pack_child = ChildPacker()
         self._pack_pod: Packer[PodObserved] = Packer(PodObserved)
         self._child_places: dict[str, Place] = {}
+        self._gone: dict[str, str] = {}  # uids of children, with the versions that they went with
         self._pod_places: dict[str, Place] = {}
         self._available_kinds: frozenset[str] = frozenset()
         self._probes: dict[str, ProbeResult] = {}
@@ -166,6 +170,9 @@ class Store:
 
     def put_child(self, place: Place, child: Child, *, news: bool = True) -> None:
         """The child as watched, or as our own apply returned it, which is no news to its pass."""
+        if self._is_gone(child):
+            self._tell(place, Urgency.SPEC)  # whoever awaited that answer takes it for there
+            return
         known = self._child(place, child.kind, child.name)
         same = known is not None and known.uid == child.uid
         if known and same and not is_newer(child.resource_version, known.resource_version):
@@ -180,8 +187,11 @@ class Store:
         ):
             self._tell(place)
 
-    def drop_child(self, uid: str) -> None:
-        """The child is gone, or lost our label."""
+    def drop_child(self, uid: str, version: str = "") -> None:
+        """The child is gone, or lost our label; its last version, where it is known."""
+        self._gone[uid] = version
+        if len(self._gone) > GONE:
+            del self._gone[next(iter(self._gone))]
         place = self._child_places.pop(uid, None)
         if place is None:
             return
@@ -190,6 +200,16 @@ class Store:
             del family.children[slot]
         self._tell(place, Urgency.SPEC)
         self._tidy(place)
+
+    def _is_gone(self, child: Child) -> bool:
+        """Whether the news of its end came first: an answer to an apply may be that late."""
+        went = self._gone.get(child.uid)
+        if went is None:
+            return False
+        if is_newer(child.resource_version, went):  # it had lost its label, and has it again
+            del self._gone[child.uid]
+            return False
+        return True
 
     def child(self, key: ObjectKey, kind: str, name: str) -> Child | None:
         """A child of the model, None when it was not seen."""

@@ -24,7 +24,7 @@ class Seen:
         self.names[metadata["uid"]] = int(metadata["resourceVersion"])
         self.changed.set()
 
-    def drop(self, uid: str) -> None:
+    def drop(self, uid: str, version: str = "") -> None:  # noqa: ARG002 -- a Sink's
         del self.names[uid]
         self.changed.set()
 

@@ -58,7 +58,7 @@ class Sink:
     def put(self, body: dict[str, Any]) -> None:
         self.uids.add(body["metadata"]["uid"])
 
-    def drop(self, uid: str) -> None:
+    def drop(self, uid: str, version: str = "") -> None:  # noqa: ARG002 -- a Sink's
         self.uids.remove(uid)
 
 

@@ -346,6 +346,26 @@ def test_a_dropped_pod_takes_its_answers_along(told: Told) -> None:
     assert told.keys == []
 
 
+def test_an_answer_to_an_apply_brings_no_child_back_that_was_deleted_meanwhile(told: Told) -> None:
+    told.services.put({"metadata": owned("iris", 2)})
+    told.services.drop("uid-iris", "3")
+    told.keys.clear()
+
+    told.services.keep({"metadata": owned("iris", 1)})
+
+    assert told.store.child(KEY, "Service", "iris") is None
+    assert told.keys == [KEY]  # its pass takes it for there, so another has to look
+
+
+def test_an_answer_brings_a_child_back_that_had_only_lost_its_label(told: Told) -> None:
+    told.services.put({"metadata": owned("iris", 1)})
+    told.services.drop("uid-iris", "2")
+
+    told.services.keep({"metadata": owned("iris", 3)})
+
+    assert told.store.child(KEY, "Service", "iris") is not None
+
+
 def test_a_child_that_loses_its_label_is_gone_for_its_model(told: Told) -> None:
     told.services.put({"metadata": owned("iris")})
     told.keys.clear()

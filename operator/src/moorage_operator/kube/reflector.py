@@ -32,8 +32,8 @@ class Sink(Protocol):
         """An object as it is now; the same object may come again."""
         ...
 
-    def drop(self, uid: str) -> None:
-        """The object with this uid is gone."""
+    def drop(self, uid: str, version: str = "") -> None:
+        """The object with this uid is gone; `version` is its last, empty where none was told."""
         ...
 
 
@@ -119,7 +119,7 @@ class Reflector:
             self._heard()
             metadata = change.object.get("metadata", {})
             if change.type == "DELETED":
-                self._drop(metadata["uid"])
+                self._drop(metadata["uid"], metadata.get("resourceVersion", ""))
             elif change.type in ("ADDED", "MODIFIED"):
                 self._put(change.object)
             self._version = metadata.get("resourceVersion") or self._version
@@ -128,9 +128,9 @@ class Reflector:
         self._known.add(body["metadata"]["uid"])
         self._sink.put(body)
 
-    def _drop(self, uid: str) -> None:
+    def _drop(self, uid: str, version: str = "") -> None:
         self._known.discard(uid)
-        self._sink.drop(uid)
+        self._sink.drop(uid, version)
 
     def _heard(self) -> None:
         self.last_heard = self._clock()
