@@ -202,7 +202,8 @@ def test_the_operator_outlives_a_crd_that_goes_and_comes(
     api.delete("CustomResourceDefinition", crd)
     eventually("it says so", lambda: "is not installed" in operator.ask("/readyz")[1])
     assert operator.ask("/livez") == (200, "ok")
-    eventually("no Deployment", lambda: not api.get("Deployment", "iris"))
+    # the garbage collector looks for kinds that came or went every half minute, and waits for it
+    eventually("no Deployment", lambda: not api.get("Deployment", "iris"), seconds=90)
     eventually("no CRD", lambda: not api.get("CustomResourceDefinition", crd))
     install_crd(api.kubeconfig)
 
