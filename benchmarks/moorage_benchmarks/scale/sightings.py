@@ -35,7 +35,7 @@ class Existence:
         """The object is there."""
         self.since.setdefault(body["metadata"]["name"], time.monotonic())
 
-    def drop(self, uid: str) -> None:
+    def drop(self, uid: str, version: str = "") -> None:
         """Gone objects are not of interest."""
 
 
@@ -55,7 +55,7 @@ class Models:
                 update = self.ready.add if condition["status"] == "True" else self.ready.discard
                 update(name)
 
-    def drop(self, uid: str) -> None:
+    def drop(self, uid: str, version: str = "") -> None:
         """Models are not deleted while they are measured."""
 
 
@@ -79,7 +79,7 @@ class Pods:
             if condition["type"] == "Ready":
                 _keep(self.verdicts[name], condition["status"], _waits_for(status))
 
-    def drop(self, uid: str) -> None:
+    def drop(self, uid: str, version: str = "") -> None:
         """Pods are not deleted while they are measured."""
 
 
