@@ -184,8 +184,8 @@ class Dataplane:
         except Exception as error:
             self._record(request, version, reason_of(error), started)
             raise
-        self._metrics.record(request.model_name, version, OK, time.perf_counter() - started)
-        return InferResponse(request.model_name, version, outputs, request.id)
+        self._record(request, version, OK, started)
+        return _response(request, version, outputs)
 
     async def _finish(
         self,

@@ -123,10 +123,7 @@ class Runner:
         if self._cost is not None:
             size = _size_class(request)
             if self._cost.is_cheap(size):
-                started = time.perf_counter()
-                outputs = self.model.infer(request)
-                self._cost.record(size, time.perf_counter() - started)
-                return outputs
+                return self._timed(request, self._cost, size)
         self._enter()
         return self._batcher.submit(request)
 
@@ -184,10 +181,14 @@ class Runner:
             self._free()
 
     def _measured(self, request: InferRequest) -> tuple[Tensor, ...]:
+        if self._cost is None:
+            return self.model.infer(request)
+        return self._timed(request, self._cost, _size_class(request))
+
+    def _timed(self, request: InferRequest, cost: CostEstimate, size: int) -> tuple[Tensor, ...]:
         started = time.perf_counter()
         outputs = self.model.infer(request)
-        if self._cost is not None:
-            self._cost.record(_size_class(request), time.perf_counter() - started)
+        cost.record(size, time.perf_counter() - started)
         return outputs
 
     def _enter(self) -> None:
