@@ -78,13 +78,20 @@ def _newer(kubelet: Kubelet, old: dict) -> list[dict]:
     return [each for each in kubelet.pods("iris") if each["metadata"]["uid"] != uid]
 
 
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        ({"containers": [{"name": "runtime", "imagePullPolicy": "Sometimes"}]}, "Sometimes"),
+        ({"tolerate": []}, ".spec.template.spec.tolerate"),
+    ],
+)
 def test_a_pod_template_that_the_api_server_refuses_is_named_and_forgotten(
-    operator: OperatorProcess, api: Api
+    operator: OperatorProcess, api: Api, spec: dict[str, object], named: str
 ) -> None:
-    bad = {"spec": {"containers": [{"name": "runtime", "imagePullPolicy": "Sometimes"}]}}
+    bad = {"spec": spec}
     api.apply(model("iris", runtime={"image": "example/server:1"}, podTemplate=bad))
     eventually("named", lambda: api.condition("iris") == ("False", "InvalidPodTemplate"))
-    assert "Sometimes" in message(api)
+    assert named in message(api)
 
     api.patch("InferenceModel", "iris", {"spec": {"podTemplate": None}})
 

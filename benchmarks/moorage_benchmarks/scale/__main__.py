@@ -41,6 +41,7 @@ async def _stress(made: World, options: argparse.Namespace) -> dict[str, Any]:
     crashing, hung = names[:quarter], names[quarter : 3 * quarter]
     steady = partial(cases.changes, a_second=options.changes_a_second)
     acts: dict[str, Callable[[], Awaitable[dict[str, Any]]]] = {
+        "by_hand": lambda: cases.by_hand(made, options.burst),
         "burst": lambda: cases.grow(made, "burst", options.burst),
         "single": lambda: cases.grow(made, "single", len(names), replicas=1),
         "changes": lambda: steady(made, names, CHANGE_SECONDS),

@@ -45,6 +45,33 @@ def model(name: str, *, replicas: int, number: int) -> Body:
     }
 
 
+def children(name: str, *, replicas: int, number: int) -> tuple[Body, Body, Body]:
+    """What the operator makes for a model: Service, Deployment, disruption budget."""
+    metadata = {"name": name, "namespace": NAMESPACE}
+    selector = {"matchLabels": {"app": name}}
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {
+            "nodeName": f"fake-{number % NODES}",
+            "automountServiceAccountToken": False,
+            "containers": [{"name": "server", "image": "example.com/server:1"}],
+        },
+    }
+    service = {"selector": {"app": name}, "ports": [{"name": "http", "port": PORT}]}
+    deployment = {"replicas": replicas, "selector": selector, "template": template}
+    budget = {"maxUnavailable": 1, "selector": selector}
+    return (
+        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": deployment},
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata,
+            "spec": budget,
+        },
+    )
+
+
 def bystander(number: int) -> Body:
     """A pod of somebody else, which runs nowhere and never changes."""
     return {

@@ -39,6 +39,23 @@ class Existence:
         """Gone objects are not of interest."""
 
 
+class Deployments(Existence):
+    """As for other kinds, and which of them have all their replicas available."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.available: set[str] = set()
+
+    def put(self, body: Body) -> None:
+        """The Deployment as it is now."""
+        super().put(body)
+        ready = (body.get("status") or {}).get("availableReplicas", 0)
+        update = (
+            self.available.add if ready >= body["spec"]["replicas"] else self.available.discard
+        )
+        update(body["metadata"]["name"])
+
+
 class Models:
     """The verdicts of Ready, by model."""
 

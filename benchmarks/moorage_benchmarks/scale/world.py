@@ -31,7 +31,7 @@ from typing import Any
 from moorage_benchmarks.programs import ROOT, BenchmarkError, kubectl, run
 from moorage_benchmarks.scale import isolation, objects
 from moorage_benchmarks.scale.operator_process import OperatorProcess
-from moorage_benchmarks.scale.sightings import Existence, Models, Pods
+from moorage_benchmarks.scale.sightings import Deployments, Existence, Models, Pods
 from moorage_operator.kube import auth, errors, kinds
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import Kind
@@ -54,7 +54,7 @@ class World:
     kubeconfig: Path
     client: KubeClient
     operator: OperatorProcess
-    deployments: Existence
+    deployments: Deployments
     services: Existence
     models: Models
     pods: Pods
@@ -96,7 +96,8 @@ async def world(folder: Path, program: Path) -> AsyncGenerator[World]:
                 await asyncio.sleep(0.1)
             await _furnish(client)
             operator = OperatorProcess(program, kubeconfig, folder / "operator.log")
-            made = World(kubeconfig, client, operator, Existence(), Existence(), Models(), Pods())
+            seen = (Deployments(), Existence(), Models(), Pods())
+            made = World(kubeconfig, client, operator, *seen)
             watches = _watch(made)
             await operator.start()
             try:

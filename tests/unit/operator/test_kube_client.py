@@ -93,7 +93,7 @@ async def test_apply_sends_the_object_with_manager_and_force() -> None:
 
     assert written["metadata"]["name"] == "iris"
     path = "/apis/moorage.dev/v1alpha1/namespaces/ns/inferencemodels/iris/status"
-    query = {"fieldManager": "moorage-status", "force": "true"}
+    query = {"fieldManager": "moorage-status", "force": "true", "fieldValidation": "Ignore"}
     assert seen == [
         (
             "PATCH",

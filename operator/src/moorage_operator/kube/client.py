@@ -182,7 +182,8 @@ class KubeClient:
             kind,
             kind.path(metadata["namespace"], metadata["name"]),
             method="PATCH",
-            query={"fieldManager": field_manager, "force": "true"},
+            # Apply refuses unknown fields by itself; the default, Warn, parses the body once more.
+            query={"fieldManager": field_manager, "force": "true", "fieldValidation": "Ignore"},
             # JSON is YAML, and the API server takes this content type for apply in every version.
             headers={"Content-Type": "application/apply-patch+yaml"},
             body=body,
