@@ -8,19 +8,18 @@ moment. Neither tries a failed call again.
 """
 
 import json
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import grpc
 
 from moorage_runtime._generated import oip_pb2
+from support.client_process import client_process
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 TIMEOUT_SECONDS = 10
@@ -47,20 +46,10 @@ def grpc_traffic(target: str, model: str, body: dict[str, Any]) -> Iterator[Grpc
     """
     tally = GrpcTally()
     request = _message(model, body).hex()
-    with subprocess.Popen(
-        [sys.executable, "-m", "support.grpc_traffic", target, request],
-        cwd=Path(__file__).resolve().parents[1],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield tally
-        finally:
-            output, _ = process.communicate("", timeout=TIMEOUT_SECONDS + 20)
-            told = json.loads(output)
-            tally.kept, tally.fresh = told["kept"], told["fresh"]
-            tally.failures = told["failures"]
+    with client_process("support.grpc_traffic", target, request) as told:
+        yield tally
+    tally.kept, tally.fresh = told["kept"], told["fresh"]
+    tally.failures = told["failures"]
 
 
 def _message(model: str, body: dict[str, Any]) -> bytes:

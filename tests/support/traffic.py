@@ -7,7 +7,6 @@ so each is sent to whatever the Service selects at that moment.
 
 import http.client
 import json
-import subprocess
 import sys
 import threading
 import time
@@ -16,8 +15,9 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+from support.client_process import client_process
 
 TIMEOUT_SECONDS = 10
 PAUSE_SECONDS = 0.01
@@ -37,21 +37,10 @@ def traffic(
 ) -> Iterator[Tally]:
     """Requests from the start of the block to its end, when the tally is filled in."""
     tally = Tally()
-    arguments = [url, json.dumps(body), str(pause_seconds)]
-    command = [sys.executable, "-m", "support.traffic", *arguments]
-    with subprocess.Popen(
-        command,
-        cwd=Path(__file__).resolve().parents[1],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield tally
-        finally:
-            output, _ = process.communicate("", timeout=TIMEOUT_SECONDS + 20)
-            told = json.loads(output)
-            tally.answered, tally.failures = told["answered"], told["failures"]
+    arguments = (url, json.dumps(body), str(pause_seconds))
+    with client_process("support.traffic", *arguments) as told:
+        yield tally
+    tally.answered, tally.failures = told["answered"], told["failures"]
 
 
 def main(url: str, body: str, pause_seconds: str) -> None:
