@@ -39,6 +39,7 @@ async def grow(world: World, prefix: str, count: int, *, replicas: int = REPLICA
         lambda: all(n in world.deployments.since and n in world.services.since for n in names),
         READY_SECONDS,
     )
+    services = max(world.services.since[n] for n in names) - began
     children = [max(world.deployments.since[n], world.services.since[n]) - began for n in names]
     await until(
         f"{count} models are Ready", lambda: world.models.ready.issuperset(names), READY_SECONDS
@@ -48,6 +49,7 @@ async def grow(world: World, prefix: str, count: int, *, replicas: int = REPLICA
         "models": count,
         "replicas": replicas,
         "accepted_seconds": accepted,
+        "services_exist_seconds": services,
         "children_exist_seconds": max(children),
         "children_exist_p50_seconds": figures.median(children),
         "all_ready_seconds": max(world.models.verdicts[n][-1].at for n in names) - began,
