@@ -93,7 +93,7 @@ class LocalCluster:
             "binaries",
             lambda: self._step(
                 "binaries",
-                "Building Kubernetes, helm and CoreDNS from Go modules",
+                "Building Kubernetes, containerd, helm and CoreDNS from Go modules",
                 "10 min the first time, seconds after",
                 ["install", "--binaries"],
                 downloads="the Go module proxy and PyPI",

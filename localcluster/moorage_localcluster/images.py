@@ -62,6 +62,12 @@ def buildah(layout: Layout) -> list[str]:
     ]
 
 
+def ctr(layout: Layout) -> list[str]:
+    """The command that speaks to the cluster's containerd, about the images of its kubelet."""
+    program, socket = layout.binaries / "ctr", layout.containerd_socket
+    return [str(program), "--address", str(socket), "--namespace", "k8s.io"]
+
+
 def make_base(layout: Layout) -> None:
     """Make the base image unless it is there; of several at once, one makes it.
 
@@ -236,34 +242,12 @@ def load(layout: Layout, archive: Path) -> None:
     """
     if not archive.is_file():
         raise ClusterError(f"there is no image archive {archive}")
-    run(
-        [
-            "ctr",
-            "--address",
-            layout.containerd_socket,
-            "--namespace",
-            "k8s.io",
-            "images",
-            "import",
-            archive,
-        ]
-    )
+    run([*ctr(layout), "images", "import", archive])
 
 
 def load_pause(layout: Layout) -> None:
     """Make the pause image around the built program and load it, unless it is there."""
-    listed = run(
-        [
-            "ctr",
-            "--address",
-            layout.containerd_socket,
-            "--namespace",
-            "k8s.io",
-            "images",
-            "ls",
-            "-q",
-        ]
-    )
+    listed = run([*ctr(layout), "images", "ls", "-q"])
     if PAUSE_IMAGE in listed.split():
         return
     archive = layout.state / "pause.tar"

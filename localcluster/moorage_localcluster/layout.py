@@ -24,6 +24,8 @@ CLUSTER_DOMAIN = "cluster.local"
 # As whom the API server passes requests on to an extension of its API.
 FRONT_PROXY = "front-proxy-client"
 KUBERNETES_VERSION = "v1.34.4"
+# The first line of containerd that mounts images as volumes: what the operator asks of a node.
+CONTAINERD_VERSION = "v2.1.9"
 
 
 class ClusterError(Exception):

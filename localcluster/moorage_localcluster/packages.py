@@ -1,7 +1,7 @@
 """Debian packages that the cluster needs, installed without starting their services.
 
-etcd-server and containerd would start system services of their own; a policy that refuses starts
-stands only while apt works, and only when there was none before.
+etcd-server would start a system service of its own; a policy that refuses starts stands only while
+apt works, and only when there was none before.
 """
 
 import os
@@ -16,7 +16,6 @@ from moorage_localcluster.layout import ClusterError
 # (a file that the package brings, the package)
 CONTROL_PLANE = (("/usr/bin/etcd", "etcd-server"), ("/usr/bin/openssl", "openssl"))
 NODE = (
-    ("/usr/bin/containerd", "containerd"),
     ("/usr/sbin/runc", "runc"),
     ("/usr/lib/cni/bridge", "containernetworking-plugins"),
     ("/usr/sbin/nft", "nftables"),

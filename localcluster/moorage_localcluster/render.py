@@ -52,32 +52,35 @@ def kubeconfig(layout: Layout, user: str) -> str:
 
 def containerd(layout: Layout) -> str:
     """The configuration of containerd, with everything in folders of the cluster's own."""
-    return f"""version = 2
+    return f"""version = 3
 root = "{layout.state}/containerd"
 state = "{layout.run}/containerd"
-disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
-  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs",
-  "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp"]
+# it makes /opt/containerd, and puts what is installed there before the machine's own programs
+disabled_plugins = ["io.containerd.internal.v1.opt"]
 [grpc]
   address = "{layout.containerd_socket}"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{PAUSE_IMAGE}"
+[plugins."io.containerd.image-verifier.v1.bindir"]
+  # whatever another containerd asks about its images is not asked here; nothing is in this folder
+  bin_dir = "{layout.state}/containerd/image-verifiers"
+[plugins."io.containerd.nri.v1.nri"]
+  # its socket has a fixed place outside, where another containerd may have one
+  disable = true
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{PAUSE_IMAGE}"
+[plugins."io.containerd.cri.v1.runtime"]
   # without CAP_SYS_RESOURCE a container may not lower its own score, and pods fail to start
   restrict_oom_score_adj = true
   # network namespaces then go away with the state folder, also after a crash
   netns_mounts_under_state_dir = true
-  stream_server_address = "127.0.0.1"
-  stream_server_port = "0"
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "overlayfs"
-    default_runtime_name = "runc"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-        SystemdCgroup = false
-        Root = "{layout.runc}"
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    # not the one of another containerd that is on the PATH
+    runtime_path = "{layout.binaries}/containerd-shim-runc-v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+      Root = "{layout.runc}"
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["/usr/lib/cni"]
     conf_dir = "{layout.config}/cni"
 """
 
@@ -149,6 +152,8 @@ def kubelet(layout: Layout, *, cgroup_v1: bool) -> str:
         "rotateCertificates": False,
         "syncFrequency": "10s",
         "configMapAndSecretChangeDetectionStrategy": "Watch",
+        # on by default from 1.35 on
+        "featureGates": {"ImageVolume": True},
         "resolvConf": str(layout.config / "resolv.conf"),
     }
     if cgroup_v1:
@@ -238,7 +243,7 @@ def commands(layout: Layout) -> Mapping[str, list[str]]:
             "--bind-address=127.0.0.1",
             f"--secure-port={ports.scheduler}",
         ],
-        "containerd": ["/usr/bin/containerd", f"--config={config / 'containerd.toml'}"],
+        "containerd": [str(binary / "containerd"), f"--config={config / 'containerd.toml'}"],
         "kubelet": [
             str(binary / "kubelet"),
             f"--config={config / 'kubelet.json'}",
@@ -277,7 +282,7 @@ def _api_flags(layout: Layout) -> list[str]:
         "--allow-privileged=true",
         "--profiling=false",
         # Debian's etcd cannot stream a list; a client that was promised one would wait for ever.
-        # Image volumes are what newer versions have on: the field can be written here already.
+        # Image volumes are on by default from 1.35 on.
         "--feature-gates=WatchList=false,ImageVolume=true",
     ]
     if layout.full:

@@ -92,7 +92,7 @@ def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
         layout,
         "containerd",
         "containerd does not answer",
-        lambda: processes.succeeds(["ctr", "--address", layout.containerd_socket, "version"]),
+        lambda: processes.succeeds([*images.ctr(layout), "version"]),
         START_SECONDS,
     )
     images.load_pause(layout)

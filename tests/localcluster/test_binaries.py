@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from moorage_localcluster import binaries
-from moorage_localcluster.layout import KUBERNETES_VERSION
+from moorage_localcluster.layout import CONTAINERD_VERSION, KUBERNETES_VERSION
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,7 @@ def test_every_program_is_named_once_and_by_what_go_names_it():
 
     assert len(names) == len(set(names))
     assert {"kube-apiserver", "kubelet", "kubectl", "helm", "pause", "coredns"} <= set(names)
+    assert {"containerd", "containerd-shim-runc-v2", "ctr"} <= set(names)
 
 
 def test_the_api_server_alone_is_built_for_a_control_plane_alone(monkeypatch, tmp_path):
@@ -42,11 +43,20 @@ def test_the_api_server_alone_is_built_for_a_control_plane_alone(monkeypatch, tm
     assert binaries.missing(full=False) == []
 
 
-def test_the_version_that_is_stamped_is_the_one_that_go_mod_pins():
-    for group in binaries.GROUPS:
-        if "kube-apiserver" in group.names:
-            text = (group.module / "go.mod").read_text()
-            assert re.search(rf"^\s*k8s.io/kubernetes {KUBERNETES_VERSION}\b", text, re.MULTILINE)
+@pytest.mark.parametrize(
+    ("program", "module", "version"),
+    [
+        ("kube-apiserver", "k8s.io/kubernetes", KUBERNETES_VERSION),
+        ("kubelet", "k8s.io/kubernetes", KUBERNETES_VERSION),
+        ("containerd", "github.com/containerd/containerd/v2", CONTAINERD_VERSION),
+    ],
+)
+def test_the_version_that_is_stamped_is_the_one_that_go_mod_pins(program, module, version):
+    (group,) = (each for each in binaries.GROUPS if program in each.names)
+    pins = (group.module / "go.mod").read_text()
+
+    assert re.search(rf"^\s*{module} {version}\b", pins, re.MULTILINE)
+    assert version.removeprefix("v") in group.link_flags
 
 
 def test_every_foreign_program_is_a_tool_line_of_its_module():
@@ -67,3 +77,10 @@ def test_the_hash_of_the_inputs_changes_with_a_file_and_its_name(tmp_path):
     (tmp_path / "go.mod").rename(tmp_path / "go.sum")
 
     assert len({first, second, binaries.hash_inputs(group)}) == 3
+
+
+def test_the_hash_of_the_inputs_changes_with_how_the_programs_are_built():
+    group = binaries.GROUPS[0]
+    others = [replace(group, tags=("no_zfs",)), replace(group, link_flags="-s")]
+
+    assert len({binaries.hash_inputs(each) for each in (group, *others)}) == 3

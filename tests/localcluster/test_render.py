@@ -68,16 +68,34 @@ def test_a_kubeconfig_has_one_context_whose_names_fit(user):
 
 def test_containerd_keeps_everything_in_the_clusters_folders():
     config = tomllib.loads(render.containerd(NODE))
-    cri = config["plugins"]["io.containerd.grpc.v1.cri"]
-    runc = cri["containerd"]["runtimes"]["runc"]["options"]
+    plugins = config["plugins"]
+    runtime = plugins["io.containerd.cri.v1.runtime"]
+    runc = runtime["containerd"]["runtimes"]["runc"]
 
     assert config["root"].startswith("/srv/node/")
     assert config["state"].startswith("/run/moorage-local-node/")
     assert config["grpc"]["address"] == str(NODE.containerd_socket)
-    assert runc["Root"] == str(NODE.runc)
-    assert cri["sandbox_image"] == render.PAUSE_IMAGE
-    assert cri["cni"]["conf_dir"] == str(NODE.config / "cni")
-    assert cri["restrict_oom_score_adj"] is True
+    assert runc["options"]["Root"] == str(NODE.runc)
+    assert runtime["cni"]["conf_dir"] == str(NODE.config / "cni")
+    assert runtime["restrict_oom_score_adj"] is True
+    assert plugins["io.containerd.nri.v1.nri"]["disable"] is True
+    images = plugins["io.containerd.cri.v1.images"]
+    assert images["pinned_images"]["sandbox"] == render.PAUSE_IMAGE
+
+
+def test_containerd_and_its_shim_are_those_that_were_built_and_not_the_machines():
+    config = tomllib.loads(render.containerd(NODE))
+    runtimes = config["plugins"]["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]
+    programs = [render.commands(NODE)["containerd"][0], runtimes["runc"]["runtime_path"]]
+
+    assert programs == [
+        str(NODE.binaries / name) for name in ("containerd", "containerd-shim-runc-v2")
+    ]
+
+
+def test_api_server_and_kubelet_have_image_volumes():
+    assert "ImageVolume=true" in flags(NODE, "kube-apiserver")["--feature-gates"].split(",")
+    assert json.loads(render.kubelet(NODE, cgroup_v1=False))["featureGates"]["ImageVolume"] is True
 
 
 def test_pods_get_addresses_of_the_bridges_range():

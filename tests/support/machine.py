@@ -4,9 +4,12 @@ import subprocess
 from pathlib import Path
 
 PLACES = (
+    "/opt/containerd",
     "/run/containerd",
     "/run/moorage-local",
+    "/run/nri",
     "/var/lib/cni",
+    "/var/lib/containerd",
     "/var/lib/kubelet",
     "/var/lib/moorage-local",
     "/var/log/containers",
