@@ -1,8 +1,10 @@
 """An OCI registry as a process, built from pinned source, and pushes to it."""
 
+import gzip
 import hashlib
 import io
 import json
+import platform
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from moorage_localcluster.images import architecture
 from support.go_programs import ROOT, program
 from support.listening import free_port, wait_listening
 
@@ -65,6 +68,7 @@ class Repository:
     """Pushes to one repository."""
 
     def __init__(self, registry: Registry, name: str) -> None:
+        self.port = registry.port
         self.api = f"{registry.url}/v2/{name}"
         self.uri = f"oci://127.0.0.1:{registry.port}/{name}"
 
@@ -83,6 +87,18 @@ class Repository:
         assert put.status_code == 201, put.text
         return f"sha256:{hashlib.sha256(body).hexdigest()}"
 
-    def image(self, tag: str, *layers: dict[str, Any]) -> str:
-        config = self.blob(b"{}", "application/vnd.oci.image.config.v1+json")
-        return self.manifest(tag, {"mediaType": MANIFEST, "config": config, "layers": layers})
+    def image(self, tag: str, *layers: dict[str, Any], config: bytes = b"{}") -> str:
+        told = self.blob(config, "application/vnd.oci.image.config.v1+json")
+        return self.manifest(tag, {"mediaType": MANIFEST, "config": told, "layers": layers})
+
+    def mountable_image(self, tag: str, *files: tuple[str, bytes]) -> str:
+        """A container image for this machine, of one layer with these files."""
+        packed = layer(*files)
+        digest = hashlib.sha256(gzip.decompress(packed)).hexdigest()
+        config = {
+            "architecture": architecture(platform.machine()),
+            "os": "linux",
+            "config": {},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        }
+        return self.image(tag, self.blob(packed), config=json.dumps(config).encode())
