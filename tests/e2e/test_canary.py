@@ -1,13 +1,15 @@
 """Canaries of real pods behind a real gateway, under traffic without a pause: nobody notices.
 
-The gateway runs Traefik's controller and balancer on the node. Which revision answered is told by
-the counters of its pods.
+The gateway runs Traefik's controller and balancer on the node. The model answers with the side
+that it was told to be of, so shares are counted by what clients get.
 """
 
+import http.client
+import json
 import math
-import re
 import urllib.request
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,20 +21,40 @@ from moorage_cli._generated import oip_pb2
 from support.gateway_api import crds, gateway, gateway_process
 from support.kubectl import KIND, Kubectl
 from support.listening import free_port
-from support.manifests import config_map, digits, digits_files, inference_model, sample
+from support.manifests import config_map, inference_model
 from support.traffic import traffic
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-PODS = "moorage.dev/model=digits"
+NAME = "teller"
+PODS = f"moorage.dev/model={NAME}"
+CODE = b"""
+import os
+
+import numpy
+from moorage_runtime.backends.python import PythonModel
+
+
+class Teller(PythonModel):
+    inputs = [("x", "FP32", [1])]
+    outputs = [("side", "BYTES", [1])]
+    left = int(os.environ.get("ANSWERS", 1 << 30))
+
+    def predict(self, inputs, request):
+        self.left -= 1
+        if self.left < 0:
+            os._exit(1)
+        return {"side": numpy.array([os.environ["SIDE"].encode()], object)}
+"""
+REQUEST = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}]}
 STEPS = [{"weight": 20}, {"weight": 50, "pauseSeconds": 3}]
 SECTION = {"parentRefs": [{"name": "web"}], "steps": STEPS, "keepSeconds": 10}
 CANARY = {"strategy": "Canary", "canary": SECTION}
-EDITED = {"env": [{"name": "EDITED", "value": "1"}]}
-OK = re.compile(r'^moorage_inferences_total\{[^}]*outcome="ok"[^}]*\} (\S+)$', re.MULTILINE)
+HEALTH = {"periodSeconds": 1}
 NOTICED_SECONDS = 60
 ENOUGH = 300  # requests for which a share is told from another
+BEFORE_THE_CRASH = 20  # answers of each server
 
 
 @dataclass(frozen=True)
@@ -44,12 +66,12 @@ class Routed:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v2/models/digits/infer"
+        return f"http://127.0.0.1:{self.port}/v2/models/{NAME}/infer"
 
 
 @pytest.fixture
 def routed(kubectl: Kubectl, tmp_path: Path) -> Iterator[Routed]:
-    """The Gateway API, a gateway, and the digits model up to date and routed by it."""
+    """The Gateway API, a gateway, and the model up to date and routed by it."""
     definitions, port = crds(), free_port()
     kubectl.apply(*definitions)
     try:
@@ -57,14 +79,27 @@ def routed(kubectl: Kubectl, tmp_path: Path) -> Iterator[Routed]:
         kubectl.run("wait", "--for=condition=Established", "--timeout=30s", *names)
         kubectl.apply(*gateway("web", port))
         with gateway_process(kubectl.env, port, tmp_path):
-            kubectl.apply(digits_files(), digits(replicas=2, rollout=CANARY))
+            kubectl.apply(config_map("teller-files", {"model.py": CODE}), teller("earlier"))
             taken = ("True", "GatewayAccepted", NOTICED_SECONDS)
-            kubectl.wait_condition("digits", "RouteAccepted", *taken)
-            kubectl.wait_condition("digits", "UpToDate", "True", seconds=120)
+            kubectl.wait_condition(NAME, "RouteAccepted", *taken)
+            kubectl.wait_condition(NAME, "UpToDate", "True", seconds=120)
             yield Routed(kubectl, port)
     finally:
-        kubectl.run("delete", KIND, "digits", "--ignore-not-found", "--wait=true")
+        kubectl.run("delete", KIND, NAME, "--ignore-not-found", "--wait=true")
         kubectl.run("delete", "crd", *(each["metadata"]["name"] for each in definitions))
+
+
+def teller(side: str, **environment: str) -> dict[str, Any]:
+    """The model, which answers `side`; with ANSWERS each of its servers crashes after so many."""
+    variables = [{"name": key, "value": text} for key, text in environment.items()]
+    return inference_model(
+        NAME,
+        model={"uri": "configmap://teller-files"},
+        replicas=2,
+        rollout=CANARY,
+        health=HEALTH,
+        runtime={"env": [{"name": "SIDE", "value": side}, *variables]},
+    )
 
 
 def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
@@ -76,90 +111,136 @@ def revision_of(pod: dict[str, Any]) -> str:
     return pod["metadata"]["labels"]["moorage.dev/revision"]
 
 
-def answered(kubectl: Kubectl) -> dict[str, float]:
-    """How many requests the pods of each revision have answered."""
-    told: dict[str, float] = {}
-    for pod in pods(kubectl):
-        url = f"http://{pod['status']['podIP']}:8000/metrics"
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            count = sum(map(float, OK.findall(answer.read().decode())))
-        told[revision_of(pod)] = told.get(revision_of(pod), 0) + count
-    return told
+def answers(url: str, count: int = ENOUGH) -> Counter[str]:
+    """Which side answered each of the next requests; one that fails is an error."""
+    request = urllib.request.Request(url, json.dumps(REQUEST).encode())
+    sides: Counter[str] = Counter()
+    for _ in range(count):
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            sides[json.load(answer)["outputs"][0]["data"][0]] += 1
+    return sides
 
 
-def share_of(kubectl: Kubectl, revision: str) -> tuple[int, int]:
-    """How many of the next requests that revision answers, and of how many."""
-    before = answered(kubectl)
-
-    def more() -> dict[str, float]:
-        now = answered(kubectl)
-        return {each: count - before.get(each, 0) for each, count in now.items()}
-
-    told = eventually("requests", more, lambda seen: sum(seen.values()) >= ENOUGH, 60)
-    return int(told.get(revision, 0)), int(sum(told.values()))
-
-
-def is_share(count: int, total: int, percent: int) -> bool:
-    """Whether a count is within four standard deviations of its expectation."""
+def is_share(count: int, percent: int) -> bool:
+    """Whether a count of ENOUGH is within four standard deviations of its expectation."""
     p = percent / 100
-    return abs(count - p * total) <= 4 * math.sqrt(total * p * (1 - p))
+    return abs(count - p * ENOUGH) <= 4 * math.sqrt(ENOUGH * p * (1 - p))
 
 
-def roll_out(routed: Routed) -> str:
+def roll_out(routed: Routed, **environment: str) -> str:
     """An edit, whose revision stands at the first step when this returns."""
     kubectl = routed.kubectl
-    kubectl.apply(digits(replicas=2, rollout=CANARY, runtime=EDITED))
-    kubectl.wait_condition("digits", "UpToDate", "False", "AwaitingApproval", seconds=120)
-    return kubectl.get(KIND, "digits")["status"]["revisions"]["candidate"]
+    kubectl.apply(teller("candidate", **environment))
+    kubectl.wait_condition(NAME, "UpToDate", "False", "AwaitingApproval", seconds=120)
+    return kubectl.get(KIND, NAME)["status"]["revisions"]["candidate"]
 
 
 def approve(kubectl: Kubectl, mark: str) -> None:
     mark = f"moorage.dev/canary-approved={mark}"
-    kubectl.run("annotate", KIND, "digits", "--overwrite", mark)
+    kubectl.run("annotate", KIND, NAME, "--overwrite", mark)
+
+
+def wait_alone(kubectl: Kubectl, revision: str) -> None:
+    """Until there are pods of this revision only."""
+    eventually(
+        f"only {revision}",
+        lambda: {revision_of(pod) for pod in pods(kubectl)},
+        lambda found: found == {revision},
+        60,
+    )
 
 
 def test_a_canary_gets_its_shares_and_is_promoted_without_a_failed_request(routed: Routed) -> None:
     kubectl = routed.kubectl
-    (earlier,) = {revision_of(pod) for pod in pods(kubectl)}
-    with traffic(routed.url, sample(3)) as tally:
-        assert share_of(kubectl, earlier)[0] >= ENOUGH
+    with traffic(routed.url, REQUEST) as tally:
+        assert answers(routed.url) == {"earlier": ENOUGH}
         candidate = roll_out(routed)
-        count, total = share_of(kubectl, candidate)
-        assert is_share(count, total, 20), f"{count} of {total}"
+        told = answers(routed.url)
+        assert is_share(told["candidate"], 20), told
         assert ask_by_grpc(routed.port)
 
         approve(kubectl, f"{candidate}-1")
-        kubectl.wait_condition("digits", "UpToDate", "True", "RolloutComplete", seconds=60)
-        count, total = share_of(kubectl, candidate)
-        assert count == total
-        eventually(
-            "only the new",
-            lambda: {revision_of(pod) for pod in pods(kubectl)},
-            lambda found: found == {candidate},
-            60,
-        )
+        kubectl.wait_condition(NAME, "UpToDate", "True", "RolloutComplete", seconds=60)
+        assert answers(routed.url) == {"candidate": ENOUGH}
+        wait_alone(kubectl, candidate)
 
-    assert tally.answered > 4 * ENOUGH
+    assert tally.answered > ENOUGH
     assert tally.failures == []
 
 
 def test_a_bad_canary_gets_no_request(routed: Routed) -> None:
     kubectl = routed.kubectl
     bad = inference_model(
-        "digits",
-        model={"uri": "configmap://broken"},
-        replicas=2,
-        rollout=CANARY,
-        health={"periodSeconds": 1},
+        NAME, model={"uri": "configmap://broken"}, replicas=2, rollout=CANARY, health=HEALTH
     )
-    with traffic(routed.url, sample(3)) as tally:
+    with traffic(routed.url, REQUEST) as tally:
         kubectl.apply(config_map("broken", {"model.onnx": b"this is no model"}), bad)
-        kubectl.wait_condition("digits", "UpToDate", "False", "RolledBack", seconds=120)
+        kubectl.wait_condition(NAME, "UpToDate", "False", "RolledBack", seconds=120)
 
-    rejected = kubectl.get(KIND, "digits")["status"]["revisions"]["rejected"]
+    rejected = kubectl.get(KIND, NAME)["status"]["revisions"]["rejected"]
     assert rejected["reason"] == "ModelLoadFailed"
     assert tally.answered > 50
     assert tally.failures == []
+
+
+def crash(kubectl: Kubectl, candidate: str) -> None:
+    """Nothing: the traffic is what these servers do not stand."""
+
+
+def unload(kubectl: Kubectl, candidate: str) -> None:
+    """Have the servers of the canary unload the model, after which it is not ready."""
+    for pod in pods(kubectl):
+        if revision_of(pod) == candidate:
+            url = f"http://{pod['status']['podIP']}:8000/v2/repository/models/{NAME}/unload"
+            with urllib.request.urlopen(url, b"{}", timeout=10) as answer:
+                assert answer.status == 200
+
+
+BREAKS = {
+    "crashes": (crash, {"ANSWERS": str(BEFORE_THE_CRASH)}),
+    "is not ready any more": (unload, {"MOORAGE_REPOSITORY_CONTROL": "true"}),
+}
+
+
+@pytest.mark.parametrize(("break_it", "environment"), BREAKS.values(), ids=BREAKS)
+def test_a_canary_that_breaks_at_a_step_loses_its_share_and_the_earlier_revision_has_it_all(
+    routed: Routed, break_it: Callable[[Kubectl, str], None], environment: dict[str, str]
+) -> None:
+    kubectl = routed.kubectl
+    (earlier,) = {revision_of(pod) for pod in pods(kubectl)}
+    candidate = roll_out(routed, **environment)
+
+    # what fails meanwhile had its way to the canary before anybody could tell the gateway
+    with traffic(routed.url, REQUEST) as meanwhile:
+        break_it(kubectl, candidate)
+        kubectl.wait_condition(NAME, "UpToDate", "False", "RolledBack", seconds=60)
+        eventually("the route is as before", lambda: weights(kubectl), lambda w: w == [100], 30)
+        eventually("the gateway knows", lambda: is_earliers(routed.url), bool, 30)
+    assert meanwhile.answered > len(meanwhile.failures)
+
+    with traffic(routed.url, REQUEST) as afterwards:
+        assert answers(routed.url) == {"earlier": ENOUGH}
+        wait_alone(kubectl, earlier)
+    assert afterwards.failures == []
+    rejected = kubectl.get(KIND, NAME)["status"]["revisions"]["rejected"]
+    assert rejected["revision"] == candidate
+    assert "it served at step 1: " in rejected["message"]
+    assert "it served at step 1: " in kubectl.condition(NAME, "UpToDate")["message"]
+    assert kubectl.condition(NAME, "Ready")["reason"] == "ServingPreviousRevision"
+
+
+def weights(kubectl: Kubectl) -> list[int]:
+    """The shares in the route's first rule."""
+    route = kubectl.get("httproute", NAME)
+    return [each["weight"] for each in route["spec"]["rules"][0]["backendRefs"]]
+
+
+def is_earliers(url: str) -> bool:
+    """Whether the earlier revision answers some requests in a row, which a share of 20 shows."""
+    try:
+        return answers(url, 20) == {"earlier": 20}
+    except (OSError, http.client.HTTPException):
+        return False
 
 
 def ask_by_grpc(port: int) -> bool:
@@ -170,4 +251,4 @@ def ask_by_grpc(port: int) -> bool:
             request_serializer=oip_pb2.ModelReadyRequest.SerializeToString,
             response_deserializer=oip_pb2.ModelReadyResponse.FromString,
         )
-        return ready(oip_pb2.ModelReadyRequest(name="digits"), timeout=10).ready
+        return ready(oip_pb2.ModelReadyRequest(name=NAME), timeout=10).ready
