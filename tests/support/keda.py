@@ -9,7 +9,7 @@ long, because KEDA has clients for every cloud.
 
 import os
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from support.operator_cluster import Api, eventually
 
 MODULE = ROOT / "tests" / "integration" / "keda"
 PATH = "github.com/kedacore/keda/v2"
+PROGRAMS = ("operator", "adapter")
 NAMESPACE = "keda"
 ADAPTER = "keda-adapter"
 METRICS_API = "v1beta1.external.metrics.k8s.io"
@@ -48,6 +49,8 @@ def installed(api: Api, folder: Path) -> Generator[None]:
         api: The API as its administrator has it.
         folder: For certificates and logs.
     """
+    # as long as they are built nothing of KEDA is in the API, where it would answer nobody
+    programs = [program(MODULE, f"{PATH}/cmd/{name}", name) for name in PROGRAMS]
     definitions = kinds()
     objects = [_namespace(), *_api_service(port := free_port())]
     with ExitStack() as undo:
@@ -64,7 +67,7 @@ def installed(api: Api, folder: Path) -> Generator[None]:
             stdin=yaml.safe_dump_all(objects),
         )
         certificates = _certificates(api.kubeconfig.parent / "pki", folder)
-        for command in _commands(api.kubeconfig, certificates, port):
+        for command in _commands(programs, api.kubeconfig, certificates, port):
             environment = {**os.environ, **_environment(api.kubeconfig)}
             log = folder / f"{Path(command[0]).name}.log"
             undo.enter_context(process(command, log, environment))
@@ -115,11 +118,14 @@ def _certificates(pki: Path, folder: Path) -> Path:
     return made
 
 
-def _commands(kubeconfig: Path, certificates: Path, port: int) -> list[list[str | Path]]:
+def _commands(
+    programs: Sequence[Path], kubeconfig: Path, certificates: Path, port: int
+) -> list[list[str | Path]]:
+    operator, adapter = programs
     asked = free_port()
     return [
         [
-            program(MODULE, f"{PATH}/cmd/operator", "operator"),
+            operator,
             f"--metrics-service-bind-address=127.0.0.1:{asked}",
             f"--metrics-bind-address=127.0.0.1:{free_port()}",
             f"--health-probe-bind-address=127.0.0.1:{free_port()}",
@@ -128,7 +134,7 @@ def _commands(kubeconfig: Path, certificates: Path, port: int) -> list[list[str 
             "--enable-apiservice-patching=false",
         ],
         [
-            program(MODULE, f"{PATH}/cmd/adapter", "adapter"),
+            adapter,
             f"--metrics-service-address=localhost:{asked}",
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
