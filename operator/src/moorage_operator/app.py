@@ -43,9 +43,8 @@ from .state import ObjectKey
 from .status_pace import StatusPace
 from .status_writes import StatusWriter
 from .store import Store
-from .urgency import Urgency
 from .watches import Watches
-from .workqueue import WorkQueue
+from .workqueue import MAKING, WorkQueue
 
 logger = logging.getLogger(__name__)
 
@@ -195,7 +194,7 @@ class App:
             self._hands(),
             config,
             now=utc_now,
-            crowded=lambda: self._queue.waiting(Urgency.SPEC) > 0,
+            crowded=lambda: any(map(self._queue.waiting, MAKING)),
             again=self._queue.add,
         )
         if self._leadership is None:

@@ -174,7 +174,7 @@ class Reconciler:
                 for name in names
             ):
                 if kind != SERVING_KINDS[-1]:
-                    self._again(record.key, Urgency.SPEC)
+                    self._again(record.key, Urgency.FOLLOWING)
                 break
         return tuple(objects)
 

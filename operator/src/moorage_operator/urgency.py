@@ -17,5 +17,8 @@ class Urgency(IntEnum):
     SPEC = 1
     """Somebody waits for it: a model was made or edited, or lost a child."""
 
-    ROUTINE = 2
+    FOLLOWING = 2
+    """Of many that are made at once: what a model gets when all of them have got the first."""
+
+    ROUTINE = 3
     """The rest: children that came about as they should, timers, retries, references."""

@@ -9,10 +9,11 @@ and it never runs twice at a time: what is added while it runs, or rests after i
 and queued again when that is over. So a burst of events costs one pass, and the pass always sees
 the newest state.
 
-Readiness and new specs take turns, so that neither waits for a flood of the other. Routine waits
-for both, but not for ever, and a moment for what else is about to happen to the same key: a
-Deployment that comes up changes ten times within a second. To make what a new spec asks for may
-take the API server seconds, so there is a bound to such passes, and workers are left for others.
+Readiness and new specs take turns, so that neither waits for a flood of the other. What follows a
+new spec takes its turns, once no other new one waits. Routine waits for all of them, but not for
+ever, and a moment for what else is about to happen to the same key: a Deployment that comes up
+changes ten times within a second. To make what a new spec asks for may take the API server
+seconds, so there is a bound to such passes, and workers are left for others.
 
 Each key has at most one timer; every pass replaces it. The queue knows nothing of models; the
 clock and the timer are injected.
@@ -30,9 +31,17 @@ K = TypeVar("K", bound=Hashable)
 RETRY_FIRST_SECONDS = 0.25
 RETRY_LAST_SECONDS = 300.0
 
-PATIENCE_SECONDS = 1.0
+PATIENCE_SECONDS = {
+    Urgency.READINESS: 1.0,
+    Urgency.SPEC: 1.0,
+    Urgency.FOLLOWING: 15.0,
+    Urgency.ROUTINE: 1.0,
+}
 TURN = 8
-"""Each so many keys one is taken that has waited longer than the patience, whatever its lane."""
+"""Each so many keys one is taken that has waited longer than its lane's patience."""
+
+MAKING = (Urgency.SPEC, Urgency.FOLLOWING)
+"""The lanes whose passes make what is not there yet, the first before the other."""
 
 
 class Timer(Protocol):
@@ -55,7 +64,7 @@ class WorkQueue(Generic[K]):
         clock: Monotonic seconds.
         jitter: A number from [0, 1), to spread retries.
         rest: Seconds after a key's pass in which it does not run again, whatever happens.
-        makers: Keys of the lane of new specs that run at a time.
+        makers: Keys of the lanes of new specs that run at a time.
         gather: Seconds that a routine change waits for further ones of its key.
     """
 
@@ -146,7 +155,7 @@ class WorkQueue(Generic[K]):
         key = next(iter(lane))
         del lane[key]
         self._running.add(key)
-        if urgency is Urgency.SPEC:
+        if urgency in MAKING:
             self._making.add(key)
         return key
 
@@ -203,16 +212,18 @@ class WorkQueue(Generic[K]):
     def _next_lane(self) -> Urgency | None:
         """The lane whose first key is next; None where no key may run now."""
         waiting = [urgency for urgency, lane in self._lanes.items() if lane]
-        if len(self._making) >= self._makers and Urgency.SPEC in waiting:
-            waiting.remove(Urgency.SPEC)
+        if len(self._making) >= self._makers:
+            waiting = [urgency for urgency in waiting if urgency not in MAKING]
         if not waiting:
             return None
         turn = self._taken + 1
         if turn % TURN == 0:
-            oldest = max(waiting, key=self._waited)
-            if self._waited(oldest) > PATIENCE_SECONDS:
-                return oldest
-        return Urgency.SPEC if Urgency.SPEC in waiting and turn % 2 == 0 else waiting[0]
+            late = [each for each in waiting if self._waited(each) > PATIENCE_SECONDS[each]]
+            if late:
+                return max(late, key=self._waited)
+        if turn % 2 == 0:
+            return next((urgency for urgency in MAKING if urgency in waiting), waiting[0])
+        return waiting[0]
 
     def _waited(self, urgency: Urgency) -> float:
         """How long the lane's first key has waited."""

@@ -172,7 +172,7 @@ async def test_of_a_crowd_each_model_gets_what_it_serves_with_before_any_gets_mo
     # Its Service, and then it waits among the others once more, for its Deployment.
     assert await reconciler.reconcile(KEY) is None
     assert (fakes.acts, fakes.kinds) == (["apply"], ["Service"])
-    assert fakes.again == [(KEY, Urgency.SPEC)]
+    assert fakes.again == [(KEY, Urgency.FOLLOWING)]
     assert fakes.keeps_others
 
     fakes.have_service()

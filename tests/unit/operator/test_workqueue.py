@@ -67,7 +67,7 @@ async def test_what_is_urgent_goes_before_routine(queue: WorkQueue[str]) -> None
     queue.add("b", Urgency.SPEC)
     queue.add("a", Urgency.READINESS)
     assert queue.depth == 3
-    assert [queue.waiting(each) for each in Urgency] == [1, 1, 1]
+    assert [queue.waiting(each) for each in Urgency] == [1, 1, 0, 1]
 
     assert [await queue.get() for _ in range(3)] == ["a", "b", "c"]
 
@@ -163,11 +163,47 @@ async def test_the_urgency_of_what_happens_while_a_key_runs_is_kept(
     assert await queue.get() == "a"
 
 
-async def test_no_lane_waits_for_ever(queue: WorkQueue[str], time: Time) -> None:
-    queue.add("patient")
-    time.advance(PATIENCE_SECONDS + 0.1)
+async def test_what_follows_waits_for_all_that_is_new_and_not_for_readiness(
+    queue: WorkQueue[str],
+) -> None:
+    for number in range(2):
+        queue.add("routine")
+        queue.add(f"following {number}", Urgency.FOLLOWING)
+        queue.add(f"ready {number}", Urgency.READINESS)
+        queue.add(f"ready {number} too", Urgency.READINESS)
+    queue.add("made", Urgency.SPEC)
+
+    taken = [(await queue.get()).split()[0] for _ in range(8)]
+
+    expected = ["ready", "made", "ready", "following", "ready", "following", "ready", "routine"]
+    assert taken == expected
+
+
+async def test_what_follows_is_bounded_with_what_is_new(time: Time) -> None:
+    queue: WorkQueue[str] = WorkQueue(call_later=time.call_later, clock=lambda: time.now, makers=2)
+    queue.add("made", Urgency.SPEC)
+    for key in ("a", "b"):
+        queue.add(key, Urgency.FOLLOWING)
+    assert [await queue.get() for _ in range(2)] == ["made", "a"]
+    third = asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+    assert not third.done()
+
+    queue.done("made")
+    assert await third == "b"
+
+
+@pytest.mark.parametrize(
+    ("lane", "flood"),
+    [(Urgency.ROUTINE, Urgency.READINESS), (Urgency.FOLLOWING, Urgency.SPEC)],
+)
+async def test_no_lane_waits_for_ever(
+    queue: WorkQueue[str], time: Time, lane: Urgency, flood: Urgency
+) -> None:
+    queue.add("patient", lane)
+    time.advance(PATIENCE_SECONDS[lane] + 0.1)
     for number in range(2 * TURN):
-        queue.add(f"urgent {number}", Urgency.READINESS)
+        queue.add(f"urgent {number}", flood)
 
     taken = [await queue.get() for _ in range(TURN)]
 
