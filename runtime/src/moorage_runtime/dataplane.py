@@ -172,20 +172,21 @@ class Dataplane:
             RuntimeFault: As ``infer``; the awaitable raises it too.
         """
         started = time.perf_counter()
-        version = request.model_version
+        name, version = request.model_name, request.model_version
         try:
-            loaded = self._registry.loaded(request.model_name, version)
+            loaded = self._registry.loaded(name, version)
             version = loaded.metadata.version
-            loaded.rules.check(request)
+            rules = loaded.rules
+            rules.check(request)
             outputs = loaded.runner.begin(request)
             if not isinstance(outputs, tuple):
                 return self._finish(request, loaded, outputs, started)
-            outputs = loaded.rules.select(request, outputs)
+            outputs = rules.select(request, outputs)
         except Exception as error:
             self._record(request, version, reason_of(error), started)
             raise
-        self._record(request, version, OK, started)
-        return _response(request, version, outputs)
+        self._metrics.record(name, version, OK, time.perf_counter() - started)
+        return InferResponse(name, version, outputs, request.id)
 
     async def _finish(
         self,

@@ -31,33 +31,40 @@ INLINE_SECONDS: Final = 150e-6
 _SAMPLES: Final = 4
 # To add up the lengths of more strings would itself take long; no run of so many is short.
 _COUNTED_ELEMENTS: Final = 8 * 1024
+# Looking a member up on its enum costs as much as a small function.
+_BYTES: Final = Datatype.BYTES
 # How fast the estimate follows a slower run; a faster one is taken at once, because noise only
 # ever adds.
 _RISE: Final = 0.1
 
 
 class CostEstimate:
-    """Seconds a run takes, by the power of two of the number of input elements."""
+    """Seconds a run takes, by the power of two of the number of input elements.
+
+    Attributes:
+        cheap: The sizes whose runs are known to be shorter than INLINE_SECONDS.
+    """
 
     def __init__(self) -> None:
+        self.cheap: set[int] = set()
         self._seconds: dict[int, float] = {}
         self._samples: dict[int, int] = {}
 
-    def is_cheap(self, size_class: int) -> bool:
-        """Whether runs of this size are known to be shorter than INLINE_SECONDS."""
-        return (
-            self._seconds.get(size_class, INLINE_SECONDS) < INLINE_SECONDS
-            and self._samples[size_class] >= _SAMPLES
-        )
-
     def record(self, size_class: int, seconds: float) -> None:
         """Learn from one run."""
-        known = self._seconds.get(size_class)
-        self._samples[size_class] = min(self._samples.get(size_class, 0) + 1, _SAMPLES)
-        if known is None or seconds < known:
-            self._seconds[size_class] = seconds
-        else:
-            self._seconds[size_class] = known + (seconds - known) * _RISE
+        known = self._seconds.get(size_class, seconds)
+        if seconds > known:
+            seconds = known + (seconds - known) * _RISE
+        self._seconds[size_class] = seconds
+        if seconds >= INLINE_SECONDS or size_class not in self.cheap:
+            self._judge(size_class, seconds)
+
+    def _judge(self, size_class: int, seconds: float) -> None:
+        samples = self._samples[size_class] = self._samples.get(size_class, 0) + 1
+        if seconds >= INLINE_SECONDS:
+            self.cheap.discard(size_class)
+        elif samples >= _SAMPLES:
+            self.cheap.add(size_class)
 
 
 class Runner:
@@ -120,10 +127,11 @@ class Runner:
         Raises:
             QueueFull, RuntimeFault: As ``infer``; the awaitable may raise the latter too.
         """
-        if self._cost is not None:
+        cost = self._cost
+        if cost is not None:
             size = _size_class(request)
-            if self._cost.is_cheap(size):
-                return self._timed(request, self._cost, size)
+            if size in cost.cheap:
+                return self._timed(request, cost, size)
         self._enter()
         return self._batcher.submit(request)
 
@@ -214,7 +222,7 @@ def _size_class(request: InferRequest) -> int:
     size = 0
     for tensor in request.inputs:
         size += tensor.array.size
-        if tensor.datatype is Datatype.BYTES and tensor.array.size < _COUNTED_ELEMENTS:
+        if tensor.datatype is _BYTES and tensor.array.size < _COUNTED_ELEMENTS:
             # the elements' lengths count too
             size += sum(map(len, tensor.array.reshape(-1).tolist()))
     return size.bit_length()

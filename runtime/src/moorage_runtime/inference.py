@@ -19,7 +19,7 @@ class RequestedOutput(msgspec.Struct, frozen=True):
     parameters: Parameters = NO_PARAMETERS
 
 
-class InferRequest(msgspec.Struct, frozen=True):
+class InferRequest(msgspec.Struct, frozen=True, gc=False):
     """One inference.
 
     Attributes:
@@ -39,7 +39,7 @@ class InferRequest(msgspec.Struct, frozen=True):
     parameters: Parameters = NO_PARAMETERS
 
 
-class InferResponse(msgspec.Struct, frozen=True):
+class InferResponse(msgspec.Struct, frozen=True, gc=False):
     """The answer to one inference; outputs are in requested order, else in the model's."""
 
     model_name: str

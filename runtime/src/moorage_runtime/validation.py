@@ -7,13 +7,29 @@ Request"; R0-069 to R0-072.
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
+
+import msgspec
 
 from moorage_runtime.errors import InvalidRequest, ModelFailed
 from moorage_runtime.inference import InferRequest, ModelMetadata
 from moorage_runtime.tensors import NUMBERS, Tensor, TensorSpec
 
 _MANY: Final = 20
+_name_of: Final = attrgetter("name")
+
+
+class _Rule(msgspec.Struct, frozen=True):
+    """What one input has to be.
+
+    Attributes:
+        spec: As declared.
+        sizes: Axis and size of each dimension that is not variable.
+    """
+
+    spec: TensorSpec
+    sizes: tuple[tuple[int, int], ...]
 
 
 class RequestRules:
@@ -28,10 +44,10 @@ class RequestRules:
     def __init__(
         self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], *, dynamic: bool
     ) -> None:
-        self._inputs = {spec.name: spec for spec in inputs}
+        self._inputs = {spec.name: _Rule(spec, _sizes(spec)) for spec in inputs}
         self._outputs = [spec.name for spec in outputs]
         self._output_names = frozenset(self._outputs)
-        self._unasked = [spec.name for spec in outputs if not spec.optional]
+        self._unasked = tuple(spec.name for spec in outputs if not spec.optional)
         self._required = sum(not spec.optional for spec in inputs)
         self._dynamic = dynamic
 
@@ -41,29 +57,11 @@ class RequestRules:
         Raises:
             InvalidRequest: A name is unknown, doubled or missing, or a datatype or shape differs.
         """
-        seen: set[str] = set()
-        required = 0
-        for tensor in request.inputs:
-            name = tensor.name
-            if name in seen:
-                raise InvalidRequest(f"input '{name}' is given twice")
-            seen.add(name)
-            if self._dynamic:
-                continue
-            spec = self._inputs.get(name)
-            if spec is None:
-                raise InvalidRequest(
-                    f"unexpected input '{name}', expected {_listed(self._inputs)}"
-                )
-            _check_tensor(tensor, spec)
-            required += not spec.optional
-        if required != self._required and not self._dynamic:
-            missing = [
-                n for n, spec in self._inputs.items() if n not in seen and not spec.optional
-            ]
-            raise InvalidRequest(
-                f"input {_listed(missing)} is missing, expected {_listed(self._inputs)}"
-            )
+        inputs = request.inputs
+        if len(inputs) > 1:
+            _check_names(inputs)
+        if not self._dynamic:
+            self._check_inputs(inputs)
         if request.outputs:
             self._check_outputs(request)
 
@@ -73,8 +71,8 @@ class RequestRules:
         Raises:
             ModelFailed: The model did not give one of them.
         """
-        wanted = [output.name for output in request.outputs] or self._unasked
-        if not wanted or [tensor.name for tensor in outputs] == wanted:
+        wanted = tuple(map(_name_of, request.outputs)) if request.outputs else self._unasked
+        if not wanted or tuple(map(_name_of, outputs)) == wanted:
             return tuple(outputs)
         by_name = {tensor.name: tensor for tensor in outputs}
         try:
@@ -83,6 +81,27 @@ class RequestRules:
             raise ModelFailed(
                 f"the model returned no output '{missing.args[0]}', it returned {_listed(by_name)}"
             ) from missing
+
+    def _check_inputs(self, inputs: Sequence[Tensor]) -> None:
+        required = 0
+        for tensor in inputs:
+            rule = self._inputs.get(tensor.name)
+            if rule is None:
+                raise InvalidRequest(
+                    f"unexpected input '{tensor.name}', expected {_listed(self._inputs)}"
+                )
+            _check_tensor(tensor, rule)
+            required += not rule.spec.optional
+        if required != self._required:
+            given = set(map(_name_of, inputs))
+            missing = [
+                name
+                for name, rule in self._inputs.items()
+                if name not in given and not rule.spec.optional
+            ]
+            raise InvalidRequest(
+                f"input {_listed(missing)} is missing, expected {_listed(self._inputs)}"
+            )
 
     def _check_outputs(self, request: InferRequest) -> None:
         seen: set[str] = set()
@@ -107,19 +126,32 @@ def has_batch(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> bo
     return bool(tensors) and all(len(t.shape) > 1 and t.shape[0] == -1 for t in tensors)
 
 
-def _check_tensor(tensor: Tensor, spec: TensorSpec) -> None:
+def _sizes(spec: TensorSpec) -> tuple[tuple[int, int], ...]:
+    return tuple((axis, size) for axis, size in enumerate(spec.shape) if size != -1)
+
+
+def _check_names(inputs: Sequence[Tensor]) -> None:
+    seen: set[str] = set()
+    for tensor in inputs:
+        if tensor.name in seen:
+            raise InvalidRequest(f"input '{tensor.name}' is given twice")
+        seen.add(tensor.name)
+
+
+def _check_tensor(tensor: Tensor, rule: _Rule) -> None:
+    spec = rule.spec
     if tensor.datatype is not spec.datatype and not (
         spec.any_number and tensor.datatype in NUMBERS
     ):
         raise InvalidRequest(
             f"input '{spec.name}' has datatype {tensor.datatype}, expected {spec.datatype}"
         )
-    shape = tensor.array.shape
     if spec.any_shape:
         return
+    shape = tensor.array.shape
     if len(shape) == len(spec.shape):
-        for size, expected in zip(shape, spec.shape, strict=True):
-            if expected not in (size, -1):
+        for axis, size in rule.sizes:
+            if shape[axis] != size:
                 break
         else:
             return
@@ -129,7 +161,7 @@ def _check_tensor(tensor: Tensor, spec: TensorSpec) -> None:
     )
 
 
-def _listed(names: Sequence[str] | dict[str, TensorSpec] | dict[str, Tensor]) -> str:
+def _listed(names: Sequence[str] | dict[str, _Rule] | dict[str, Tensor]) -> str:
     quoted = [f"'{name}'" for name in list(names)[:_MANY]]
     more = ", …" if len(names) > _MANY else ""
     return ", ".join(quoted) + more if quoted else "none"

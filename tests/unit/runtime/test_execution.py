@@ -96,12 +96,12 @@ def test_the_cost_is_believed_after_some_runs_and_by_size():
     cost = CostEstimate()
     for _ in range(3):
         cost.record(3, INLINE_SECONDS / 10)
-    assert not cost.is_cheap(3)
+    assert 3 not in cost.cheap
 
     cost.record(3, INLINE_SECONDS / 10)
 
-    assert cost.is_cheap(3)
-    assert not cost.is_cheap(4)
+    assert 3 in cost.cheap
+    assert 4 not in cost.cheap
 
 
 def test_one_slow_run_sends_a_size_back_to_threads():
@@ -111,9 +111,9 @@ def test_one_slow_run_sends_a_size_back_to_threads():
 
     cost.record(3, 1.0)
 
-    assert not cost.is_cheap(3)
+    assert 3 not in cost.cheap
     cost.record(3, INLINE_SECONDS / 2)
-    assert cost.is_cheap(3)
+    assert 3 in cost.cheap
 
 
 async def test_more_requests_than_may_wait_are_refused():

@@ -186,7 +186,7 @@ def test_outputs_are_binary_where_asked(parameters, outputs, binary_names):
 
     encoded = oip_response.encode(InferResponse("m", "1", tensors), form, "i")
 
-    described = json.loads(encoded.json)["outputs"]
+    described = json.loads(encoded.text)["outputs"]
     assert {o["name"] for o in described if "data" not in o} == binary_names
     assert len(encoded.parts) == len(binary_names)
     assert encoded.is_binary == bool(binary_names)
@@ -199,7 +199,7 @@ def test_binary_answer_is_json_then_parts_in_output_order():
     )
     encoded = oip_response.encode(InferResponse("m", "7", tensors), ALL_BINARY, "i")
     assert b"".join(encoded.parts).hex() == "01000200" + "0100000078"
-    assert json.loads(encoded.json) == {
+    assert json.loads(encoded.text) == {
         "model_name": "m",
         "model_version": "7",
         "id": "i",

@@ -26,7 +26,8 @@ def decode(data, datatype, *shape):
 
 def encode(*tensors, **members):
     response = InferResponse("m", "1", tensors, **members)
-    return oip_response.encode(response, ALL_JSON, "id").json
+    text = oip_response.encode(response, ALL_JSON, "id").text
+    return text if isinstance(text, bytes) else b"".join(text)
 
 
 def tensor(datatype, values, name="y"):

@@ -124,7 +124,7 @@ async def test_inference_without_an_id_gets_a_new_one(dataplane, body):
 
 
 def test_new_ids_are_uuids_that_no_other_server_gives():
-    servers = [oip_rest.AnswerIds() for _ in range(20)]
+    servers = [oip_rest.answer_ids() for _ in range(20)]
     ids = {new_id() for new_id in servers for _ in range(100)}
 
     parsed = [uuid.UUID(new_id) for new_id in ids]

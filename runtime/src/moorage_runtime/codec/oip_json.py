@@ -41,6 +41,11 @@ _INTEGERS: Final = frozenset(
     }
 )
 _NUMBERS: Final = frozenset({int, float})
+# Looking a member up on its enum costs as much as a small function, and these are needed often.
+_BF16: Final = Datatype.BF16
+_BYTES: Final = Datatype.BYTES
+_FP16: Final = Datatype.FP16
+_FP32: Final = Datatype.FP32
 # Printing holds the interpreter; so many take a millisecond or two, and then others get a turn.
 PIECE_ELEMENTS: Final = 32 * 1024
 # The strict parser rounds integers below -2**63 to this float, so it proves no integer.
@@ -78,18 +83,20 @@ def decode_array(data: Any, datatype: Datatype, shape: tuple[int, ...], path: st
 
 def convert(data: Any, datatype: Datatype, shape: tuple[int, ...]) -> NDArray[Any] | None:
     """As :func:`decode_array`, but None where that raises an error."""
+    if type(data) is list and datatype is not _BF16:
+        flat, types = data, set(map(type, data))
+        if list in types:
+            flat, types = _flatten(data)
+        if len(flat) != math.prod(shape):
+            return None
+        converted = _convert(flat, types, datatype)
+        return None if converted is None else converted.reshape(shape)
     if isinstance(data, NumberList):
         return _convert_numbers(data, datatype, shape)
     if isinstance(data, StringList):
-        fits = datatype is Datatype.BYTES and data.size == math.prod(shape)
+        fits = datatype is _BYTES and data.size == math.prod(shape)
         return data.strings.reshape(shape) if fits and data.strings is not None else None
-    if type(data) is not list or datatype is Datatype.BF16:
-        return None
-    flat, types = _flatten(data)
-    if len(flat) != math.prod(shape):
-        return None
-    converted = _convert(flat, types, datatype)
-    return None if converted is None else converted.reshape(shape)
+    return None
 
 
 def encode_data(tensor: Tensor) -> NDArray[Any] | list[str]:
@@ -101,13 +108,13 @@ def encode_data(tensor: Tensor) -> NDArray[Any] | list[str]:
     Raises:
         InvalidRequest: The elements have no JSON form: BF16, or bytes that are not UTF-8.
     """
-    if tensor.datatype is Datatype.BF16:
+    if tensor.datatype is _BF16:
         raise InvalidRequest(
             f"output '{tensor.name}' is BF16, which has no JSON form; request binary output "
             f"for '{tensor.name}'"
         )
-    flat = tensor.array.reshape(-1)
-    if tensor.datatype is Datatype.BYTES:
+    flat = tensor.array if tensor.array.ndim == 1 else tensor.array.reshape(-1)
+    if tensor.datatype is _BYTES:
         try:
             return [str(element, "utf-8") for element in flat]
         except UnicodeDecodeError as error:
@@ -115,7 +122,7 @@ def encode_data(tensor: Tensor) -> NDArray[Any] | list[str]:
                 f"output '{tensor.name}' holds bytes that are not UTF-8; request binary output "
                 f"for '{tensor.name}'"
             ) from error
-    return flat.astype(np.float64) if tensor.datatype is Datatype.FP16 else flat
+    return flat.astype(np.float64) if tensor.datatype is _FP16 else flat
 
 
 def encode_pieces(tensor: Tensor) -> list[bytes | memoryview]:
@@ -200,11 +207,11 @@ def _convert(flat: list[Any], types: set[type], datatype: Datatype) -> NDArray[A
         if not all(map(_FITS[datatype], flat)):
             return None
         flat = list(map(int, flat))
-    if datatype is Datatype.BYTES:
+    if datatype is _BYTES:
         return _convert_strings(flat)
     dtype = NUMPY_DTYPE[datatype]
     try:
-        if datatype is Datatype.FP32:  # it overflows to infinity without a word, unlike numpy
+        if datatype is _FP32:  # it overflows to infinity without a word, unlike numpy
             return np.frombuffer(array.array("f", flat), dtype)
         with np.errstate(over="ignore"):  # overflow to infinity is what the protocol wants
             return np.array(flat, dtype)

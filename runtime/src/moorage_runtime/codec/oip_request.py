@@ -46,7 +46,7 @@ ALL_JSON: Final = OutputForm()
 ALL_BINARY: Final = OutputForm(binary=True)
 
 
-class Decoded(msgspec.Struct, frozen=True):
+class Decoded(msgspec.Struct, frozen=True, gc=False):
     """What a body holds: the inference, and the form that the answer shall have."""
 
     request: InferRequest
@@ -93,21 +93,27 @@ def decode(body: Buffer, json_bytes: int | None, name: str, version: str) -> Dec
     Raises:
         InvalidRequest: The body breaks the wire form.
     """
-    rest = None if json_bytes is None else memoryview(body)[json_bytes:]
-    text = body if json_bytes is None else body[:json_bytes]
+    text, rest = body, None
+    if json_bytes is not None:
+        text, rest = body[:json_bytes], memoryview(body)[json_bytes:]
     if isinstance(text, memoryview):
         text = bytes(text)
     # long lists are read in pieces
     wire = oip_typed.parse(text) if len(text) < LONG_BYTES else None
-    inputs = None if wire is None else oip_typed.inputs_of(wire, rest)
-    if wire is not None and inputs is not None:
-        if not wire.outputs and not wire.parameters:
-            return Decoded(InferRequest(name, version, inputs, (), wire.id), ALL_JSON)
-        outputs = oip_typed.outputs_of(wire)
-        parameters = wire.parameters or NO_PARAMETERS
-        form = _output_form(parameters, outputs)
-        return Decoded(InferRequest(name, version, inputs, outputs, wire.id, parameters), form)
+    if wire is not None:
+        inputs = oip_typed.inputs_of(wire, rest)
+        if inputs is not None:
+            return _decoded(wire, inputs, name, version)
     return _decode_carefully(text, rest, name, version)
+
+
+def _decoded(wire: oip_typed.Wire, inputs: tuple[Tensor, ...], name: str, version: str) -> Decoded:
+    if not wire.outputs and not wire.parameters:
+        return Decoded(InferRequest(name, version, inputs, (), wire.id), ALL_JSON)
+    outputs = oip_typed.outputs_of(wire)
+    parameters = wire.parameters or NO_PARAMETERS
+    form = _output_form(parameters, outputs)
+    return Decoded(InferRequest(name, version, inputs, outputs, wire.id, parameters), form)
 
 
 def _decode_carefully(

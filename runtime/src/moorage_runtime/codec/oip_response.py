@@ -9,7 +9,7 @@ Source: OIP "Inference Response", "Server Metadata", "Model Metadata"; binary te
 extension, "Binary Tensor Response".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,32 +23,29 @@ from moorage_runtime.inference import (
     ModelStatus,
     ServerMetadata,
 )
-from moorage_runtime.tensors import TensorSpec
+from moorage_runtime.tensors import Datatype, TensorSpec
 
+# An enum's member takes the serializer as long as all the rest of a small tensor.
+_NAMES: Final[Mapping[Datatype, str]] = {datatype: datatype.value for datatype in Datatype}
 _NUMPY: Final = orjson.OPT_SERIALIZE_NUMPY
 # Where a long list belongs. JSON never holds this byte, which strings escape.
 _HOLE_BYTE: Final = b"\0"
 _HOLE: Final = orjson.Fragment(_HOLE_BYTE)
 
 
-class Encoded(msgspec.Struct, frozen=True):
+class Encoded(msgspec.Struct, frozen=True, gc=False):
     """An inference answer on the wire.
 
     Attributes:
-        text: The JSON object, in pieces where it is long.
+        text: The JSON object; in pieces where it is long.
         parts: Binary data that follows it; views share the arrays' memory.
         is_binary: Whether an output is binary, even one of no bytes; then the answer carries
             Inference-Header-Content-Length.
     """
 
-    text: tuple[bytes | memoryview, ...]
+    text: bytes | tuple[bytes | memoryview, ...]
     parts: tuple[bytes | memoryview, ...]
     is_binary: bool
-
-    @property
-    def json(self) -> bytes:
-        """The JSON object in one piece."""
-        return b"".join(self.text)
 
 
 def encode(response: InferResponse, form: OutputForm, response_id: str) -> Encoded:
@@ -61,15 +58,16 @@ def encode(response: InferResponse, form: OutputForm, response_id: str) -> Encod
     parts: list[bytes | memoryview] = []
     long_lists: list[Sequence[bytes | memoryview]] = []
     is_binary = False
+    overrides = form.overrides
     for tensor in response.outputs:
         output: dict[str, Any] = {
             "name": tensor.name,
-            "datatype": tensor.datatype,
+            "datatype": _NAMES[tensor.datatype],
             "shape": tensor.array.shape,
         }
         if tensor.parameters:
             output["parameters"] = dict(tensor.parameters)
-        if form.overrides.get(tensor.name, form.binary):
+        if overrides.get(tensor.name, form.binary) if overrides else form.binary:
             is_binary = True
             part = oip_binary.encode_array(tensor)
             parts.append(part)
@@ -88,8 +86,7 @@ def encode(response: InferResponse, form: OutputForm, response_id: str) -> Encod
         document["parameters"] = dict(response.parameters)
     document["outputs"] = outputs
     text = _dump(document)
-    pieces = _fill_holes(text, long_lists) if long_lists else (text,)
-    return Encoded(pieces, tuple(parts), is_binary)
+    return Encoded(_fill_holes(text, long_lists) if long_lists else text, tuple(parts), is_binary)
 
 
 def encode_error(message: str) -> bytes:
@@ -150,7 +147,8 @@ def _describe_spec(spec: TensorSpec) -> dict[str, Any]:
 
 def _dump(document: dict[str, Any]) -> bytes:
     text = orjson.dumps(document, option=_NUMPY)
-    if b"null" not in text:
+    # "in" would first try whether the word is a number, and fail at length
+    if text.find(b"null") < 0:
         return text
     # Either a name holds the word or a number is not finite, which orjson writes as null.
     for output in document["outputs"]:

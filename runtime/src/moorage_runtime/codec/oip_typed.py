@@ -51,7 +51,7 @@ class Wire(msgspec.Struct, gc=False):
     parameters: _WireParameters = None
 
 
-_DECODER: Final = msgspec.json.Decoder(Wire)
+_decode: Final = msgspec.json.Decoder(Wire).decode
 
 
 def parse(text: bytes | bytearray) -> Wire | None:
@@ -59,7 +59,7 @@ def parse(text: bytes | bytearray) -> Wire | None:
     if json_text.may_be_deep(text):
         return None
     try:
-        return _DECODER.decode(text)
+        return _decode(text)
     except ValueError:  # msgspec's own errors too
         return None
 
@@ -75,8 +75,9 @@ def inputs_of(wire: Wire, rest: memoryview | None) -> tuple[Tensor, ...] | None:
     tensors: list[Tensor] = []
     left = _NOTHING if rest is None else rest
     for item in wire.inputs:
-        if item.parameters and "binary_data_size" in item.parameters:
-            size = item.parameters.pop("binary_data_size")
+        parameters = item.parameters
+        if parameters and "binary_data_size" in parameters:
+            size = parameters.pop("binary_data_size")
             if rest is None or type(size) is not int or not 0 <= size <= len(left):
                 return None
             found = _from_bytes(item, left[:size])
@@ -85,8 +86,7 @@ def inputs_of(wire: Wire, rest: memoryview | None) -> tuple[Tensor, ...] | None:
             found = _from_json(item)
         if found is None:
             return None
-        parameters = item.parameters or NO_PARAMETERS
-        tensors.append(Tensor(item.name, item.datatype, found, parameters))
+        tensors.append(Tensor(item.name, item.datatype, found, parameters or NO_PARAMETERS))
     return None if left else tuple(tensors)
 
 
@@ -110,7 +110,8 @@ def _from_bytes(item: WireInput, part: memoryview) -> NDArray[Any] | None:
 
 
 def _from_json(item: WireInput) -> NDArray[Any] | None:
+    shape = item.shape
     # with a dimension of 0 the others may be of any size
-    if 0 in item.shape or len(item.shape) > oip_shape.RANK_LIMIT:
+    if 0 in shape or len(shape) > oip_shape.RANK_LIMIT:
         return None
-    return oip_json.convert(item.data, item.datatype, item.shape)
+    return oip_json.convert(item.data, item.datatype, shape)

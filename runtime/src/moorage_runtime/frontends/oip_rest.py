@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Final
 from moorage_runtime import errors
 from moorage_runtime.codec import oip_path, oip_request, oip_response
 from moorage_runtime.codec.oip_path import Endpoint, Target
-from moorage_runtime.codec.oip_request import Decoded
+from moorage_runtime.codec.oip_request import ALL_JSON, Decoded
 from moorage_runtime.frontends.http.message import OCTET_STREAM, HttpRequest, HttpResponse
+from moorage_runtime.frontends.http.serialization import body_parts
 from moorage_runtime.inference import InferResponse
 from moorage_runtime.tensors import Datatype
 
@@ -50,7 +51,9 @@ HTTP_STATUS: Final[Mapping[type[errors.RuntimeFault], int]] = MappingProxyType(
     }
 )
 
+# Looking a member up on its enum costs as much as a small function.
 _INFER: Final = Endpoint.INFER
+_BYTES: Final = Datatype.BYTES
 _RETRY_SOON: Final = ((b"Retry-After", b"1"),)
 _LIVE: Final = b'{"live":true}'
 _NOT_LIVE: Final = b'{"live":false}'
@@ -60,28 +63,24 @@ _NOT_READY: Final = b'{"live":false,"ready":false}'
 _JSON_HEADER: Final = "inference-header-content-length"
 # Parsing and printing so much takes milliseconds, which health checks would wait for.
 _INLINE_BYTES: Final = 256 * 1024
+# 8 bytes an element printed as JSON, or as a string has.
+_INLINE_ELEMENTS: Final = _INLINE_BYTES // 8
 # Binary data of numbers is never copied, but that of strings is read one by one.
 _INLINE_BINARY_BYTES: Final = 1024 * 1024
 # The last field of a UUID.
 _NODE_DIGITS: Final = 12
 
 
-class AnswerIds:
-    """UUIDs of version 4 for answers without an id of their own.
+def answer_ids() -> Callable[[], str]:
+    """Makes UUIDs of version 4 for answers without an id of their own.
 
     They tell answers apart and guard nothing, so only the first is random and the others count on
     from it: a random one each would take a microsecond.
     """
-
-    def __init__(self) -> None:
-        first = uuid.uuid4()
-        self._front = str(first)[:-_NODE_DIGITS]
-        # far from the end of its digits, so that no process lives to see it
-        self._numbers = itertools.count(first.node >> 1)
-
-    def __call__(self) -> str:
-        """The next one."""
-        return f"{self._front}{next(self._numbers):012x}"
+    first = uuid.uuid4()
+    form = str(first)[:-_NODE_DIGITS] + f"%0{_NODE_DIGITS}x"
+    # far from the end of its digits, so that no process lives to see it
+    return map(form.__mod__, itertools.count(first.node >> 1)).__next__
 
 
 class OipRestFrontend:
@@ -94,7 +93,7 @@ class OipRestFrontend:
 
     def __init__(self, dataplane: "Dataplane", new_id: Callable[[], str] | None = None) -> None:
         self._dataplane = dataplane
-        self._new_id = new_id or AnswerIds()
+        self._new_id = new_id or answer_ids()
 
     def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """The answer to one request."""
@@ -136,7 +135,9 @@ class OipRestFrontend:
             return self._infer_later(decoded)
         response = self._dataplane.begin(decoded.request)
         if isinstance(response, InferResponse) and not _is_large(response, decoded.form):
-            return _success(oip_response.encode(response, decoded.form, self._id_of(decoded)))
+            given = decoded.request.id
+            answer_id = self._new_id() if given is None else given
+            return _success(oip_response.encode(response, decoded.form, answer_id))
         return self._encode_later(response, decoded)
 
     async def _infer_later(self, decoding: Awaitable[Decoded]) -> HttpResponse:
@@ -153,16 +154,14 @@ class OipRestFrontend:
         try:
             if not isinstance(response, InferResponse):
                 response = await response
-            arguments = (response, decoded.form, self._id_of(decoded))
+            given = decoded.request.id
+            answer_id = self._new_id() if given is None else given
+            arguments = (response, decoded.form, answer_id)
             if _is_large(response, decoded.form):
                 return _success(await asyncio.to_thread(oip_response.encode, *arguments))
             return _success(oip_response.encode(*arguments))
         except errors.RuntimeFault as fault:
             return error_response(fault)
-
-    def _id_of(self, decoded: Decoded) -> str:
-        given = decoded.request.id
-        return self._new_id() if given is None else given
 
     def _decode(self, target: Target, request: HttpRequest) -> Decoded | Awaitable[Decoded]:
         body = request.body
@@ -188,9 +187,9 @@ def error_response(fault: errors.RuntimeFault) -> HttpResponse:
 
 
 def _success(encoded: oip_response.Encoded) -> HttpResponse:
-    text = encoded.text
     if not encoded.is_binary:
-        return HttpResponse(200, encoded.json if len(text) == 1 else text)
+        return HttpResponse(200, encoded.text)
+    text = body_parts(encoded.text)
     size = b"%d" % sum(map(len, text))
     further = ((b"Inference-Header-Content-Length", size),)
     return HttpResponse(200, (*text, *encoded.parts), OCTET_STREAM, further)
@@ -204,14 +203,14 @@ def _wrong_method(request: HttpRequest, target: Target) -> HttpResponse:
 
 
 def _is_large(response: InferResponse, form: oip_request.OutputForm) -> bool:
-    """Whether printing takes long; 8 bytes an element printed as JSON, or as a string has."""
+    """Whether printing takes long."""
     count = 0
     for tensor in response.outputs:
-        if form.overrides.get(tensor.name, form.binary):
+        if form is not ALL_JSON and form.overrides.get(tensor.name, form.binary):
             continue
         count += tensor.array.size
-        if count * 8 > _INLINE_BYTES:  # to add up the lengths of so many would take long
+        if count > _INLINE_ELEMENTS:  # to add up the lengths of so many would take long
             return True
-        if tensor.datatype is Datatype.BYTES:
+        if tensor.datatype is _BYTES:
             count += sum(map(len, tensor.array.reshape(-1))) // 8
-    return count * 8 > _INLINE_BYTES
+    return count > _INLINE_ELEMENTS

@@ -19,7 +19,7 @@ _SIZE_LIMIT: Final = 2048
 _END: Final = b"\r\n\r\n"
 
 
-class Head(msgspec.Struct, frozen=True):
+class Head(msgspec.Struct, frozen=True, gc=False):
     """What a request line and its headers say.
 
     Attributes:

@@ -15,7 +15,7 @@ JSON: Final = b"application/json"
 OCTET_STREAM: Final = b"application/octet-stream"
 
 
-class HttpRequest(msgspec.Struct):
+class HttpRequest(msgspec.Struct, gc=False):
     """One request.
 
     Attributes:
@@ -34,7 +34,7 @@ class HttpRequest(msgspec.Struct):
     body: bytes | bytearray | memoryview
 
 
-class HttpResponse(msgspec.Struct):
+class HttpResponse(msgspec.Struct, gc=False):
     """A complete response; the listener adds Content-Length, Date and Connection.
 
     Attributes:

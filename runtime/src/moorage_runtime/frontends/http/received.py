@@ -11,7 +11,7 @@ from moorage_runtime.frontends.http.heads import Head
 from moorage_runtime.frontends.http.message import HttpRequest
 
 
-class Received(msgspec.Struct, frozen=True):
+class Received(msgspec.Struct, frozen=True, gc=False):
     """A complete request.
 
     Attributes:
