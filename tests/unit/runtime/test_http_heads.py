@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage_runtime.frontends.http.heads import Head, RecentHead
+from moorage_runtime.frontends.http.heads import RecentHead
 from moorage_runtime.frontends.http.limits import Limits
 from moorage_runtime.frontends.http.reader import Phase, RequestReader
-from moorage_runtime.frontends.http.received import Received, Refusal
+from moorage_runtime.frontends.http.received import Head, Received, Refusal
 from unit.runtime.http_fixtures import get, post
 
 LIMITS = Limits(body_bytes=64, head_bytes=512, target_bytes=64, header_count=8)
@@ -23,6 +23,8 @@ HEAD = Head(
     is_plain=True,
 )
 PLAIN = [post("/p?q", b"body"), post("/p", b""), get("/a"), get(method=b"HEAD")]
+# What an earlier read has left in the memory behind this one.
+LEFT_OVER = b"X: y\r\n\r\nGET / HTTP/1.1\r\n"
 OTHER = [
     post("/p", b"body", b"Expect: 100-continue"),
     post("/p", b"body", b"Connection: close"),
@@ -41,9 +43,13 @@ def feed(reader, data, pieces=()):
             reader.direct[:count] = rest[:count]
             reader.filled(count)
         else:
-            scratch = bytearray(rest[:count])
-            reader.feed(memoryview(scratch))
-            scratch[:] = b"?" * count
+            scratch = bytearray(rest[:count]) + LEFT_OVER
+            whole = reader.read_whole(scratch, count)
+            if whole is None:
+                reader.feed(memoryview(scratch)[:count])
+            else:
+                reader.received.append(whole)
+            scratch[:] = b"?" * len(scratch)
         rest = rest[count:]
 
 
@@ -109,9 +115,37 @@ def test_a_known_head_is_not_parsed_again():
     assert second.head is third.head
 
 
+def test_a_whole_request_with_a_known_head_is_read_at_once():
+    reader = RequestReader(LIMITS)
+    feed(reader, post("/p", b"one"))
+    data = bytearray(post("/p", b"two") + b"left over")
+    size = len(data) - len(b"left over")
+
+    assert reader.read_whole(data, size) is None  # the one before waits to be taken
+    first = reader.received.popleft()
+    second = reader.read_whole(data, size)
+    data[:] = b"?" * len(data)
+
+    assert second.head == first.head
+    assert second.request.body == b"two"
+    assert not reader.received
+    assert reader.phase is Phase.IDLE
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_no_more_and_no_less_than_a_whole_request_is_read_at_once(change):
+    reader = RequestReader(LIMITS)
+    data = bytearray(post("/p", b"two"))
+    feed(reader, data)
+    reader.received.clear()
+
+    assert reader.read_whole(data + b"GET", len(data) + change) is None
+    assert reader.read_whole(data, len(data)) is not None
+
+
 def test_admission_is_asked_about_every_request():
-    answers = iter([None, Refusal(401, "no longer", "/p")])
-    reader = RequestReader(LIMITS, lambda _method, _path, _headers: next(answers))
+    answers, refused = iter([None]), Refusal(401, "no longer", "/p")
+    reader = RequestReader(LIMITS, lambda _method, _path, _headers: next(answers, refused))
     feed(reader, post("/p", b"one"))
     feed(reader, post("/p", b"two"))
 

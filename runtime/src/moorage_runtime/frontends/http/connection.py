@@ -12,9 +12,8 @@ requests ahead is not read until they are answered.
 """
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, cast
 
 from moorage_runtime.errors import RuntimeFault
@@ -23,6 +22,7 @@ from moorage_runtime.frontends.http.message import (
     Answer,
     HttpResponse,
     StreamingResponse,
+    closing,
 )
 from moorage_runtime.frontends.http.owner import Owner
 from moorage_runtime.frontends.http.reader import Phase, RequestReader
@@ -32,9 +32,6 @@ log = logging.getLogger(__name__)
 
 _HEAD, _BODY = Phase.HEAD, Phase.BODY
 _READING: Final = (_HEAD, _BODY)
-_CLOSE: Final = b"Connection: close\r\n"
-_KEEP_ALIVE: Final = b"Connection: keep-alive\r\n"
-_CHUNKED: Final = b"Transfer-Encoding: chunked\r\n"
 # Below this, one copy is cheaper than one more call of the transport.
 _JOIN_BYTES: Final = 64 * 1024
 _DECODING_STATUS: Final = {
@@ -81,7 +78,7 @@ class Connection(asyncio.BufferedProtocol):
             self._reader.refuse(503, f"the server has its {limit} connections open already")
             self._take()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - our buffers have their size
+    def get_buffer(self, sizehint: int) -> bytearray | memoryview:  # noqa: ARG002 - our buffers have their size
         """Where the next bytes go: the rest of a large body, or scratch memory."""
         direct = self._reader.direct
         return self._owner.scratch if direct is None else direct
@@ -89,10 +86,17 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come; handle the requests that they complete."""
         reader = self._reader
-        if reader.direct is None:
-            reader.feed(self._owner.scratch[:nbytes])
-        else:
+        if reader.direct is not None:
             reader.filled(nbytes)
+        else:
+            scratch = self._owner.scratch
+            if self._task is None and not (self._is_write_paused or self._is_ending):
+                # Mostly a client waits for its answer, and then asks in the same way again.
+                received = reader.read_whole(scratch, nbytes)
+                if received is not None:
+                    self._start(received)
+                    return
+            reader.feed(memoryview(scratch)[:nbytes])
         if self._waiting:
             self._take()
         if reader.phase is not self._phase:
@@ -270,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
             owner = self._owner
             if not owner.is_leaving:
                 self._phase_since = owner.now
-                self._transport.write(serialization.encode_small(answer, body, owner.date_line))
+                self._transport.write(serialization.encode_small(answer, body, owner.dated))
                 return
         self._write_parts(answer, received)
 
@@ -281,8 +285,10 @@ class Connection(asyncio.BufferedProtocol):
         head = serialization.encode_head(
             answer,
             framing=serialization.content_length(size),
-            connection=_connection_line(received, keep_alive=keep_alive),
-            date=self._owner.date_line,
+            connection=serialization.connection_line(
+                keep_alive=keep_alive, is_http10=received.head.is_http10
+            ),
+            date=self._owner.dated.line,
         )
         if received.head.method == "HEAD":
             self._transport.write(head)
@@ -298,14 +304,16 @@ class Connection(asyncio.BufferedProtocol):
         keep_alive = self._may_keep_alive(received) and not received.head.is_http10
         head = serialization.encode_head(
             answer,
-            framing=b"" if received.head.is_http10 else _CHUNKED,
-            connection=_connection_line(received, keep_alive=keep_alive),
-            date=self._owner.date_line,
+            framing=b"" if received.head.is_http10 else serialization.CHUNKED,
+            connection=serialization.connection_line(
+                keep_alive=keep_alive, is_http10=received.head.is_http10
+            ),
+            date=self._owner.dated.line,
         )
         encode: Callable[[bytes], bytes] = serialization.encode_chunk
         if received.head.is_http10:
             encode = bytes
-        async with _closing(answer.chunks) as chunks:
+        async with closing(answer.chunks) as chunks:
             self._transport.write(head)
             if received.head.method != "HEAD":
                 await self._write_chunks(chunks, encode)
@@ -329,8 +337,8 @@ class Connection(asyncio.BufferedProtocol):
         head = serialization.encode_head(
             answer,
             framing=serialization.content_length(len(body)),
-            connection=_CLOSE,
-            date=self._owner.date_line,
+            connection=serialization.connection_line(keep_alive=False, is_http10=False),
+            date=self._owner.dated.line,
         )
         self._transport.write(head + body)
         self._linger()
@@ -384,22 +392,5 @@ class Connection(asyncio.BufferedProtocol):
             self._task.cancel()
 
 
-def _connection_line(received: Received, *, keep_alive: bool) -> bytes:
-    if not keep_alive:
-        return _CLOSE
-    return _KEEP_ALIVE if received.head.is_http10 else b""
-
-
 async def _already(answer: Answer) -> Answer:
     return answer
-
-
-@contextlib.asynccontextmanager
-async def _closing(chunks: AsyncIterator[bytes]) -> AsyncGenerator[AsyncIterator[bytes]]:
-    """The iterator, closed at the end if it can be, as generators can."""
-    try:
-        yield chunks
-    finally:
-        close = getattr(chunks, "aclose", None)
-        if close is not None:
-            await close()

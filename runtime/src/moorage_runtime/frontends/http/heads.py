@@ -10,44 +10,11 @@ framing are kept: one that announces anything but a Content-Length always goes t
 
 from typing import Final
 
-import msgspec
-
-from moorage_runtime.frontends.http.message import HttpRequest
+from moorage_runtime.frontends.http.received import Head, Received
 
 # Far above a usual head, and little enough for every connection to hold.
 _SIZE_LIMIT: Final = 2048
 _END: Final = b"\r\n\r\n"
-
-
-class Head(msgspec.Struct, frozen=True, gc=False):
-    """What a request line and its headers say.
-
-    Attributes:
-        method: Upper case, as sent.
-        path: The path as sent, without the query.
-        query: The query string, without "?".
-        headers: Lower-case name to value; shared by all requests with this head.
-        length: Bytes of the body; 0 for a chunked one.
-        keep_alive: The client wants to use the connection again.
-        is_http10: The client does not know chunked bodies.
-        is_coded: The body has a Content-Encoding that has to be undone.
-        is_plain: An answer ends by its Content-Length, and the connection goes on after it.
-    """
-
-    method: str
-    path: str
-    query: str
-    headers: dict[str, str]
-    length: int
-    keep_alive: bool
-    is_http10: bool
-    is_coded: bool
-    is_plain: bool
-
-    def request(self, body: bytes | bytearray | memoryview) -> HttpRequest:
-        """The request as the frontends see it; HEAD has become GET."""
-        method = "GET" if self.method == "HEAD" else self.method
-        return HttpRequest(method, self.path, self.query, self.headers, body)
 
 
 class RecentHead:
@@ -60,12 +27,20 @@ class RecentHead:
 
     def __init__(self) -> None:
         self.size = 0
-        self._text = b""
         self.head: Head | None = None
+        self._text = b""
+        self._whole_bytes = 0  # of a request with this head, with its body
 
     def find(self, data: memoryview) -> Head | None:
         """What the head says that the data begins with, None when it is not the one kept."""
         return self.head if bytes(data[: self.size]) == self._text else None
+
+    def read_whole(self, data: bytearray, size: int) -> Received | None:
+        """The request, where the first ``size`` bytes are one with this head and nothing else."""
+        head = self.head
+        if size != self._whole_bytes or head is None or not data.startswith(self._text):
+            return None
+        return Received(head, head.request(data[self.size : size]))
 
     def keep(self, data: memoryview, head: Head, lines: int) -> None:
         """Keep the head that the data begins with.
@@ -81,3 +56,4 @@ class RecentHead:
         is_whole = end >= len(_END) and text[:1].isalpha()
         if is_whole and text.count(b"\n", 0, end) == lines + 2:
             self._text, self.size, self.head = text[:end], end, head
+            self._whole_bytes = end + head.length

@@ -6,7 +6,8 @@ The listener has already checked framing, decoded chunked bodies and Content-Enc
 the limits. A frontend never sees a socket.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -60,6 +61,17 @@ class StreamingResponse(msgspec.Struct):
     chunks: AsyncIterator[bytes]
     content_type: bytes = OCTET_STREAM
     headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+@contextlib.asynccontextmanager
+async def closing(chunks: AsyncIterator[bytes]) -> AsyncGenerator[AsyncIterator[bytes]]:
+    """The iterator, closed at the end if it can be, as generators can."""
+    try:
+        yield chunks
+    finally:
+        close = getattr(chunks, "aclose", None)
+        if close is not None:
+            await close()
 
 
 Answer = HttpResponse | StreamingResponse

@@ -9,6 +9,7 @@ from moorage_runtime.frontends.http.faults import FaultRenderer
 from moorage_runtime.frontends.http.limits import Limits
 from moorage_runtime.frontends.http.message import Handler
 from moorage_runtime.frontends.http.received import Admission
+from moorage_runtime.frontends.http.serialization import Dated
 
 if TYPE_CHECKING:
     from moorage_runtime.frontends.http.connection import Connection
@@ -23,10 +24,10 @@ class Owner(Protocol):
     limits: Limits
     compress_from_bytes: int | None
     # Memory that all connections read heads and small bodies into; used up within each read.
-    scratch: memoryview
+    scratch: bytearray
     # Refreshed at every tick.
     now: float
-    date_line: bytes
+    dated: Dated
     is_leaving: bool
 
     def opened(self, connection: "Connection") -> bool:

@@ -19,12 +19,12 @@ from collections import deque
 from typing import Final
 
 import httptools
-import numpy as np
 
 from moorage_runtime.frontends.http import encoding
-from moorage_runtime.frontends.http.heads import Head, RecentHead
+from moorage_runtime.frontends.http.body_memory import make_body
+from moorage_runtime.frontends.http.heads import RecentHead
 from moorage_runtime.frontends.http.limits import Limits
-from moorage_runtime.frontends.http.received import Admission, Received, Refusal
+from moorage_runtime.frontends.http.received import Admission, Head, Received, Refusal
 
 # A repeated one of these could mean two things to two servers on the way.
 _SINGLE: Final = frozenset(
@@ -36,7 +36,6 @@ _VERSIONS: Final = frozenset({"1.0", "1.1"})
 # Framing bytes that a chunked body may have for each byte of content: a chunk of one byte takes
 # five more, and a short extension shall not hurt.
 _OVERHEAD_FACTOR: Final = 8
-_ALIGNMENT: Final = 64
 
 
 class Phase(enum.Enum):
@@ -86,6 +85,21 @@ class RequestReader:
         # What the parser is being given, while it may begin with a head.
         self._from_start: memoryview | None = None
         self._begin()
+
+    def read_whole(self, data: bytearray, size: int) -> Received | None:
+        """The request that the first ``size`` bytes are, where nothing but its body is new.
+
+        It does not go through ``received``. On None nothing has changed, and the bytes are for
+        :meth:`feed`.
+        """
+        if self.phase is not _IDLE or self.received:
+            return None
+        found = self._recent.read_whole(data, size)
+        if found is not None and self._admission is not None:
+            head = found.head
+            if self._admission(head.method, head.path, head.headers) is not None:
+                return None  # to be refused in its turn
+        return found
 
     def feed(self, data: memoryview) -> None:
         """Take bytes as they came; what completes is in ``received``."""
@@ -263,7 +277,7 @@ class RequestReader:
 
     def _go_direct(self) -> None:
         """Take the rest of the body in place, next to what came with the head."""
-        view = _make_body(self._length, self._headers.get("inference-header-content-length", ""))
+        view = make_body(self._length, self._headers.get("inference-header-content-length", ""))
         view[: self.body_received] = self._body
         self._body = view
         self.direct = view[self.body_received :]
@@ -377,17 +391,3 @@ def _refusal_of(error: httptools.HttpParserError, path: str) -> Refusal:
             return cause.refusal
         raise error
     return Refusal(400, f"malformed HTTP request: {error}", path)
-
-
-def _make_body(size: int, json_bytes: str) -> memoryview:
-    """Memory for a body, not touched before bytes arrive, so that a large promise costs nothing.
-
-    The first binary tensor, which follows the JSON, is aligned for the processor: frameworks
-    would copy it otherwise.
-    """
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    is_number = json_bytes.isascii() and json_bytes.isdigit() and len(json_bytes) < 10
-    tensor_at = int(json_bytes) if is_number else 0
-    address: int = memory.__array_interface__["data"][0]
-    start = -(address + tensor_at) % _ALIGNMENT
-    return memory.data[start : start + size]

@@ -7,8 +7,38 @@ from collections.abc import Callable
 
 import msgspec
 
-from moorage_runtime.frontends.http.heads import Head
 from moorage_runtime.frontends.http.message import HttpRequest
+
+
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """What a request line and its headers say.
+
+    Attributes:
+        method: Upper case, as sent.
+        path: The path as sent, without the query.
+        query: The query string, without "?".
+        headers: Lower-case name to value; shared by all requests with this head.
+        length: Bytes of the body; 0 for a chunked one.
+        keep_alive: The client wants to use the connection again.
+        is_http10: The client does not know chunked bodies.
+        is_coded: The body has a Content-Encoding that has to be undone.
+        is_plain: An answer ends by its Content-Length, and the connection goes on after it.
+    """
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    length: int
+    keep_alive: bool
+    is_http10: bool
+    is_coded: bool
+    is_plain: bool
+
+    def request(self, body: bytes | bytearray | memoryview) -> HttpRequest:
+        """The request as the frontends see it; HEAD has become GET."""
+        method = "GET" if self.method == "HEAD" else self.method
+        return HttpRequest(method, self.path, self.query, self.headers, body)
 
 
 class Received(msgspec.Struct, frozen=True, gc=False):

@@ -4,14 +4,43 @@ import http
 from collections.abc import Sequence
 from typing import Final
 
-from moorage_runtime.frontends.http.message import HttpResponse, StreamingResponse
+import msgspec
 
+from moorage_runtime.frontends.http.message import JSON, HttpResponse, StreamingResponse
+
+CHUNKED: Final = b"Transfer-Encoding: chunked\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
 _STATUS_LINES: Final[dict[int, bytes]] = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
     for status in http.HTTPStatus
 }
+
+
+class Dated(msgspec.Struct, frozen=True):
+    """What all answers of a second have in common.
+
+    Attributes:
+        line: The Date header line with CR LF.
+        usual: The head of nearly every answer, 200 with JSON, up to the size of its body.
+    """
+
+    line: bytes
+    usual: bytes
+
+
+def dated(date: str) -> Dated:
+    """Of an HTTP date (RFC 9110, 5.6.7)."""
+    line = f"Date: {date}\r\n".encode()
+    usual = b"%bContent-Type: %b\r\n%bContent-Length: " % (_STATUS_LINES[200], JSON, line)
+    return Dated(line, usual)
+
+
+def connection_line(*, keep_alive: bool, is_http10: bool) -> bytes:
+    """The Connection header line with CR LF, empty for the version's default."""
+    if not keep_alive:
+        return b"Connection: close\r\n"
+    return b"Connection: keep-alive\r\n" if is_http10 else b""
 
 
 def encode_head(
@@ -39,24 +68,19 @@ def encode_head(
     )
 
 
-def encode_small(answer: HttpResponse, body: bytes, date: bytes) -> bytes:
+def encode_small(answer: HttpResponse, body: bytes, date: Dated) -> bytes:
     """A whole response for a connection that goes on, joined, as nearly every one is.
 
     Args:
         answer: Status, content type and further headers.
         body: All of the body.
-        date: The Date header line with CR LF.
+        date: Of this second.
     """
-    if answer.headers:
-        head = encode_head(answer, framing=content_length(len(body)), connection=b"", date=date)
-        return head + body
-    return b"%bContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n%b" % (
-        _STATUS_LINES.get(answer.status) or b"HTTP/1.1 %d \r\n" % answer.status,
-        answer.content_type,
-        len(body),
-        date,
-        body,
-    )
+    size = len(body)
+    if answer.status == 200 and answer.content_type is JSON and not answer.headers:
+        return date.usual + (_SIZES[size] if size < _USUAL_BYTES else _size(size)) + body
+    framing = content_length(size)
+    return encode_head(answer, framing=framing, connection=b"", date=date.line) + body
 
 
 def content_length(size: int) -> bytes:
@@ -72,3 +96,13 @@ def encode_chunk(data: bytes) -> bytes:
 def body_parts(body: bytes | Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
     """The body as a list of buffers."""
     return (body,) if isinstance(body, bytes) else body
+
+
+def _size(size: int) -> bytes:
+    """The end of a head that ends with Content-Length."""
+    return b"%d\r\n\r\n" % size
+
+
+# To print a number takes as long as the rest of a small answer's head.
+_USUAL_BYTES: Final = 1024
+_SIZES: Final = tuple(map(_size, range(_USUAL_BYTES)))

@@ -9,6 +9,7 @@ import ssl
 from email.utils import formatdate
 from typing import Final
 
+from moorage_runtime.frontends.http import serialization
 from moorage_runtime.frontends.http.connection import Connection
 from moorage_runtime.frontends.http.faults import FaultRenderer, render_json
 from moorage_runtime.frontends.http.limits import Limits
@@ -61,9 +62,9 @@ class HttpServer:
         self.admission = admission
         self.limits = limits or Limits()
         self.compress_from_bytes = compress_from_bytes
-        self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self.scratch = bytearray(_SCRATCH_BYTES)
         self.now = 0.0
-        self.date_line = b""
+        self.dated = serialization.dated("")
         self.is_leaving = False
         self.is_stopping = False
         self._host = host
@@ -156,7 +157,7 @@ class HttpServer:
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         self.now = loop.time()
-        self.date_line = f"Date: {formatdate(usegmt=True)}\r\n".encode()
+        self.dated = serialization.dated(formatdate(usegmt=True))
         for connection in tuple(self._connections):
             connection.tick(self.now)
         self._timer = loop.call_later(self._tick_seconds, self._tick)

@@ -14,8 +14,6 @@ Source: RFC 9113; "gRPC over HTTP2".
 
 import asyncio
 import logging
-import socket
-import ssl
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, cast
 
@@ -23,7 +21,7 @@ import ngh2
 
 from moorage_runtime.frontends.grpc import status
 from moorage_runtime.frontends.grpc.methods import GrpcFault
-from moorage_runtime.frontends.grpc.native import replies
+from moorage_runtime.frontends.grpc.native import replies, sockets
 from moorage_runtime.frontends.grpc.native.call import Call
 from moorage_runtime.frontends.grpc.native.framing import Frame
 from moorage_runtime.frontends.grpc.native.head import (
@@ -77,11 +75,11 @@ class Connection(asyncio.BufferedProtocol):
         """Take the transport, or turn the client away."""
         # a cast, because the transports of uvloop do not extend those of asyncio
         self._transport = cast("asyncio.Transport", transport)
-        if not self._owner.opened(self) or not _speaks_http2(self._transport):
+        if not self._owner.opened(self) or not sockets.speaks_http2(self._transport):
             self._is_ending = True
             self._transport.abort()
             return
-        _keep_alive(self._transport)
+        sockets.keep_alive(self._transport)
         self._flush()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - ours has its size
@@ -391,16 +389,3 @@ class Connection(asyncio.BufferedProtocol):
         calls, self._calls = self._calls, {}
         for call in calls.values():
             call.abandon()
-
-
-def _speaks_http2(transport: asyncio.Transport) -> bool:
-    """Without TLS by prior knowledge, with it by ALPN (RFC 9113, 3.2 and 3.3)."""
-    tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
-    return tls is None or tls.selected_alpn_protocol() == "h2"
-
-
-def _keep_alive(transport: asyncio.Transport) -> None:
-    """Let the kernel notice clients that vanished; calls may be silent for hours."""
-    connected: socket.socket | None = transport.get_extra_info("socket")
-    if connected is not None:
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
