@@ -333,6 +333,23 @@ def test_a_body_of_nothing_but_brackets_is_refused():
     )
 
 
+@pytest.mark.parametrize("pad", ["", " " * 100_000])
+def test_objects_are_counted_outside_of_strings(pad):
+    text = f'{{"a":"{{{{","b":[{{}},{pad}{{"c":"\\"{{"}}]}}'.encode()
+
+    json_text.check_objects(text, 3)
+    with pytest.raises(InvalidRequest, match=r"^the JSON holds 3 objects; expected at most 2$"):
+        json_text.check_objects(text, 2)
+
+
+def test_a_request_of_more_inputs_than_any_model_has_is_refused():
+    item = '{"name":"x","datatype":"INT8","shape":[1],"data":[1]}'
+    body = f'{{"inputs":[{",".join([item] * 70_000)}]}}'.encode()
+
+    with pytest.raises(InvalidRequest, match="holds 70001 objects; expected at most 65536"):
+        oip_request.decode(body, None, "m", "")
+
+
 DEEP = "[" * 100_000
 
 

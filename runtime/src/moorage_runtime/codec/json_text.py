@@ -3,8 +3,8 @@
 A strict parser reads nearly every body. When it refuses one, the standard library decides: it
 takes the tokens NaN, Infinity and -Infinity, a byte order mark and numbers beyond float64, and
 its message says where the text is wrong. Long lists of numbers are read apart from the rest, by
-``number_list``. Nesting is measured before anything is parsed, so that
-neither parser can run out of stack.
+``number_list``, and those of objects in pieces, by ``json_pieces``. Nesting is measured before
+anything is parsed, so that neither parser can run out of stack.
 
 Pure. What the values mean is for the protocol's own codec.
 """
@@ -14,10 +14,12 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import orjson
 
-from moorage_runtime.codec import json_lists
+from moorage_runtime import collector
+from moorage_runtime.codec import json_lists, json_pieces
 from moorage_runtime.codec.json_lists import LONG_BYTES, LongList
 from moorage_runtime.codec.list_text import MalformedListError
 from moorage_runtime.codec.string_list import StringList
@@ -30,6 +32,8 @@ Buffer = bytes | bytearray | memoryview
 DEPTH_LIMIT: Final = 100
 # A hundred bytes of memory each: of a body of nothing but brackets it would be gigabytes.
 PARTS_LIMIT: Final = 4 * 1024 * 1024
+# So many, and Python's garbage collector takes longer with them than their parser.
+_MANY_PARTS: Final = 64 * 1024
 # Some thousand strings, in a fraction of a millisecond.
 _PIECE_BYTES: Final = 64 * 1024
 # Long enough to recognize the value, short enough for a log line.
@@ -74,23 +78,33 @@ def parse(body: Buffer, long_lists: Collection[str] = ()) -> Any:
 
 
 def _parse_whole(text: bytes | bytearray) -> Any:
-    _check_structure(text)
+    nesting = _check_structure(text)
+    if nesting is None or nesting.opened < _MANY_PARTS:
+        return _parse_at_once(text)
+    with collector.paused():
+        value = json_pieces.parse(text, nesting.cuts)
+        return _parse_at_once(text) if value is None else value
+
+
+def _parse_at_once(text: bytes | bytearray) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return _parse_leniently(text)
 
 
-def _check_structure(text: bytes | bytearray) -> None:
-    """Refuse what would exhaust the stack or the memory."""
-    if may_be_deep(text):
-        deepest, opened = _measure(text)
-        if deepest > DEPTH_LIMIT:
-            raise InvalidRequest(f"the JSON is nested deeper than {DEPTH_LIMIT} levels")
-        if opened > PARTS_LIMIT:
-            raise InvalidRequest(
-                f"the JSON holds {opened} arrays and objects; expected at most {PARTS_LIMIT}"
-            )
+def _check_structure(text: bytes | bytearray) -> "_Nesting | None":
+    """Refuse what would exhaust the stack or the memory; None where there is little of either."""
+    if not may_be_deep(text):
+        return None
+    nesting = _measure(text)
+    if nesting.depth > DEPTH_LIMIT:
+        raise InvalidRequest(f"the JSON is nested deeper than {DEPTH_LIMIT} levels")
+    if nesting.opened > PARTS_LIMIT:
+        raise InvalidRequest(
+            f"the JSON holds {nesting.opened} arrays and objects; expected at most {PARTS_LIMIT}"
+        )
+    return nesting
 
 
 def parse_object(body: Buffer, long_lists: Collection[str] = ()) -> dict[str, Any]:
@@ -105,6 +119,21 @@ def parse_object(body: Buffer, long_lists: Collection[str] = ()) -> dict[str, An
     return value
 
 
+def check_objects(text: bytes | bytearray, limit: int) -> None:
+    """Refuse more objects than a request of the protocol can need, before they are made.
+
+    Raises:
+        InvalidRequest: There are more.
+    """
+    if text.count(b"{") <= limit:
+        return  # some may stand in strings, but that need not be known
+    mask, view = StringMask(), memoryview(text)
+    starts = range(0, len(text), _PIECE_BYTES)
+    found = sum(mask.of(bytes(view[at : at + _PIECE_BYTES])).count(b"{") for at in starts)
+    if found > limit:
+        raise InvalidRequest(f"the JSON holds {found} objects; expected at most {limit}")
+
+
 def may_be_deep(text: bytes | bytearray) -> bool:
     """Whether there are brackets enough to nest deeper than 100 levels, in strings or not."""
     return text.count(b"[") + text.count(b"{") > DEPTH_LIMIT
@@ -115,22 +144,36 @@ def depth(text: bytes | bytearray) -> int:
 
     Of malformed text it is right up to the place where a parser stops.
     """
-    return _measure(text)[0]
+    return _measure(text).depth
 
 
-def _measure(text: bytes | bytearray) -> tuple[int, int]:
-    """How deep the brackets outside of strings are nested, and how many of them open."""
-    mask = StringMask()
+class _Nesting(msgspec.Struct, frozen=True):
+    """The brackets of a text outside of strings.
+
+    Attributes:
+        depth: How deep they are nested.
+        opened: How many of them open.
+        cuts: Where the text may be cut, see ``json_pieces``.
+    """
+
+    depth: int
+    opened: int
+    cuts: Sequence[int]
+
+
+def _measure(text: bytes | bytearray) -> _Nesting:
+    mask, cuts = StringMask(), json_pieces.Cuts()
     view = memoryview(text)
     level = deepest = opened = 0
     for start in range(0, len(text), _PIECE_BYTES):
         codes = np.frombuffer(mask.of(bytes(view[start : start + _PIECE_BYTES])), np.uint8)
         steps = _STEP[codes]
-        levels = np.cumsum(steps, dtype=np.int64)
-        deepest = max(deepest, level + int(levels.max()))
-        level += int(levels[-1])
+        levels = level + np.cumsum(steps, dtype=np.int64)
+        deepest = max(deepest, int(levels.max()))
+        level = int(levels[-1])
         opened += int(np.count_nonzero(steps > 0))
-    return deepest, opened
+        cuts.look(start, codes, levels)
+    return _Nesting(deepest, opened, cuts.found())
 
 
 def show(value: Any) -> str:

@@ -26,6 +26,8 @@ from moorage_runtime.tensors import NO_PARAMETERS, Datatype, Parameters, Tensor
 _HEADER_LIMIT: Final = 2**31 - 1
 _PARAMETER_TYPES: Final = frozenset({str, int, float, bool})
 _DATATYPES: Final[Mapping[str, Datatype]] = {str(datatype): datatype for datatype in Datatype}
+# Inputs, outputs and their parameters. To make millions would hold up all other requests.
+_OBJECTS_LIMIT: Final = 64 * 1024
 _LONG_LISTS: Final = frozenset({"data"})
 _NO_OVERRIDES: Final[Mapping[str, bool]] = {}
 
@@ -91,7 +93,7 @@ def decode(body: Buffer, json_bytes: int | None, name: str, version: str) -> Dec
         version: Version from the URL, "" for the server's choice.
 
     Raises:
-        InvalidRequest: The body breaks the wire form.
+        InvalidRequest: The body breaks the wire form, or holds more than 65,536 objects.
     """
     text, rest = body, None
     if json_bytes is not None:
@@ -120,6 +122,7 @@ def _decode_carefully(
     text: bytes | bytearray, rest: memoryview | None, name: str, version: str
 ) -> Decoded:
     """Member by member, so that an error can say which one is wrong."""
+    json_text.check_objects(text, _OBJECTS_LIMIT)
     document = json_text.parse_object(text, _LONG_LISTS)
     parts = None if rest is None else _Parts(rest)
     request_id = document.get("id")

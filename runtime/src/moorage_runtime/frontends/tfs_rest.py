@@ -17,6 +17,7 @@ import orjson
 
 from moorage_runtime import errors
 from moorage_runtime.codec import (
+    json_pieces,
     json_text,
     tfs_examples,
     tfs_json,
@@ -131,7 +132,7 @@ class TfsRestFrontend:
         try:
             document = await asyncio.to_thread(tfs_json.parse_object, body)
             metadata, signature = self._signature(target, document)
-            call = await asyncio.to_thread(_decode, target, document, metadata, signature)
+            call = await asyncio.to_thread(_decode_last, target, document, metadata, signature)
             response = self._dataplane.begin(call.request)
         except errors.RuntimeFault as fault:
             return error_response(fault)
@@ -243,6 +244,19 @@ _RESULT_ENCODERS: Final = MappingProxyType(
 _METHODS: Final = MappingProxyType({operation: operation.name.lower() for operation in Operation})
 # Parsing and printing so much takes milliseconds, which health checks would wait for.
 _INLINE_BYTES: Final = 256 * 1024
+
+
+def _decode_last(
+    target: Target,
+    document: dict[str, Any],
+    metadata: ModelMetadata,
+    signature: BoundSignature,
+) -> Call:
+    """As ``_decode``, of a large document that nobody needs any more."""
+    try:
+        return _decode(target, document, metadata, signature)
+    finally:
+        json_pieces.discard(document)
 
 
 def _decode(
