@@ -19,7 +19,7 @@ class Methods:
     def service(self) -> GrpcService:
         return GrpcService(
             "s",
-            {"Echo": lambda data: data, "Wait": self.wait, "Fail": self.fail},
+            {"Echo": bytes, "Wait": self.wait, "Fail": self.fail},
             {"Endless": self.endless, "Two": self.two},
             {"Mirror": self.mirror, "Slow": self.slow},
         )
@@ -30,7 +30,7 @@ class Methods:
             await self.release.wait()
         finally:
             self.ended.set()
-        return data
+        return bytes(data)
 
     def fail(self, data: bytes) -> bytes:
         raise GrpcFault("NOT_FOUND", f"100 % of é {data.decode()}")
@@ -40,18 +40,18 @@ class Methods:
             for _ in itertools.count():
                 self.begun.set()
                 self.yielded += 1
-                yield data * 10_000
+                yield bytes(data) * 10_000
         finally:
             self.ended.set()
 
     async def two(self, data: bytes):
-        yield data
-        yield data
+        yield bytes(data)
+        yield bytes(data)
         raise GrpcFault("ABORTED", "after two")
 
     async def mirror(self, asked):
         async for data in asked:
-            yield data
+            yield bytes(data)
 
     async def slow(self, asked):
         async for _ in asked:

@@ -3,6 +3,7 @@
 import gzip
 import zlib
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,8 +17,8 @@ from unit.runtime.http2_client import message
 LIMIT = 1000
 
 
-def read(*pieces, is_last=True):
-    reader = MessageReader(LIMIT)
+def read(*pieces, is_last=True, limit=LIMIT):
+    reader = MessageReader(limit)
     found = [payload for piece in pieces for payload in reader.feed(piece)]
     if is_last:
         found += reader.feed(b"", is_last=True)
@@ -31,6 +32,34 @@ def test_messages_do_not_depend_on_how_the_bytes_are_cut(messages, cuts):
     pieces = [whole[start:end] for start, end in zip([0, *ends], [*ends, len(whole)], strict=True)]
 
     assert read(*pieces) == [Payload(data, is_compressed=False) for data in messages]
+
+
+LARGE = bytes(range(256)) * 1024
+
+
+@given(st.lists(st.integers(0, len(LARGE) + 60), max_size=8))
+def test_large_messages_do_not_depend_on_it_either(cuts):
+    sent = [b"a", LARGE, b"", LARGE[:-1]]
+    whole = b"".join(map(message, sent))
+    ends = sorted(cuts)
+    pieces = [whole[start:end] for start, end in zip([0, *ends], [*ends, len(whole)], strict=True)]
+
+    assert [bytes(payload.data) for payload in read(*pieces, limit=len(LARGE))] == sent
+
+
+@pytest.mark.parametrize("odd", range(1, 8))
+def test_numbers_at_the_end_of_a_large_message_are_aligned(odd):
+    whole = message(LARGE[:-odd])
+
+    (payload,) = read(whole[:20_000], whole[20_000:100_000], whole[100_000:], limit=len(LARGE))
+
+    numbers = np.frombuffer(payload.data, np.float64, 8000, len(payload.data) - 64_000)
+    assert numbers.flags.aligned
+
+
+def test_a_large_message_must_come_to_its_end():
+    with pytest.raises(GrpcFault, match="ends within a message"):
+        read(message(LARGE)[:-1], limit=len(LARGE))
 
 
 def test_the_flag_says_what_is_compressed():

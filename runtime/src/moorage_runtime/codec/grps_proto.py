@@ -28,14 +28,14 @@ from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor
 
 
-def parse(data: bytes) -> pb.GrpsMessage:
+def parse(data: bytes | memoryview) -> pb.GrpsMessage:
     """The message on the wire.
 
     Raises:
         InvalidRequest: The bytes are no GrpsMessage.
     """
     try:
-        return pb.GrpsMessage.FromString(data)
+        return pb.GrpsMessage.FromString(bytes(data))
     except DecodeError as error:
         raise InvalidRequest(
             f"the {len(data)} bytes received are no grps.protos.v1.GrpsMessage message"

@@ -20,14 +20,14 @@ class ServingStatus(enum.IntEnum):
     SERVICE_UNKNOWN = pb.HealthCheckResponse.SERVICE_UNKNOWN
 
 
-def decode_check(data: bytes) -> str:
+def decode_check(data: bytes | memoryview) -> str:
     """The service that a HealthCheckRequest asks about; "" is the whole server.
 
     Raises:
         InvalidRequest: The bytes are no such message.
     """
     try:
-        return pb.HealthCheckRequest.FromString(data).service
+        return pb.HealthCheckRequest.FromString(bytes(data)).service
     except DecodeError as error:
         raise InvalidRequest(
             f"the {len(data)} bytes received are no grpc.health.v1.HealthCheckRequest message"

@@ -61,7 +61,7 @@ class ModelName(msgspec.Struct, frozen=True):
     version: str
 
 
-def check_empty(data: bytes) -> None:
+def check_empty(data: bytes | memoryview) -> None:
     """Accept a request message without fields; all three of them look the same on the wire.
 
     Raises:
@@ -70,7 +70,7 @@ def check_empty(data: bytes) -> None:
     _parse(pb.ServerLiveRequest, data)
 
 
-def decode_model_ready(data: bytes) -> ModelName:
+def decode_model_ready(data: bytes | memoryview) -> ModelName:
     """The model that a ModelReadyRequest asks about.
 
     Raises:
@@ -81,7 +81,7 @@ def decode_model_ready(data: bytes) -> ModelName:
     return ModelName(message.name, message.version)
 
 
-def decode_model_metadata(data: bytes) -> ModelName:
+def decode_model_metadata(data: bytes | memoryview) -> ModelName:
     """The model that a ModelMetadataRequest asks about.
 
     Raises:
@@ -92,7 +92,7 @@ def decode_model_metadata(data: bytes) -> ModelName:
     return ModelName(message.name, message.version)
 
 
-def decode_infer(data: bytes) -> Decoded:
+def decode_infer(data: bytes | memoryview) -> Decoded:
     """The inference that a ModelInferRequest asks for; raw tensors share the message's memory.
 
     Raises:
@@ -214,7 +214,7 @@ def _describe(spec: TensorSpec) -> pb.ModelMetadataResponse.TensorMetadata:
     )
 
 
-def _parse(message: type[Any], data: bytes) -> Any:
+def _parse(message: type[Any], data: bytes | memoryview) -> Any:
     try:
         return message.FromString(data)
     except DecodeError as error:

@@ -41,7 +41,7 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
     tensors: list[memoryview]
 
 
-def cut(data: bytes) -> Cut | None:
+def cut(data: bytes | memoryview) -> Cut | None:
     """The raw tensors apart from the rest; None where that gains nothing or is not plain.
 
     What is not plain (a field of another wire type, a broken length) is for the parser to judge.
@@ -90,7 +90,7 @@ def _head(field: int, size: int) -> bytes:
     return bytes(head)
 
 
-def _size(data: bytes, at: int) -> tuple[int, int]:
+def _size(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """The varint there and where it ends, which is where it begins if it is none."""
     size = 0
     for index, shift in enumerate(range(0, _SIZE_BITS, 7)):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from moorage_runtime.codec import grps_proto
 from moorage_runtime.codec.grps_message import OK, Data
 from moorage_runtime.errors import RuntimeFault
-from moorage_runtime.frontends.grpc.methods import GrpcService
+from moorage_runtime.frontends.grpc.methods import GrpcService, Message
 from moorage_runtime.frontends.grps_calls import NOT_READY, GrpsCalls, status_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _Methods:
     def __init__(self, calls: GrpsCalls) -> None:
         self._calls = calls
 
-    def predict(self, data: bytes) -> bytes | Awaitable[bytes]:
+    def predict(self, data: Message) -> bytes | Awaitable[bytes]:
         message = grps_proto.parse(data)
         try:
             begun = self._calls.begin(grps_proto.decode(message))
@@ -56,7 +56,7 @@ class _Methods:
             return grps_proto.encode(status_of(fault), None)
         return _finish(begun) if isinstance(begun, Awaitable) else grps_proto.encode(OK, begun)
 
-    async def predict_streaming(self, data: bytes) -> AsyncIterator[bytes]:
+    async def predict_streaming(self, data: Message) -> AsyncIterator[bytes]:
         message = grps_proto.parse(data)
         try:
             async with aclosing(self._calls.predict_stream(grps_proto.decode(message))) as parts:
@@ -65,29 +65,29 @@ class _Methods:
         except RuntimeFault as fault:
             yield grps_proto.encode(status_of(fault), None)
 
-    async def online(self, data: bytes) -> bytes:
+    async def online(self, data: Message) -> bytes:
         grps_proto.parse(data)
         await self._calls.online()
         return grps_proto.encode(OK, None)
 
-    async def offline(self, data: bytes) -> bytes:
+    async def offline(self, data: Message) -> bytes:
         grps_proto.parse(data)
         await self._calls.offline()
         return grps_proto.encode(OK, None)
 
-    def check_liveness(self, data: bytes) -> bytes:
+    def check_liveness(self, data: Message) -> bytes:
         grps_proto.parse(data)
         return grps_proto.encode(OK, None)
 
-    def check_readiness(self, data: bytes) -> bytes:
+    def check_readiness(self, data: Message) -> bytes:
         grps_proto.parse(data)
         return grps_proto.encode(OK if self._calls.is_ready() else NOT_READY, None)
 
-    def server_metadata(self, data: bytes) -> bytes:
+    def server_metadata(self, data: Message) -> bytes:
         grps_proto.parse(data)
         return grps_proto.encode(OK, self._calls.server_metadata())
 
-    def model_metadata(self, data: bytes) -> bytes:
+    def model_metadata(self, data: Message) -> bytes:
         message = grps_proto.parse(data)
         try:
             return grps_proto.encode(OK, self._calls.model_metadata(grps_proto.decode(message)))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from moorage_runtime import errors
 from moorage_runtime.codec import health_proto
 from moorage_runtime.codec.health_proto import ServingStatus
-from moorage_runtime.frontends.grpc.methods import GrpcService
+from moorage_runtime.frontends.grpc.methods import GrpcService, Message
 
 if TYPE_CHECKING:
     from moorage_runtime.dataplane import Dataplane
@@ -56,7 +56,7 @@ class _Health:
         self._watchers: set[asyncio.Event] = set()
         dataplane.on_readiness_change(self._announce)
 
-    def check(self, data: bytes) -> bytes:
+    def check(self, data: Message) -> bytes:
         name = health_proto.decode_check(data)
         status = self._status(name)
         if status is ServingStatus.SERVICE_UNKNOWN:
@@ -67,12 +67,12 @@ class _Health:
             )
         return health_proto.encode_status(status)
 
-    def list_all(self, data: bytes) -> bytes:
+    def list_all(self, data: Message) -> bytes:
         del data  # the request has no fields
         names = (*self._readiness_names, _LIVENESS, *self._model_names())
         return health_proto.encode_list({name: self._status(name) for name in names})
 
-    async def watch(self, data: bytes) -> AsyncIterator[bytes]:
+    async def watch(self, data: Message) -> AsyncIterator[bytes]:
         name = health_proto.decode_check(data)
         changed = asyncio.Event()
         self._watchers.add(changed)

@@ -18,7 +18,7 @@ import msgspec
 
 from moorage_runtime.codec import oip_proto
 from moorage_runtime.errors import RuntimeFault
-from moorage_runtime.frontends.grpc.methods import GrpcService
+from moorage_runtime.frontends.grpc.methods import GrpcService, Message
 from moorage_runtime.inference import InferRequest, InferResponse
 from moorage_runtime.tensors import Datatype
 
@@ -56,29 +56,29 @@ class _Methods:
     def __init__(self, dataplane: "Dataplane") -> None:
         self._dataplane = dataplane
 
-    def server_live(self, data: bytes) -> bytes:
+    def server_live(self, data: Message) -> bytes:
         oip_proto.check_empty(data)
         return oip_proto.encode_server_live(is_live=self._dataplane.live())
 
-    def server_ready(self, data: bytes) -> bytes:
+    def server_ready(self, data: Message) -> bytes:
         oip_proto.check_empty(data)
         return oip_proto.encode_server_ready(is_ready=self._dataplane.ready())
 
-    def model_ready(self, data: bytes) -> bytes:
+    def model_ready(self, data: Message) -> bytes:
         model = oip_proto.decode_model_ready(data)
         status = self._dataplane.model_ready(model.name, model.version)
         return oip_proto.encode_model_ready(is_ready=status.state == "READY")
 
-    def server_metadata(self, data: bytes) -> bytes:
+    def server_metadata(self, data: Message) -> bytes:
         oip_proto.check_empty(data)
         return oip_proto.encode_server_metadata(self._dataplane.server_metadata())
 
-    def model_metadata(self, data: bytes) -> bytes:
+    def model_metadata(self, data: Message) -> bytes:
         model = oip_proto.decode_model_metadata(data)
         metadata = self._dataplane.model_metadata(model.name, model.version)
         return oip_proto.encode_model_metadata(metadata, model.version)
 
-    def model_infer(self, data: bytes) -> bytes | Awaitable[bytes]:
+    def model_infer(self, data: Message) -> bytes | Awaitable[bytes]:
         if len(data) > _INLINE_BYTES:
             return self._decode_and_infer(data)
         decoded = oip_proto.decode_infer(data)
@@ -87,7 +87,7 @@ class _Methods:
             return _encode(begun, decoded)
         return self._finish(begun, decoded)
 
-    async def model_stream_infer(self, asked: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def model_stream_infer(self, asked: AsyncIterator[Message]) -> AsyncIterator[bytes]:
         async for data in asked:
             try:
                 decoded = await _decode(data)
@@ -115,7 +115,7 @@ class _Methods:
             if request.parameters.get(_ASKS_FOR_FINAL) is True:
                 yield oip_proto.encode_stream_answer(_encode(_final(request, version), decoded))
 
-    async def _decode_and_infer(self, data: bytes) -> bytes:
+    async def _decode_and_infer(self, data: Message) -> bytes:
         decoded = await _decode(data)
         return await self._finish(self._dataplane.begin(decoded.request), decoded)
 
@@ -126,7 +126,7 @@ class _Methods:
         return await _encode_aside(response, decoded)
 
 
-async def _decode(data: bytes) -> oip_proto.Decoded:
+async def _decode(data: Message) -> oip_proto.Decoded:
     if len(data) > _INLINE_BYTES:
         return await asyncio.to_thread(oip_proto.decode_infer, data)
     return oip_proto.decode_infer(data)

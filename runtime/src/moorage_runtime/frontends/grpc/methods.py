@@ -12,13 +12,15 @@ from typing import Final
 
 import msgspec
 
+# A serialized message as it came; a large one is a view of its memory.
+Message = bytes | memoryview
 # One message in, one out. A method that has its answer at hand returns it; awaiting nothing would
 # cost a task, which is as much as a small model costs.
-UnaryMethod = Callable[[bytes], bytes | Awaitable[bytes]]
+UnaryMethod = Callable[[Message], bytes | Awaitable[bytes]]
 # One message in, any number out.
-StreamMethod = Callable[[bytes], AsyncIterator[bytes]]
+StreamMethod = Callable[[Message], AsyncIterator[bytes]]
 # Any number in, any number out. The next message is read when it is asked for.
-DuplexMethod = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
+DuplexMethod = Callable[[AsyncIterator[Message]], AsyncIterator[bytes]]
 
 # From the full method name ("/package.Service/Method") and the call's metadata (lower-case keys)
 # to whether the call may go on.

@@ -11,14 +11,23 @@ _ALIGNMENT: Final = 64
 
 
 def make_body(size: int, json_bytes: str) -> memoryview:
-    """Memory for a body, not touched before bytes arrive, so that a large promise costs nothing.
+    """Memory for the body of a request with this Inference-Header-Content-Length.
 
-    The first binary tensor, which follows the JSON, is aligned for the processor: frameworks
-    would copy it otherwise.
+    The first binary tensor, which follows the JSON, is aligned.
+    """
+    is_number = json_bytes.isascii() and json_bytes.isdigit() and len(json_bytes) < 10
+    return memory_for(size, int(json_bytes) if is_number else 0)
+
+
+def memory_for(size: int, aligned: int) -> memoryview:
+    """Memory, not touched before bytes arrive, so that a large promise costs nothing.
+
+    Args:
+        size: How many bytes.
+        aligned: Which of them is aligned for the processor, perhaps the one behind the last. A
+            tensor must begin at such a place, or end there, or frameworks would copy it.
     """
     memory = np.empty(size + _ALIGNMENT, np.uint8)
-    is_number = json_bytes.isascii() and json_bytes.isdigit() and len(json_bytes) < 10
-    tensor_at = int(json_bytes) if is_number else 0
     address: int = memory.__array_interface__["data"][0]
-    start = -(address + tensor_at) % _ALIGNMENT
+    start = -(address + aligned) % _ALIGNMENT
     return memory.data[start : start + size]

@@ -25,7 +25,7 @@ from collections.abc import (
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from moorage_runtime.frontends.grpc import status
-from moorage_runtime.frontends.grpc.methods import GrpcFault, StreamMethod, UnaryMethod
+from moorage_runtime.frontends.grpc.methods import GrpcFault, Message, StreamMethod, UnaryMethod
 from moorage_runtime.frontends.grpc.native import framing
 from moorage_runtime.frontends.grpc.native.framing import Frame, MessageReader, Payload
 from moorage_runtime.frontends.grpc.native.head import IDENTITY, CallHead
@@ -165,7 +165,7 @@ class Call(ABC):
 
     # What they share.
 
-    async def _decoded(self, payload: Payload) -> bytes:
+    async def _decoded(self, payload: Payload) -> Message:
         """The message; its compression is the answer's as well, as the client seems to want it."""
         if not payload.is_compressed:
             return payload.data
@@ -262,14 +262,14 @@ class OneMessageCall(Call, Generic[Method]):
                 self._run(message)
 
     @abstractmethod
-    def _run(self, message: bytes) -> None:
+    def _run(self, message: Message) -> None:
         """Begin the method."""
 
 
 class UnaryCall(OneMessageCall[UnaryMethod]):
     """One message in, one out."""
 
-    def _run(self, message: bytes) -> None:
+    def _run(self, message: Message) -> None:
         try:
             answer = self._method(message)
         except Exception as error:  # noqa: BLE001 - the request loop's edge; see fault_of
@@ -298,7 +298,7 @@ class UnaryCall(OneMessageCall[UnaryMethod]):
 class StreamCall(OneMessageCall[StreamMethod]):
     """One message in, any number out."""
 
-    def _run(self, message: bytes) -> None:
+    def _run(self, message: Message) -> None:
         self._spawn(self._send_all(self._method(message)))
 
 

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
-from moorage_runtime.frontends.grpc.methods import DuplexMethod
+from moorage_runtime.frontends.grpc.methods import DuplexMethod, Message
 from moorage_runtime.frontends.grpc.native.call import Call, Wire
 from moorage_runtime.frontends.grpc.native.framing import Payload
 from moorage_runtime.frontends.grpc.native.head import CallHead
@@ -76,7 +76,7 @@ class DuplexCall(Call):
         if self._inbox.waiting_bytes <= self._wire.limits.inbox_bytes:
             super()._acknowledge()
 
-    async def _messages(self) -> AsyncIterator[bytes]:
+    async def _messages(self) -> AsyncIterator[Message]:
         while (payload := await self._inbox.take()) is not None:
             self._acknowledge()
             yield await self._decoded(payload)

@@ -19,14 +19,19 @@ from typing import Final
 import msgspec
 
 from moorage_runtime.errors import InvalidRequest, PayloadTooLarge
-from moorage_runtime.frontends.grpc.methods import GrpcFault
+from moorage_runtime.frontends.grpc.methods import GrpcFault, Message
 from moorage_runtime.frontends.grpc.native.head import IDENTITY
 from moorage_runtime.frontends.http import encoding
+from moorage_runtime.frontends.http.body_memory import memory_for
 
 _PREFIX: Final = struct.Struct(">BI")
 PREFIX_BYTES: Final = _PREFIX.size
 # Shorter answers gain nothing from compression.
 _COMPRESS_FROM_BYTES: Final = 1024
+
+
+# A payload of many frames is put together as they come, while they are in the processor's cache.
+_ROOM_FROM_BYTES: Final = 64 * 1024
 
 
 # A message as it is sent: prefix and payload, apart so that a large one is not copied.
@@ -36,7 +41,7 @@ Frame = tuple[bytes, bytes]
 class Payload(msgspec.Struct, frozen=True, gc=False):
     """One message as it came."""
 
-    data: bytes
+    data: Message
     is_compressed: bool
 
 
@@ -57,6 +62,7 @@ class MessageReader:
         self._size = 0
         self._is_compressed = False
         self._parts: list[bytes] = []
+        self._room: memoryview | None = None  # for all of a large payload, in place of its parts
         self._missing = -1  # bytes of the payload that have not come; -1 while the prefix has not
         self.received_bytes = 0
 
@@ -73,16 +79,15 @@ class MessageReader:
                 within a message.
         """
         self.received_bytes += len(data)
-        # Of all that may come, a whole message in one frame, and one of many frames of a message,
+        # Of all that may come, one of many frames of a message, and a whole message in one frame,
         # are worth a shortcut.
+        if len(data) < self._missing and not is_last:
+            self._keep(data)
+            return _NONE
         if self.is_between and data[:1] == _NOT_COMPRESSED and len(data) >= PREFIX_BYTES:
             size = int.from_bytes(data[1:PREFIX_BYTES], "big")
             if size == len(data) - PREFIX_BYTES and size <= self._limit_bytes:
                 return (Payload(data[PREFIX_BYTES:], is_compressed=False),)
-        elif len(data) < self._missing and not is_last:
-            self._missing -= len(data)
-            self._parts.append(data)
-            return _NONE
         found: list[Payload] = []
         at = 0
         while at < len(data):
@@ -92,17 +97,33 @@ class MessageReader:
                     break
             part = data[at : at + self._missing]
             at += len(part)
-            self._missing -= len(part)
-            self._parts.append(part)
+            self._keep(part)
             if self._missing:
                 break
-            whole = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-            self._parts.clear()
-            self._missing = -1
-            found.append(Payload(whole, self._is_compressed))
+            found.append(Payload(self._whole(), self._is_compressed))
         if is_last and not self.is_between:
             raise GrpcFault("INTERNAL", "the call ends within a message")
         return found
+
+    def _keep(self, part: bytes) -> None:
+        """Keep the next bytes of a payload."""
+        if self._room is None:
+            self._parts.append(part)
+        else:
+            start = len(self._room) - self._missing
+            self._room[start : start + len(part)] = part
+        self._missing -= len(part)
+
+    def _whole(self) -> Message:
+        """The payload, of which nothing is missing any more."""
+        whole: Message
+        if self._room is not None:
+            whole, self._room = self._room, None
+        else:
+            whole = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+            self._parts.clear()
+        self._missing = -1
+        return whole
 
     def _take_prefix(self, data: bytes, at: int) -> int:
         stop = at + PREFIX_BYTES - len(self._prefix)
@@ -120,10 +141,12 @@ class MessageReader:
             )
         self._is_compressed = flag == 1
         self._missing = size
+        if size >= _ROOM_FROM_BYTES and size > len(data) - stop:
+            self._room = memory_for(size, size)
         return stop
 
 
-def decompress(payload: Payload, coding: str, limit_bytes: int) -> bytes:
+def decompress(payload: Payload, coding: str, limit_bytes: int) -> Message:
     """The message.
 
     Raises:
