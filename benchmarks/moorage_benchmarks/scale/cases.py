@@ -118,15 +118,19 @@ async def idle(world: World, seconds: float) -> Figures:
 
 
 async def changes(world: World, names: Sequence[str], seconds: float, *, a_second: int) -> Figures:
-    """Flip the readiness of one-replica models at a steady rate."""
+    """Flip the readiness of one-replica models at a steady rate, and end with each Ready."""
     began = time.monotonic()
     before = await world.operator.usage()
-    acts = [
-        partial(_flip, world, names[number % len(names)], ready=(number // len(names)) % 2 == 1)
+    turns = {name: asyncio.Lock() for name in names}
+    flips = [
+        (names[number % len(names)], (number // len(names)) % 2 == 1)
         for number in range(int(seconds * a_second))
     ]
+    acts = [partial(_flip_in_turn, world, name, turns[name], ready=ready) for name, ready in flips]
     rate = await at_rate(a_second, acts)
-    await _all_ready(world, names)
+    for name in (name for name, ready in dict(flips).items() if not ready):
+        await _flip(world, name, ready=True)
+    await until("all are Ready", lambda: world.models.ready.issuperset(names), READY_SECONDS)
     after = await world.operator.usage()
     found: list[float] = []
     missed = 0
@@ -259,6 +263,12 @@ async def _flip(world: World, name: str, *, ready: bool) -> None:
         await world.report_pod(lambda now, b=body: objects.pod_readiness(b, ready=ready, now=now))
 
 
+async def _flip_in_turn(world: World, name: str, turn: asyncio.Lock, *, ready: bool) -> None:
+    """Flip once the model's flip before is through: a kubelet does not overtake itself either."""
+    async with turn:
+        await _flip(world, name, ready=ready)
+
+
 async def _crash(world: World, name: str) -> None:
     for pod in world.pods.of_model[name]:
         body = world.pods.bodies[pod]
@@ -270,13 +280,6 @@ async def _ail(address: str) -> None:
     writer.write(f"PUT /silent/{address} HTTP/1.1\r\nHost: answers\r\n\r\n".encode())
     await reader.readline()
     writer.close()
-
-
-async def _all_ready(world: World, names: Sequence[str]) -> None:
-    """All pods are mended first: a model may look Ready whose last flip nobody has seen yet."""
-    for name in names:
-        await _flip(world, name, ready=True)
-    await until("all are Ready", lambda: world.models.ready.issuperset(names), READY_SECONDS)
 
 
 def _told(world: World, name: str, since: float) -> list[float]:
