@@ -35,10 +35,7 @@ async def asked(routes: Routes, ask: Callable[[OipRest, Any], Any], **fields: An
     async with serving(answer) as server:
         http = HttpClient()
         driver = OipRest(http)
-        try:
-            return await ask(driver, target(server, **fields))
-        finally:
-            await http.close()
+        return await ask(driver, target(server, **fields))
 
 
 # What real servers answer to "is the model ready?"
@@ -194,7 +191,6 @@ async def test_nobody_listening_is_refused() -> None:
     http = HttpClient()
     driver = OipRest(http)
     answer = await driver.model_ready(target("http://127.0.0.1:1"))
-    await http.close()
 
     assert (answer.verdict, answer.reason) == (None, AnswerReason.REFUSED)
     assert "127.0.0.1:1" in answer.message
@@ -205,10 +201,7 @@ async def raw(reply: bytes, *, hold: bool = False, **fields: Any) -> Answer:
     async with byte_server(reply, hold=hold) as server:
         http = HttpClient()
         driver = OipRest(http)
-        try:
-            return await driver.model_ready(target(server, **fields))
-        finally:
-            await http.close()
+        return await driver.model_ready(target(server, **fields))
 
 
 @pytest.mark.parametrize(

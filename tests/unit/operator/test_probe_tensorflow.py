@@ -29,10 +29,7 @@ async def asked(routes: Routes, ask: Callable[[TensorflowRest, Any], Any], **fie
 
     async with serving(answer) as server:
         http = HttpClient()
-        try:
-            return await ask(TensorflowRest(http), tensorflow_target(server, **fields))
-        finally:
-            await http.close()
+        return await ask(TensorflowRest(http), tensorflow_target(server, **fields))
 
 
 def statuses(*entries: tuple[Any, str, str]) -> str:
