@@ -1,5 +1,6 @@
 """Values of the operator's pure side, built with the few facts that a test is about."""
 
+import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -187,7 +188,7 @@ def verdict(of: Plan, type_: str = "Ready") -> tuple[str, str]:
 
 def record(of: InferenceModel, config: OperatorConfig = CONFIG) -> RevisionRecord:
     """What the ReplicaSet of a model's revision keeps."""
-    template = make_pod_template(of, config)
+    template = copy.deepcopy(make_pod_template(of, config))
     template["metadata"]["labels"]["pod-template-hash"] = "5d8c"
     template["metadata"]["creationTimestamp"] = None
     return RevisionRecord(msgspec.json.encode(template), write_spec(of).encode())

@@ -9,7 +9,7 @@ from importlib import metadata
 
 import uvloop
 
-from . import logs, settings
+from . import heap, logs, settings
 from .app import App
 from .kube import auth
 
@@ -24,6 +24,7 @@ def main() -> int:
     except (settings.SettingsError, auth.AccessError) as error:
         sys.stderr.write(f"moorage-operator: {error}\n")
         return 2
+    heap.share_one_arena()
     logs.configure(parsed.log_format, parsed.log_level)
     return uvloop.run(_run(parsed, access, version))
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from . import handlers, image_volumes
+from . import handlers, heap, image_volumes
 from .apply import Applier
 from .config import OperatorConfig
 from .events import EventPoster
@@ -51,8 +51,9 @@ logger = logging.getLogger(__name__)
 CRD_WAIT_SECONDS = 2.0
 RESTART_SECONDS = 1.0
 SWEEP_SECONDS = 600.0
-GATHER_SECONDS = 0.2
-"""What nobody waits for waits so long for more of its kind, so that one pass sees all of it."""
+GATHER_SECONDS = {Urgency.READINESS: 0.005, Urgency.ROUTINE: 0.5}
+"""A change waits so long for others of its model, so that one pass sees all of them: a pod that
+becomes ready for its server's answer, and what nobody waits for until all of it has come."""
 
 DRAIN_SECONDS = 3.0
 """Passes under way get so long to end; what they leave undone the next process does."""
@@ -208,6 +209,7 @@ class App:
         self._spawn(self._poller.run(), "poller")
         self._spawn(self._events.run(), "events")
         self._spawn(self._sweep(), "sweep")
+        self._spawn(heap.keep_trimmed(), "heap")
         self._spawn(self._watch_models(), "watch inferencemodels")
 
     async def _with_image_volumes(self) -> OperatorConfig:

@@ -22,8 +22,9 @@ from .existence import Existence, ModelGone
 from .kube import errors, kinds
 from .kube.client import KubeClient
 from .kube.reflector import Sink
+from .opened import ModelRecord
 from .state import ObjectKey, Refusal
-from .store import ModelRecord, Store
+from .store import Store
 from .watched import Child, ChildKey
 
 logger = logging.getLogger(__name__)
@@ -151,7 +152,8 @@ class Applier:
             if child and _is_ours(child, record):
                 written = await self._send(body)
             else:
-                written = await self._create(record, body, seen=child is not None)
+                with self._store.expecting_child(record.key, kind, name, _applied_hash(body)):
+                    written = await self._create(record, body, seen=child is not None)
         except (errors.Invalid, errors.Forbidden, _NameTaken) as error:
             return self._refuse(record.key, body, error)
         except errors.NotFound:

@@ -15,8 +15,8 @@ from typing import Any
 from . import names
 from .kube import errors, kinds
 from .kube.client import KubeClient
+from .opened import ModelRecord
 from .planned import PlannedEvent
-from .store import ModelRecord
 
 logger = logging.getLogger(__name__)
 

@@ -18,6 +18,11 @@ from typing import Any, cast
 import kopf
 import msgspec
 import uvloop
+from kopf import RawBody
+from kopf._core.reactor.inventory import (  # no public name; `kopf.operator` takes it
+    ResourceMemories,
+    ResourceMemory,
+)
 
 from .existence import Existence
 from .kube import auth, kinds
@@ -68,6 +73,23 @@ class NoProgress(kopf.ProgressStorage):
     def clear(self, *, essence: Any) -> Any:
         """The essence as it is."""
         return essence
+
+
+class NoMemories(ResourceMemories):
+    """Keeps nothing of an object between its events: 1 KB of each that no handler asks for."""
+
+    async def recall(
+        self,
+        raw_body: RawBody,
+        *,
+        memobase: Any = None,
+        noticed_by_listing: bool = False,
+        ephemeral: bool = False,  # noqa: ARG002 -- they all are
+    ) -> ResourceMemory:
+        """A memory for this event alone."""
+        return await super().recall(
+            raw_body, memobase=memobase, noticed_by_listing=noticed_by_listing, ephemeral=True
+        )
 
 
 class JitteredForever:
@@ -229,6 +251,7 @@ async def _operate(made: Registry, namespaces: Sequence[str], stop: threading.Ev
     try:
         await kopf.operator(
             registry=made,
+            memories=NoMemories(),
             clusterwide=not namespaces,
             namespaces=list(namespaces),
             standalone=True,

@@ -12,6 +12,7 @@ field that is owned as a whole.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -84,5 +85,6 @@ def _names(key: str, prefix: str, item: Any) -> bool:
     return key.startswith(prefix) and _decoded(key, prefix) == item
 
 
+@lru_cache(maxsize=1024)
 def _decoded(key: str, prefix: str) -> Any:
     return msgspec.json.decode(key[len(prefix) :]) if key.startswith(prefix) else None

@@ -10,6 +10,7 @@ first that was packed. To unpack one takes some 20 us.
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -25,6 +26,10 @@ _LEVEL = 1
 _RAW = -zlib.MAX_WBITS
 
 
+UNPACKED = 256
+"""Pods or children that stay unpacked for a while; a pass looks at each several times."""
+
+
 class Packer(Generic[T]):
     """Packs values of one type.
 
@@ -33,12 +38,15 @@ class Packer(Generic[T]):
 
     Args:
         kind: The type; what msgspec encodes, dataclasses and JSON among it.
+        kept: So many values that were unpacked last are given out again; only for types that
+            nobody can change.
     """
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: Any, *, kept: int = 0) -> None:
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(kind)
         self._first = b""
+        self._unpack = lru_cache(maxsize=kept)(self._unpacked) if kept else self._unpacked
 
     def pack(self, value: T) -> bytes:
         """The value at rest."""
@@ -49,8 +57,17 @@ class Packer(Generic[T]):
 
     def unpack(self, packed: bytes) -> T:
         """The value again."""
-        inflate = zlib.decompressobj(_RAW, zdict=self._first)
-        return cast("T", self._decoder.decode(inflate.decompress(packed)))
+        return self._unpack(packed)
+
+    def holds(self, packed: bytes, value: T) -> bool:
+        """Whether this is the value at rest; a fifth of what packing it again would cost."""
+        return self._inflated(packed) == self._encoder.encode(value)
+
+    def _unpacked(self, packed: bytes) -> T:
+        return cast("T", self._decoder.decode(self._inflated(packed)))
+
+    def _inflated(self, packed: bytes) -> bytes:
+        return zlib.decompressobj(_RAW, zdict=self._first).decompress(packed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +122,7 @@ class ChildPacker:
 
     def __init__(self) -> None:
         self._packers: dict[str, Packer[tuple[Any, ...]]] = {}
+        self._unpack = lru_cache(maxsize=UNPACKED)(self._unpacked)
 
     def pack(self, child: Child) -> PackedChild:
         """The child at rest."""
@@ -115,6 +133,9 @@ class ChildPacker:
 
     def unpack(self, kind: str, child: PackedChild) -> Child:
         """The child again."""
+        return self._unpack(kind, child)
+
+    def _unpacked(self, kind: str, child: PackedChild) -> Child:
         *said, observed = self._packer(kind).unpack(child.packed)
         told = dict(zip(_PACKED_FIELDS, said, strict=True))
         return Child(**told, common_fields=child.common_fields, observed=observed)

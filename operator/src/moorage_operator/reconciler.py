@@ -16,7 +16,7 @@ their addresses one after the other, and slowly once it is busy with pods.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -28,13 +28,14 @@ from .events import EventPoster
 from .existence import ModelGone
 from .history import History
 from .kube import errors
+from .opened import ModelRecord
 from .planned import Plan
 from .probe.poller import Poller
 from .referenced import Lookups
 from .state import ObjectKey, Observed
 from .status_pace import StatusPace, is_urgent
 from .status_writes import StatusWriter
-from .store import ModelRecord, Store
+from .store import Store
 from .urgency import Urgency
 from .workqueue import Closed, WorkQueue
 
@@ -51,8 +52,8 @@ SERVING_KINDS = ("Service", "Deployment")
 """What a model cannot serve without, in the order in which a crowd gets it."""
 
 LATER_SECONDS = 1.0
-"""After a pass that wrote a status its model is looked at again, if nothing happens to it before:
-what a plan does next may follow from what the status remembers."""
+"""After a pass that wrote a status from which something follows its model is looked at again, if
+nothing happens to it before."""
 
 PASS_TIMEOUT_SECONDS = 60.0
 """A pass is a handful of requests of at most 30 s each; beyond this something hangs."""
@@ -179,9 +180,9 @@ class Reconciler:
         return tuple(objects)
 
     async def _write_status(self, record: ModelRecord, plan: Plan, *, short: bool) -> float | None:
-        """Seconds until the model must be looked at for its status; None where it stood written.
+        """Seconds until the model must be looked at for its status; None where it stands written.
 
-        It has to wait so long, or it is written and something may follow from it.
+        It has to wait so long, or it is written and something follows from it.
         """
         hands = self._hands
         if plan.status == record.status:
@@ -197,8 +198,20 @@ class Reconciler:
         spent = hands.pace.clock() - began
         hands.pace.wrote(record.key, urgent=urgent, seconds=spent)
         logger.info("status written", extra=_ready_of(plan))
+        if await self._is_settled(record, plan):
+            return None
         before, after = (status.get("revisions") for status in (record.status, plan.status))
         return 0.0 if record.status and before != after else LATER_SECONDS
+
+    async def _is_settled(self, record: ModelRecord, done: Plan) -> bool:
+        """Whether the status, now that it is written, asks for nothing more than was done."""
+        observed, plan = await self._plan(record)
+        again = replace(plan, status={}, events=(), requeue_after=None)
+        return (
+            plan.status == observed.status
+            and again == replace(done, status={}, events=(), requeue_after=None)
+            and (plan.requeue_after is None) == (done.requeue_after is None)
+        )
 
     async def _plan(self, record: ModelRecord) -> tuple[Observed, Plan]:
         """A plan that knows all that it needs."""

@@ -9,7 +9,7 @@ the same, the spec's revision stays what it was first rendered as, so that a new
 restarts no pod; and a revision that failed stays rejected.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
@@ -18,6 +18,7 @@ import msgspec
 
 from . import labels
 from .api.v1alpha1 import DisruptionBudget, InferenceModel, Rollout, Scaling
+from .memo import by_identity
 from .resources.pod_template import REVISION_LENGTH, canonical_hash
 from .state import RevisionRecord
 
@@ -163,16 +164,18 @@ def _written(told: CanaryProgress | Retirement) -> dict[str, Any]:
     return {name: value for name, value in asdict(told).items() if value != ""}
 
 
+@by_identity
 def spec_hash(model: InferenceModel) -> str:
     """Hash of what the user asks to be rolled out: the spec but for its size, and the request.
 
     A field with its default counts as absent, so that a newer version's new fields, which the API
     server fills in by itself, change nothing.
     """
-    said = {name: value for name, value in _said(model).items() if name not in APART}
+    said = _said_of(model, APART)
     return canonical_hash([model.uid, said])[:REVISION_LENGTH]
 
 
+@by_identity
 def write_spec(model: InferenceModel) -> str:
     """What a revision was rendered from, as JSON; empty where it is too large to be kept."""
     anybody = replace(
@@ -184,6 +187,7 @@ def write_spec(model: InferenceModel) -> str:
     return text.decode() if len(text) <= SPEC_LIMIT_BYTES else ""
 
 
+@by_identity
 def read_spec(record: RevisionRecord, model: InferenceModel) -> InferenceModel | None:
     """The model as it was when a revision was rendered, with its present name, size and rollout.
 
@@ -211,6 +215,7 @@ def read_spec(record: RevisionRecord, model: InferenceModel) -> InferenceModel |
     )
 
 
+@by_identity
 def read_template(record: RevisionRecord) -> dict[str, Any]:
     """The pod template of a revision, as a Deployment has it."""
     template: dict[str, Any] = msgspec.json.decode(record.template)
@@ -227,15 +232,20 @@ def _said(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     if is_dataclass(value) and not isinstance(value, type):
-        parts = {
-            name: _said(part)
-            for name, default in _defaults(type(value))
-            if (part := getattr(value, name)) != default
-        }
-        return {name: part for name, part in parts.items() if part not in (None, "", [], {})}
+        return _said_of(value)
     if isinstance(value, Mapping):
         return {str(key): _said(part) for key, part in cast("Mapping[Any, Any]", value).items()}
     return [_said(part) for part in cast("Sequence[Any]", value)]
+
+
+def _said_of(value: Any, apart: Collection[str] = ()) -> dict[str, Any]:
+    """The fields of a dataclass that say something, but for some."""
+    parts = {
+        name: _said(part)
+        for name, default in _defaults(type(value))
+        if name not in apart and (part := getattr(value, name)) != default
+    }
+    return {name: part for name, part in parts.items() if part not in (None, "", [], {})}
 
 
 @lru_cache

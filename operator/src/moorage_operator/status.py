@@ -14,6 +14,7 @@ from .answers import ModelInfo, ServerInfo, TensorInfo
 from .api.v1alpha1 import InferenceModel
 from .conditions import Finding, Reason, timestamp, truncated
 from .config import OperatorConfig
+from .memo import by_identity
 from .readiness import Judgement
 from .replicas import Replica
 from .resources import endpoints
@@ -122,6 +123,7 @@ def _still_true(
     return previous if vouches and named == model.model.name else {}
 
 
+@by_identity
 def _model_status(model: InferenceModel, info: ModelInfo) -> dict[str, Any]:
     told: dict[str, Any] = {
         "platform": info.platform,

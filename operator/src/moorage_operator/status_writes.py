@@ -17,8 +17,9 @@ from . import names
 from .existence import Existence, ModelGone
 from .kube import errors, kinds
 from .kube.client import KubeClient
+from .opened import ModelRecord
 from .planned import PodGate
-from .store import ModelRecord, Store
+from .store import Store
 
 __all__ = ["StatusWriter"]
 
@@ -76,9 +77,10 @@ class StatusWriter:
             "status": status,
         }
         try:
-            written = await self._client.apply(
-                kinds.INFERENCE_MODEL_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
-            )
+            with self._store.expecting_status(record.key, status):
+                written = await self._client.apply(
+                    kinds.INFERENCE_MODEL_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
+                )
         except (errors.NotFound, errors.Conflict) as error:
             raise ModelGone from error
         except errors.ApiError as error:

@@ -7,14 +7,15 @@ Lost with the process and rebuilt from lists; nothing is decided here.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import labels, names
 from .answers import ProbeResult
-from .api import v1alpha1
-from .packing import ChildPacker, ModelPacker, PackedChild, PackedModel, Packer
+from .opened import ModelRecord, OpenModels
+from .packing import UNPACKED, ChildPacker, ModelPacker, PackedChild, PackedModel, Packer
 from .state import (
     ObjectKey,
     Observed,
@@ -26,24 +27,11 @@ from .state import (
 from .urgency import Urgency
 from .watched import Child, ChildKey, DeploymentObserved, PodObserved
 
-OPENED = 64
-"""Models that stay unpacked: those that the workers are at, and are about to come back to."""
-
 GONE = 1024
 """Children whose end is remembered, in case an answer to an apply comes behind the news of it."""
 
 Place = tuple[str, str]
 """Namespace and the value of the label that names the model; what a child knows of its model."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRecord:
-    """An InferenceModel as the API server has it."""
-
-    key: ObjectKey
-    model: v1alpha1.InferenceModel
-    resource_version: str
-    status: Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -81,11 +69,13 @@ class Store:
         self._changed = changed
         self._pod_moved = pod_moved
         self._families: dict[Place, _Family] = {}
-        self._opened: dict[ObjectKey, ModelRecord] = {}  # those of the latest passes
         self._pack_model = ModelPacker()
+        self._open = OpenModels(self._pack_model)
         self._pack_child = ChildPacker()
-        self._pack_pod: Packer[PodObserved] = Packer(PodObserved)
+        self._pack_pod: Packer[PodObserved] = Packer(PodObserved, kept=UNPACKED)
         self._child_places: dict[str, Place] = {}
+        self._expected_statuses: dict[ObjectKey, Mapping[str, Any]] = {}
+        self._expected_children: dict[tuple[Place, str, str], str] = {}
         self._gone: dict[str, str] = {}  # uids of children, with the versions that they went with
         self._pod_places: dict[str, Place] = {}
         self._available_kinds: frozenset[str] = frozenset()
@@ -121,9 +111,19 @@ class Store:
             self._history.pop(key, None)
         family.key = key
         family.model = self._pack_model.pack(body)
-        self._opened.pop(key, None)
-        if news:
+        has_same_spec = self._open.renew(key, body)
+        awaited = has_same_spec and body.get("status") == self._expected_statuses.get(key)
+        if news and not awaited:
             self._changed(key, _urgency_of(body))
+
+    @contextmanager
+    def expecting_status(self, key: ObjectKey, status: Mapping[str, Any]) -> Generator[None]:
+        """While a status is written, whose event may come before the answer: it is no news."""
+        self._expected_statuses[key] = status
+        try:
+            yield
+        finally:
+            del self._expected_statuses[key]
 
     def drop_model(self, key: ObjectKey, uid: str) -> None:
         """The resource is gone; ignored when another one has taken its name."""
@@ -133,7 +133,7 @@ class Store:
             return
         family.key = family.model = None
         self._tidy(place)
-        self._opened.pop(key, None)
+        self._open.close(key)
         self._references.pop(key, None)
         self._refusals.pop(key, None)
         self._history.pop(key, None)
@@ -142,17 +142,7 @@ class Store:
     def model(self, key: ObjectKey) -> ModelRecord | None:
         """The resource, None when it does not exist."""
         packed = self._packed(key)
-        if packed is None:
-            return None
-        record = self._opened.get(key)
-        if record is None:
-            body = self._pack_model.unpack(packed)
-            model = v1alpha1.parse(body)
-            record = ModelRecord(key, model, packed.resource_version, body["status"])
-            self._opened[key] = record
-            while len(self._opened) > OPENED:
-                del self._opened[next(iter(self._opened))]
-        return record
+        return self._open.open(key, packed) if packed else None
 
     def uids(self) -> dict[ObjectKey, str]:
         """The uid of each resource."""
@@ -179,13 +169,28 @@ class Store:
             return
         if self._child_places.get(child.uid, place) != place:
             self.drop_child(child.uid)  # its label was edited
+        slot = (place, child.kind, child.name)
         self._family(place).children[child.kind, child.name] = self._pack_child.pack(child)
         self._child_places[child.uid] = place
+        if known is None and self._expected_children.get(slot) == child.applied_hash:
+            return
         # An autoscaler writes what it measured every few seconds; that is no news for a plan.
         if news and (
             not known or replace(known, resource_version=child.resource_version) != child
         ):
             self._tell(place)
+
+    @contextmanager
+    def expecting_child(
+        self, key: ObjectKey, kind: str, name: str, applied_hash: str
+    ) -> Generator[None]:
+        """While a child is made, whose event may come before the answer: it is no news."""
+        slot = (_place(key), kind, name)
+        self._expected_children[slot] = applied_hash
+        try:
+            yield
+        finally:
+            del self._expected_children[slot]
 
     def drop_child(self, uid: str, version: str = "") -> None:
         """The child is gone, or lost our label; its last version, where it is known."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from .api.v1alpha1 import InferenceModel, Protocol, Transport
 from .config import OperatorConfig
+from .memo import by_identity
 from .planned import ProbeTarget, Way
 from .replicas import Replica
 from .resources import endpoints
@@ -87,6 +88,7 @@ def _smoke_task(model: InferenceModel, replica: Replica) -> SmokeTask | None:
     return SmokeTask(model.smoke_digest, model.smoke_tests, done=done)
 
 
+@by_identity
 def _others(model: InferenceModel, config: OperatorConfig) -> tuple[Way, ...]:
     """Every way but the spec's own, those over the spec's transport first."""
     found = [
@@ -100,6 +102,7 @@ def _others(model: InferenceModel, config: OperatorConfig) -> tuple[Way, ...]:
     return tuple(_way(model, config, protocol, transport) for protocol, transport in found)
 
 
+@by_identity
 def _way(
     model: InferenceModel, config: OperatorConfig, protocol: Protocol, transport: Transport
 ) -> Way:

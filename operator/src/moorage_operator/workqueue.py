@@ -11,8 +11,9 @@ the newest state.
 
 Readiness and new specs take turns, so that neither waits for a flood of the other. What follows a
 new spec takes its turns, once no other new one waits. Routine waits for all of them, but not for
-ever, and a moment for what else is about to happen to the same key: a Deployment that comes up
-changes ten times within a second. To make what a new spec asks for may take the API server
+ever. Each urgency has a moment to wait for what else is about to happen to the same key: a
+Deployment that comes up changes ten times within a second, and a pod that becomes ready is
+followed by its server's answer. To make what a new spec asks for may take the API server
 seconds, so there is a bound to such passes, and workers are left for others.
 
 Each key has at most one timer; every pass replaces it. The queue knows nothing of models; the
@@ -21,7 +22,8 @@ clock and the timer are injected.
 
 import asyncio
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 from .urgency import Urgency
@@ -65,7 +67,7 @@ class WorkQueue(Generic[K]):
         jitter: A number from [0, 1), to spread retries.
         rest: Seconds after a key's pass in which it does not run again, whatever happens.
         makers: Keys of the lanes of new specs that run at a time.
-        gather: Seconds that a routine change waits for further ones of its key.
+        gather: Seconds that a change of an urgency waits for further ones of its key.
     """
 
     def __init__(
@@ -76,10 +78,10 @@ class WorkQueue(Generic[K]):
         jitter: Callable[[], float] = random.random,
         rest: Callable[[K], float] = lambda _: 0.0,
         makers: int = 8,
-        gather: float = 0.0,
+        gather: Mapping[Urgency, float] = MappingProxyType({}),
     ) -> None:
         self._gather = gather
-        self._gathering: dict[K, Timer] = {}
+        self._gathering: dict[K, tuple[Urgency, Timer]] = {}
         self._makers = makers
         self._making: set[K] = set()
         self._rest = rest
@@ -102,12 +104,7 @@ class WorkQueue(Generic[K]):
         if key in self._running or key in self._resting:
             self._again[key] = min(self._again.get(key, urgency), urgency)
         elif not self._closed and not self._waits_as(key, urgency):
-            if urgency is Urgency.ROUTINE and self._gather > 0:
-                if key not in self._gathering:
-                    timer = self._call_later(self._gather, lambda: self._gathered(key))
-                    self._gathering[key] = timer
-            else:
-                self._enqueue(key, urgency)
+            self._collect(key, urgency)
 
     def schedule(self, key: K, seconds: float | None) -> None:
         """Have the key looked at after some seconds; None takes its timer away."""
@@ -177,7 +174,8 @@ class WorkQueue(Generic[K]):
         for lane in self._lanes.values():
             lane.clear()
         self._again.clear()
-        for timer in (*self._timers.values(), *self._resting.values(), *self._gathering.values()):
+        gathering = (timer for _, timer in self._gathering.values())
+        for timer in (*self._timers.values(), *self._resting.values(), *gathering):
             timer.cancel()
         self._gathering.clear()
         self._timers.clear()
@@ -240,22 +238,35 @@ class WorkQueue(Generic[K]):
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)
-        self._add_now(key)
+        self._add_now(key, Urgency.ROUTINE)
+
+    def _collect(self, key: K, urgency: Urgency) -> None:
+        """Let the key wait for its moment, unless it does so already, or has none."""
+        moment = self._gather.get(urgency, 0.0)
+        if moment <= 0:
+            self._enqueue(key, urgency)
+            return
+        if known := self._gathering.get(key):
+            if known[0] <= urgency:
+                return
+            known[1].cancel()
+        timer = self._call_later(moment, lambda: self._gathered(key))
+        self._gathering[key] = urgency, timer
 
     def _gathered(self, key: K) -> None:
-        del self._gathering[key]
-        self._add_now(key)
+        urgency, _ = self._gathering.pop(key)
+        self._add_now(key, urgency)
 
-    def _add_now(self, key: K) -> None:
-        """Add a routine key that has waited for its moment."""
+    def _add_now(self, key: K, urgency: Urgency) -> None:
+        """Add a key that has waited for its moment."""
         if key in self._running or key in self._resting:
-            self.add(key)
-        elif not self._closed and not self._waits_as(key, Urgency.ROUTINE):
-            self._enqueue(key, Urgency.ROUTINE)
+            self.add(key, urgency)
+        elif not self._closed and not self._waits_as(key, urgency):
+            self._enqueue(key, urgency)
 
     def _enqueue(self, key: K, urgency: Urgency) -> None:
-        if timer := self._gathering.pop(key, None):
-            timer.cancel()
+        if known := self._gathering.pop(key, None):
+            known[1].cancel()
         self._lanes[urgency][key] = self._clock()
         self._wake_one()
 

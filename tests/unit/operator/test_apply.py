@@ -9,9 +9,10 @@ from moorage_operator.apply import REFUSED_SECONDS, Applier
 from moorage_operator.existence import KNOWN_SECONDS, Existence, ModelGone
 from moorage_operator.kube import errors
 from moorage_operator.kube.kinds import Kind
+from moorage_operator.opened import ModelRecord
 from moorage_operator.state import ObjectKey
 from moorage_operator.status_writes import StatusWriter
-from moorage_operator.store import ModelRecord, Store
+from moorage_operator.store import Store
 
 KEY = ObjectKey("ns", "iris")
 

@@ -10,9 +10,9 @@ from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.events import EventPoster
 from moorage_operator.kube import errors
 from moorage_operator.kube.kinds import EVENTS, Kind
+from moorage_operator.opened import ModelRecord
 from moorage_operator.planned import PlannedEvent
 from moorage_operator.state import ObjectKey
-from moorage_operator.store import ModelRecord
 
 BODY = {"metadata": {"name": "iris", "namespace": "ns", "uid": "u"}, "spec": {}}
 RECORD = ModelRecord(ObjectKey("ns", "iris"), parse(BODY), "1", {})

@@ -70,6 +70,16 @@ def test_the_storages_that_kopf_must_have_keep_nothing() -> None:
         assert write(body={}) is None
 
 
+async def test_kopf_remembers_nothing_of_an_object() -> None:
+    memories = handlers.NoMemories()
+    seen = kopf.RawBody(metadata={"uid": "u"})  # type: ignore[typeddict-item]
+
+    first, second = [await memories.recall(seen) for _ in range(2)]
+
+    assert first is not second
+    assert list(memories.iter_all_memories()) == []
+
+
 def test_back_off_never_ends_and_stays_within_15_seconds() -> None:
     delays = list(itertools.islice(handlers.JitteredForever(), 100))
 

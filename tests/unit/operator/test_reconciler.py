@@ -11,11 +11,12 @@ from moorage_operator import observe
 from moorage_operator.config import OperatorConfig
 from moorage_operator.existence import ModelGone
 from moorage_operator.kube import errors
+from moorage_operator.opened import ModelRecord
 from moorage_operator.planned import PlannedEvent, PodGate, PollPace
 from moorage_operator.reconciler import LATER_SECONDS, Hands, Reconciler, rest_seconds, work
 from moorage_operator.state import ObjectKey, Reference, Refusal
 from moorage_operator.status_pace import PAUSE_FIRST_SECONDS, StatusPace
-from moorage_operator.store import ModelRecord, Store
+from moorage_operator.store import Store
 from moorage_operator.urgency import Urgency
 from moorage_operator.watched import PodObserved
 from moorage_operator.workqueue import WorkQueue
@@ -47,6 +48,7 @@ class Fakes:
         self.now = 0.0
         self.kinds: list[str] = []
         self.statuses: list[Mapping[str, Any]] = []
+        self.kept: Mapping[str, Any] = {}
         self.events: list[PlannedEvent] = []
         self.gates: tuple[PodGate, ...] = ()
         self.lookups: dict[ObjectKey, frozenset[Reference]] = {}
@@ -84,7 +86,8 @@ class Fakes:
         self.acts.append("status")
         self.statuses.append(status)
         self.version += 1
-        self.store.put_model({**model(resourceVersion=str(self.version)), "status": status})
+        kept = {**status, **self.kept}
+        self.store.put_model({**model(resourceVersion=str(self.version)), "status": kept})
         return True
 
     def forget(self, _: Any) -> None:
@@ -153,13 +156,15 @@ async def test_progress_waits_for_the_pause_after_a_write_and_a_failure_does_not
     assert len(fakes.statuses) == 1
 
     fakes.now = PAUSE_FIRST_SECONDS
-    assert await reconciler.reconcile(KEY) == LATER_SECONDS
+    assert await reconciler.reconcile(KEY) is None
     assert [each["pod"] for each in fakes.statuses[1]["replicaStatuses"]] == ["a"]
 
     fakes.store.put_pod(place, PodObserved("b", "b", NOW, revision="other"))
     assert await reconciler.reconcile(KEY) == 2 * PAUSE_FIRST_SECONDS
-    fakes.store.put_model({**model(resourceVersion="9"), "spec": {"replicas": "many"}})
-    assert await reconciler.reconcile(KEY) == LATER_SECONDS
+    fakes.store.put_model(
+        {**model(resourceVersion="9", generation=2), "spec": {"replicas": "many"}}
+    )
+    await reconciler.reconcile(KEY)
     assert ready(fakes.statuses[2]) == "InvalidSpec"
 
 
@@ -181,7 +186,7 @@ async def test_of_a_crowd_each_model_gets_what_it_serves_with_before_any_gets_mo
     assert (fakes.acts, len(fakes.again)) == (["apply", "apply"], 1)
 
     fakes.crowded = fakes.changes = False
-    assert await reconciler.reconcile(KEY) == LATER_SECONDS
+    assert await reconciler.reconcile(KEY) is None
     assert fakes.kinds == ["Service", "Deployment", "PodDisruptionBudget"]
     assert not fakes.keeps_others
     assert ready(fakes.statuses[-1]) == "Pending"
@@ -248,15 +253,26 @@ async def test_a_new_model_that_cannot_have_its_children_now_is_told_that_it_was
     assert ready(fakes.statuses[-1]) == "Pending"
 
 
+async def test_a_written_status_from_which_nothing_follows_asks_for_no_further_pass(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+
+    assert await reconciler.reconcile(KEY) is None
+
+    assert len(fakes.statuses) == 1
+
+
 async def test_what_the_status_remembers_is_acted_upon_at_once_and_the_rest_soon(
     fakes: Fakes, reconciler: Reconciler
 ) -> None:
     fakes.store.put_model(model())
+    fakes.kept = {"replicas": 7}
     assert await reconciler.reconcile(KEY) == LATER_SECONDS
-    assert await reconciler.reconcile(KEY) is None
 
     status = {**fakes.statuses[-1], "revisions": {"current": "another", "specHash": "other"}}
     fakes.store.put_model({**model(resourceVersion="9"), "status": status})
+    fakes.version = 9
     fakes.now = PAUSE_FIRST_SECONDS
 
     assert await reconciler.reconcile(KEY) == 0.0

@@ -9,9 +9,10 @@ from moorage_operator import names
 from moorage_operator.existence import Existence, ModelGone
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.kinds import Kind
+from moorage_operator.opened import ModelRecord
 from moorage_operator.state import ObjectKey
 from moorage_operator.status_writes import StatusWriter
-from moorage_operator.store import ModelRecord, Store
+from moorage_operator.store import Store
 from moorage_operator.urgency import Urgency
 
 KEY = ObjectKey("ns", "iris")

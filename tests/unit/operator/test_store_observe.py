@@ -7,6 +7,7 @@ import pytest
 
 from moorage_operator import labels, observe
 from moorage_operator.answers import ProbeResult
+from moorage_operator.api import v1alpha1
 from moorage_operator.state import (
     ObjectKey,
     Reference,
@@ -96,6 +97,77 @@ def test_what_our_own_apply_returned_is_no_news_and_neither_is_its_event(told: T
 
     assert told.keys == []
     assert told.store.child(KEY, "Service", "iris") is not None
+
+
+def test_a_status_that_is_being_written_is_no_news_when_its_event_comes_first(told: Told) -> None:
+    assert told.store.model(KEY)
+
+    with told.store.expecting_status(KEY, {"written": True}):
+        told.store.put_model(model(2, status={"written": True}))
+        assert told.keys == []
+        told.store.put_model(model(3, status={"written": "by somebody else"}))
+        assert told.keys == [KEY]
+    told.store.put_model(model(4, status={"written": True}))
+    assert told.keys == [KEY, KEY]
+
+
+def test_an_edit_that_comes_with_an_expected_status_is_news(told: Told) -> None:
+    assert told.store.model(KEY)
+
+    with told.store.expecting_status(KEY, {"written": True}):
+        edited = metadata("iris", 2, generation=2)
+        told.store.put_model({"metadata": edited, "spec": {}, "status": {"written": True}})
+
+    assert told.keys == [KEY]
+
+
+def test_a_child_that_is_being_made_is_no_news_when_its_event_comes_first(told: Told) -> None:
+    told.keys.clear()
+    services = observe.Children("Service", told.store)
+    made = {**owned("iris"), "annotations": {"moorage.dev/applied-hash": "h"}}
+    other = {**owned("other"), "annotations": {"moorage.dev/applied-hash": "h"}}
+
+    with told.store.expecting_child(KEY, "Service", "iris", "h"):
+        services.put({"metadata": made})
+        assert told.keys == []
+        services.put({"metadata": {**made, "resourceVersion": "2", "annotations": {}}})
+        assert told.keys == [KEY]
+        services.put({"metadata": other})
+        assert told.keys == [KEY, KEY]
+    assert told.store.child(KEY, "Service", "iris") is not None
+
+
+def test_a_model_stays_parsed_while_its_status_alone_changes(told: Told) -> None:
+    first = told.store.model(KEY)
+    told.store.put_model(model(2, status={"observedGeneration": 1}))
+    second = told.store.model(KEY)
+
+    assert first
+    assert second
+    assert second.model is first.model
+    assert (second.resource_version, second.status) == ("2", {"observedGeneration": 1})
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"generation": 2},
+        {"deletionTimestamp": NOON},
+        {"annotations": {"moorage.dev/rollout-request": "again"}},
+        {"annotations": {"moorage.dev/canary-approved": "r"}},
+    ],
+)
+def test_a_model_is_parsed_again_once_more_than_its_status_changes(
+    told: Told, edit: dict[str, Any]
+) -> None:
+    assert told.store.model(KEY)
+    body = {"metadata": metadata("iris", 2, **edit), "spec": {"replicas": 3}}
+    told.store.put_model(body)
+
+    record = told.store.model(KEY)
+
+    assert record
+    assert record.model == v1alpha1.parse(body)
 
 
 @pytest.mark.parametrize(

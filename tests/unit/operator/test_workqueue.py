@@ -87,7 +87,7 @@ async def test_neither_readiness_nor_a_new_spec_waits_for_a_flood_of_the_other(
 
 async def test_routine_gathers_for_a_moment_and_urgency_does_not_wait_for_it(time: Time) -> None:
     queue: WorkQueue[str] = WorkQueue(
-        call_later=time.call_later, clock=lambda: time.now, gather=0.2
+        call_later=time.call_later, clock=lambda: time.now, gather={Urgency.ROUTINE: 0.2}
     )
     for key in "aabb":
         queue.add(key)
@@ -107,9 +107,33 @@ async def test_routine_gathers_for_a_moment_and_urgency_does_not_wait_for_it(tim
     assert queue.depth == 1
 
 
+async def test_what_is_more_urgent_shortens_the_moment_and_what_is_less_does_not_lengthen_it(
+    time: Time,
+) -> None:
+    moments = {Urgency.READINESS: 0.005, Urgency.ROUTINE: 0.5}
+    queue: WorkQueue[str] = WorkQueue(
+        call_later=time.call_later, clock=lambda: time.now, gather=moments
+    )
+    queue.add("a")
+    time.advance(0.1)
+    queue.add("a", Urgency.READINESS)
+    queue.add("a")
+    time.advance(0.004)
+    queue.add("a", Urgency.READINESS)
+    assert queue.depth == 0
+
+    time.advance(0.002)
+    assert queue.waiting(Urgency.READINESS) == 1
+    assert await queue.get() == "a"
+
+    queue.done("a")
+    time.advance(1.0)
+    assert queue.depth == 0
+
+
 async def test_a_key_whose_time_has_come_does_not_gather(time: Time) -> None:
     queue: WorkQueue[str] = WorkQueue(
-        call_later=time.call_later, clock=lambda: time.now, gather=0.2
+        call_later=time.call_later, clock=lambda: time.now, gather={Urgency.ROUTINE: 0.2}
     )
     queue.schedule("a", 1.0)
 

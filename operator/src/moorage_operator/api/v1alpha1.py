@@ -270,6 +270,16 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
     return replace(parsed, problems=tuple(problems))
 
 
+def is_parsed_from(model: InferenceModel, body: Mapping[str, Any]) -> bool:
+    """Whether a version of the model's resource has the same spec, annotations and life."""
+    metadata = body["metadata"]
+    marks = metadata.get("annotations") or {}
+    told = metadata["uid"], metadata.get("generation", 0), "deletionTimestamp" in metadata
+    asked = marks.get(ROLLOUT_REQUEST, ""), marks.get(CANARY_APPROVED, "")
+    known = model.uid, model.generation, model.deleting
+    return (known, (model.rollout_request, model.canary_approved)) == (told, asked)
+
+
 def _parse_runtime(fields: Fields) -> RuntimeSpec:
     ports = fields.child("ports")
     spec = RuntimeSpec(

@@ -206,9 +206,10 @@ class Poller:
         self, key: ObjectKey, uid: str, target: ProbeTarget, pace: PollPace, interval: float
     ) -> None:
         now = self._edges.clock()
-        packed = self._packer.pack(target)
         poll = self._polls.get(uid)
-        known = self._target(poll) if poll and poll.packed != packed else target
+        same = poll is not None and self._packer.holds(poll.packed, target)
+        packed = poll.packed if poll and same else self._packer.pack(target)
+        known = self._target(poll) if poll and not same else target
         if poll is None or not (known == target or known.asks_as(target)):
             again = poll is not None and poll.running
             poll = _Poll(key, packed, pace, interval, since=now, running=again, again=again)

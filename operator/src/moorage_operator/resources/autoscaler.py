@@ -10,6 +10,7 @@ from typing import Any
 from moorage_operator import names
 from moorage_operator.api.scaling import ScalingMetric
 from moorage_operator.api.v1alpha1 import InferenceModel
+from moorage_operator.memo import by_identity
 
 from .owned import make_owned
 
@@ -30,6 +31,7 @@ def autoscaler_kind(model: InferenceModel) -> str:
     return KEDA_AUTOSCALER if of_keda else AUTOSCALER
 
 
+@by_identity
 def make_autoscaler(model: InferenceModel) -> dict[str, Any]:
     """The child of the kind that `autoscaler_kind` says; only for a model that is scaled."""
     if autoscaler_kind(model) == KEDA_AUTOSCALER:

@@ -4,6 +4,7 @@ from typing import Any
 
 from moorage_operator import labels, names
 from moorage_operator.api.v1alpha1 import InferenceModel, Strategy
+from moorage_operator.memo import by_identity
 
 from .owned import make_owned
 from .pod_template import revision_of
@@ -15,6 +16,7 @@ __all__ = ["make_deployment"]
 REVISION_HISTORY_LIMIT = 3
 
 
+@by_identity
 def make_deployment(
     model: InferenceModel,
     template: dict[str, Any],

@@ -8,12 +8,14 @@ from typing import Any
 
 from moorage_operator import labels, names
 from moorage_operator.api.v1alpha1 import DisruptionBudget, InferenceModel
+from moorage_operator.memo import by_identity
 
 from .owned import make_owned
 
 __all__ = ["make_disruption_budget"]
 
 
+@by_identity
 def make_disruption_budget(model: InferenceModel) -> dict[str, Any] | None:
     """The budget of a model that has, or may be scaled to, more than one replica; else None."""
     most = max(model.replicas, model.scaling.max_replicas)

@@ -20,6 +20,7 @@ from moorage_operator.api.v1alpha1 import (
     Transport,
 )
 from moorage_operator.config import OperatorConfig
+from moorage_operator.memo import by_identity
 
 __all__ = [
     "Paths",
@@ -99,6 +100,7 @@ def probed_protocol(model: InferenceModel, config: OperatorConfig) -> Protocol:
     return model.protocol
 
 
+@by_identity
 def urls(
     model: InferenceModel, config: OperatorConfig, detected: Protocol | None
 ) -> list[dict[str, str]]:

@@ -10,6 +10,7 @@ import msgspec
 
 from moorage_operator import labels, names
 from moorage_operator.api.v1alpha1 import InferenceModel
+from moorage_operator.memo import by_identity
 from moorage_operator.state import RevisionRecord
 
 from .owned import make_owned
@@ -17,6 +18,7 @@ from .owned import make_owned
 __all__ = ["make_kept_revision", "read_kept_revision"]
 
 
+@by_identity
 def make_kept_revision(
     model: InferenceModel, revision: str, record: RevisionRecord
 ) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from moorage_operator import labels, names
 from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.config import OperatorConfig
+from moorage_operator.memo import by_identity
 
 from .owned import make_owned
 
@@ -22,6 +23,7 @@ OPERATOR_LABELS = {labels.NAME: "moorage"}
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
+@by_identity
 def make_network_policy(model: InferenceModel, config: OperatorConfig) -> dict[str, Any] | None:
     """The policy of a model whose spec says who may reach it; else None."""
     access = model.network_policy

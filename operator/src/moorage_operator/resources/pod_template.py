@@ -14,6 +14,7 @@ import msgspec
 from moorage_operator import labels, names
 from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.config import OperatorConfig
+from moorage_operator.memo import by_identity
 
 from . import endpoints
 from .merge import merged
@@ -27,6 +28,7 @@ __all__ = ["canonical_hash", "make_pod_template", "revision_of"]
 REVISION_LENGTH = 10
 
 
+@by_identity
 def make_pod_template(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
     """The whole template, labelled with its revision."""
     storage = make_storage(model.model, config)

@@ -4,12 +4,14 @@ from typing import Any
 
 from moorage_operator import labels, names
 from moorage_operator.api.v1alpha1 import InferenceModel
+from moorage_operator.memo import by_identity
 
 from .owned import make_owned
 
 __all__ = ["make_service"]
 
 
+@by_identity
 def make_service(model: InferenceModel, revision: str = "", name: str = "") -> dict[str, Any]:
     """A Service with the runtime's two ports under the same numbers.
 
