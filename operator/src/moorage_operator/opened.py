@@ -17,8 +17,12 @@ from .state import ObjectKey
 
 __all__ = ["ModelRecord", "OpenModels"]
 
-OPENED = 64
-"""Models that stay unpacked: those that the workers are at, and are about to come back to."""
+OPEN = 64
+"""Models that stay parsed: those that the workers are at, and are about to come back to."""
+
+OPEN_UNREADY = 1024
+"""The same of models that are not Ready: a crowd on its way up has several passes each, and what
+is parsed and rendered of a model takes 25 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +44,35 @@ class OpenModels:
 
     def __init__(self, packer: ModelPacker) -> None:
         self._packer = packer
-        self._records: dict[ObjectKey, ModelRecord] = {}  # the latest last
+        # Each by key, the latest last.
+        self._ready: dict[ObjectKey, ModelRecord] = {}
+        self._unready: dict[ObjectKey, ModelRecord] = {}
 
     def open(self, key: ObjectKey, packed: PackedModel) -> ModelRecord:
         """The resource that is packed, parsed."""
-        record = self._records.pop(key, None) or self._parsed(key, packed)
-        self._records[key] = record
-        while len(self._records) > OPENED:
-            del self._records[next(iter(self._records))]
+        record = self.close(key) or self._parsed(key, packed)
+        self._keep(record, is_ready=packed.ready == "True")
         return record
 
-    def renew(self, key: ObjectKey, body: Mapping[str, Any]) -> bool:
+    def renew(self, key: ObjectKey, packed: PackedModel, body: Mapping[str, Any]) -> bool:
         """There is a newer version of an open resource; whether no more than its status is new."""
-        record = self._records.pop(key, None)
+        record = self.close(key)
         if record is None or not v1alpha1.is_parsed_from(record.model, body):
             return False
-        version, status = body["metadata"]["resourceVersion"], body.get("status") or {}
-        self._records[key] = replace(record, resource_version=version, status=status)
+        version, status = packed.resource_version, body.get("status") or {}
+        renewed = replace(record, resource_version=version, status=status)
+        self._keep(renewed, is_ready=packed.ready == "True")
         return True
 
-    def close(self, key: ObjectKey) -> None:
-        """The resource is gone."""
-        self._records.pop(key, None)
+    def close(self, key: ObjectKey) -> ModelRecord | None:
+        """Let a resource go; what was open of it."""
+        return self._ready.pop(key, None) or self._unready.pop(key, None)
+
+    def _keep(self, record: ModelRecord, *, is_ready: bool) -> None:
+        records, most = (self._ready, OPEN) if is_ready else (self._unready, OPEN_UNREADY)
+        records[record.key] = record
+        while len(records) > most:
+            del records[next(iter(records))]
 
     def _parsed(self, key: ObjectKey, packed: PackedModel) -> ModelRecord:
         body = self._packer.unpack(packed)

@@ -7,7 +7,7 @@ nothing for what a user wrote, and gives the same bytes for the same input. A sp
 accepted plans no objects: what runs keeps running.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,7 @@ from .conditions import Condition, ConditionType, Reason, find_condition, timest
 from .config import OperatorConfig
 from .contract import CONTRACT_REASONS
 from .gates import make_gates
+from .memo import by_identity
 from .planned import Plan, PlannedEvent, PollPace
 from .readiness import Judgement, decide
 from .releases import Arrangement, Release, arrange, is_kept
@@ -36,7 +37,7 @@ from .resources.service import make_service
 from .revisions import Retirement, Revisions, read_revisions, write_spec
 from .rollout import Course, chart_course, give_up, until_definite
 from .routing import has_route, make_backends
-from .state import Observed, Refusal
+from .state import Observed, Reference, Refusal
 from .status import make_status
 from .targets import make_targets
 from .trials import SMOKE_REASONS
@@ -156,8 +157,13 @@ def _make_plan(
         poll=_pace(judgement),
         poll_interval_seconds=float(model.health.poll_interval_seconds),
         requeue_after=_again_after(decided, observed, replicas, hashes, now),
-        references=references(course.template) if course else frozenset(),
+        references=_references(course.model, course.template) if course else frozenset(),
     )
+
+
+@by_identity
+def _references(_: InferenceModel, template: Mapping[str, Any]) -> frozenset[Reference]:
+    return references(template)
 
 
 def _make_objects(

@@ -66,7 +66,7 @@ class Refusal:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class RevisionRecord:
     """What a ReplicaSet keeps of its revision, as JSON.
 

@@ -111,7 +111,7 @@ class Store:
             self._history.pop(key, None)
         family.key = key
         family.model = self._pack_model.pack(body)
-        has_same_spec = self._open.renew(key, body)
+        has_same_spec = self._open.renew(key, family.model, body)
         awaited = has_same_spec and body.get("status") == self._expected_statuses.get(key)
         if news and not awaited:
             self._changed(key, _urgency_of(body))

@@ -1,5 +1,7 @@
-"""What is remembered by identity is right for every argument, and does not grow."""
+"""What is remembered by identity is right for every argument, and goes with what it is about."""
 
+import gc
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import given
@@ -7,13 +9,20 @@ from hypothesis import strategies as st
 
 from moorage_operator import memo
 
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Spec:
+    name: str
+
+
+SPECS = [Spec("a"), Spec("a"), Spec("b")]
 VALUES = [{"a": 1}, {"a": 1}, [1], (), "text", "", None, True]
 
 
-@given(st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), max_size=30))
-def test_each_call_gets_the_result_of_its_own_arguments(calls: list[tuple[Any, Any]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from(SPECS), st.sampled_from(VALUES)), max_size=30))
+def test_each_call_gets_the_result_of_its_own_arguments(calls: list[tuple[Spec, Any]]) -> None:
     @memo.by_identity
-    def paired(first: Any, *, second: Any) -> tuple[Any, Any]:
+    def paired(first: Spec, *, second: Any) -> tuple[Any, Any]:
         return first, second
 
     for first, second in calls:
@@ -26,36 +35,56 @@ def test_the_same_objects_and_equal_texts_are_computed_once() -> None:
     computed: list[Any] = []
 
     @memo.by_identity
-    def noted(value: object, text: str) -> int:
-        computed.append((value, text))
+    def noted(spec: Spec, text: str) -> int:
+        computed.append((spec, text))
         return len(computed)
 
-    one: dict[str, int] = {}
-    equal = b"a".decode()
-    asked = [(one, "a"), (one, equal), ({}, "a"), (one, "b")]
+    one, equal = Spec("a"), b"a".decode()
+    asked = [(one, "a"), (one, equal), (Spec("a"), "a"), (one, "b")]
     assert [noted(*each) for each in asked] == [1, 1, 2, 3]
 
 
-def test_the_oldest_results_are_let_go() -> None:
+def test_functions_and_keywords_are_told_apart() -> None:
+    @memo.by_identity
+    def named(_: Spec, **given: str) -> dict[str, str]:
+        return given
+
+    @memo.by_identity
+    def counted(_: Spec, **given: str) -> int:
+        return len(given)
+
+    spec = Spec("a")
+    assert named(spec, a="x") == {"a": "x"}
+    assert named(spec, b="x") == {"b": "x"}
+    assert counted(spec, b="x") == 1
+
+
+def test_results_go_with_the_object_that_they_are_about() -> None:
+    @memo.by_identity
+    def rendered(spec: Spec) -> Spec:
+        return Spec(spec.name * 2)
+
+    spec = Spec("a")
+    result = rendered(spec)
+    held = gc.get_referrers(result)
+    assert any(isinstance(each, tuple) and result in each for each in held)
+
+    del spec, held
+
+    left = [each for each in gc.get_referrers(result) if isinstance(each, tuple)]
+    assert left == []
+
+
+def test_of_many_results_about_one_object_the_oldest_are_let_go() -> None:
     computed: list[object] = []
 
     @memo.by_identity
-    def noted(value: object) -> None:
+    def noted(_: Spec, value: object) -> None:
         computed.append(value)
 
+    spec = Spec("a")
     values = [object() for _ in range(memo.KEPT + 1)]
-    for value in values:
-        noted(value)
-    noted(values[-1])
-    noted(values[0])
+    for value in (*values, values[-1], values[0]):
+        noted(spec, value)
 
     assert computed == [*values, values[0]]
-
-
-def test_keyword_and_positional_arguments_are_told_apart() -> None:
-    @memo.by_identity
-    def named(**given: str) -> dict[str, str]:
-        return given
-
-    assert named(a="x") == {"a": "x"}
-    assert named(b="x") == {"b": "x"}

@@ -169,7 +169,7 @@ class Scheduling:
     image_pull_secrets: tuple[Mapping[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class InferenceModel:
     """One resource with every default filled in; `problems` make it unacceptable.
 

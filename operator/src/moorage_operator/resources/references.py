@@ -7,7 +7,6 @@ itself tells of a failed mount only by events.
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from moorage_operator.memo import by_identity
 from moorage_operator.state import Reference, ReferenceKind
 
 __all__ = ["references"]
@@ -17,7 +16,6 @@ SECRET = ReferenceKind.SECRET
 CLAIM = ReferenceKind.PERSISTENT_VOLUME_CLAIM
 
 
-@by_identity
 def references(template: Mapping[str, Any]) -> frozenset[Reference]:
     """The objects that the template names and does not call optional."""
     pod = _mapping(template.get("spec"))
