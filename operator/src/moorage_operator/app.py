@@ -43,6 +43,7 @@ from .state import ObjectKey
 from .status_pace import StatusPace
 from .status_writes import StatusWriter
 from .store import Store
+from .urgency import Urgency
 from .watches import Watches
 from .workqueue import MAKING, WorkQueue
 
