@@ -12,7 +12,7 @@ FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_p
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-down test check format lint types unit fixtures crds lock \
-        conformance fuzz integration keda e2e bench bench-gate clean
+        conformance fuzz integration autoscalers e2e bench bench-gate clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -73,9 +73,9 @@ integration: setup ## The operator against a real kube-apiserver
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/pytest tests/integration
 
-keda: setup ## Scale a model by the real KEDA and Prometheus; builds KEDA first, 13 minutes of a core
+autoscalers: setup ## Scale models by the real KEDA and by an adapter for custom metrics; builds both first, 15 minutes of a core
 	$(CLUSTER_PROGRAM) install
-	KEDA=1 $(BIN)/pytest tests/integration/test_keda.py
+	AUTOSCALERS=1 $(BIN)/pytest tests/integration/test_keda.py tests/integration/test_pod_metrics.py
 
 e2e: setup ## Chart, operator, runtime and real pods on the local cluster
 	$(BIN)/pytest tests/e2e

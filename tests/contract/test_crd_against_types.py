@@ -35,7 +35,7 @@ VERSION = CRD["spec"]["versions"][0]
 SCHEMA = VERSION["schema"]["openAPIV3Schema"]
 SPEC = SCHEMA["properties"]["spec"]
 STATUS = SCHEMA["properties"]["status"]
-SIZE_LIMIT_BYTES = 60_000  # far below the 262144 bytes of an annotation of `kubectl apply`
+SIZE_LIMIT_BYTES = 80_000  # far below the 262144 bytes of an annotation of `kubectl apply`
 
 # Dataclass of parse() for each object of the schema that parse() reads itself.
 PARSED = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from support.chart_rights import PROGRAMS
+from support.control_plane import kubectl_of
 from support.kubectl import Kubectl, as_list
 from support.operator_cluster import GROUP, Api
 
@@ -54,10 +54,7 @@ def written() -> list[Any]:
 
 @pytest.fixture
 def kubectl(api: Api) -> Kubectl:
-    # its cache goes where the control plane's folder goes
-    home = str(api.kubeconfig.parent)
-    environment = {"KUBECONFIG": str(api.kubeconfig), "PATH": str(PROGRAMS), "HOME": home}
-    return Kubectl(environment, api.namespace)
+    return kubectl_of(api.kubeconfig, api.namespace)
 
 
 @pytest.mark.parametrize("manifest", written())

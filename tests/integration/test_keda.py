@@ -1,7 +1,7 @@
-"""A model that the real KEDA scales by the runtime's own metric, from none and back: `make keda`.
+"""A model that the real KEDA scales by the runtime's own metric, from none and back.
 
 The real parts are the API server, the HPA controller, KEDA's two programs, Prometheus, the
-operator and the runtime; the pods are words of a kubelet.
+operator and the runtime; the pods are words of a kubelet. `make autoscalers` runs it.
 """
 
 import os
@@ -20,7 +20,9 @@ from support.runtime import Runtime, serving
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.timeout(3600),
-    pytest.mark.skipif("KEDA" not in os.environ, reason="KEDA builds for long: make keda"),
+    pytest.mark.skipif(
+        "AUTOSCALERS" not in os.environ, reason="KEDA builds for long: make autoscalers"
+    ),
 ]
 
 # KEDA looks every 30 seconds for whether to wake a model, the HPA controller every 15.
@@ -53,9 +55,9 @@ def test_the_real_keda_scales_a_model_by_its_requests_in_flight(
         condition("Ready")
         return api.get("InferenceModel", "iris")["status"].get("replicaSummary", "")
 
-    with prometheus.watching(runtime.http, tmp_path) as server:
+    with prometheus.watching(prometheus.server(runtime.http), tmp_path) as address:
         query = {
-            "serverAddress": server,
+            "serverAddress": address,
             "query": 'sum(moorage_inferences_in_flight{model="iris"})',
         }
         scaling = {

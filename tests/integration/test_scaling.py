@@ -94,6 +94,7 @@ def test_an_edited_autoscaler_is_mended(operator: OperatorProcess, api: Api) -> 
         ({**BY_CPU, "minReplicas": 5}, "set maxReplicas to at least minReplicas"),
         ({**BY_CPU, "minReplicas": 0}, "only metric Prometheus can wake"),
         ({**BY_CPU, "metric": "Pods"}, "set metricName with metric Pods"),
+        ({**BY_CPU, "metric": "Pods", "metricName": "asked/s"}, "without / and %"),
         ({**BY_CPU, "metric": "Prometheus"}, "set prometheus.serverAddress"),
         ({"maxReplicas": 3}, "spec.scaling.target"),
     ],

@@ -1,6 +1,7 @@
-"""Extensions of the Kubernetes API that run as processes beside the local cluster.
+"""Extensions of the Kubernetes API that run as processes of this host, beside the API server.
 
     kubectl, controllers --> API server --> Service --> EndpointSlice --> the process on this host
+                                               '--> `localhost` ------------------^
 
 The API server asks as `front-proxy-client`; the process finds in the cluster how to believe it.
 """
@@ -17,43 +18,36 @@ from support.kubectl import Kubectl
 from support.waiting import eventually
 
 START_SECONDS = 60
+LOCALHOST = "localhost"
 
 
 @dataclass(frozen=True)
 class Extension:
-    """One group and version of the API, and the port of this host that serves it."""
+    """One group and version of the API, and the port of this host that serves it.
+
+    Attributes:
+        host: Address of the bridge, or `LOCALHOST` beside a control plane that has no bridge: no
+            EndpointSlice may lead to the loopback, but the name of a Service may.
+    """
 
     name: str
     namespace: str
     group: str
     version: str
     port: int
+    host: str = BRIDGE_ADDRESS
 
     def objects(self) -> list[dict[str, Any]]:
         """What leads the API server to the process."""
-        metadata = {"name": self.name, "namespace": self.namespace}
-        labels = {"kubernetes.io/service-name": self.name}
+        service = {"name": self.name, "namespace": self.namespace, "port": self.port}
         return [
-            {
-                "apiVersion": "v1",
-                "kind": "Service",
-                "metadata": metadata,
-                "spec": {"ports": [{"name": "https", "port": 443, "targetPort": self.port}]},
-            },
-            {
-                "apiVersion": "discovery.k8s.io/v1",
-                "kind": "EndpointSlice",
-                "metadata": {**metadata, "labels": labels},
-                "addressType": "IPv4",
-                "endpoints": [{"addresses": [BRIDGE_ADDRESS]}],
-                "ports": [{"name": "https", "port": self.port}],
-            },
+            *(self._named() if self.host == LOCALHOST else self._addressed()),
             {
                 "apiVersion": "apiregistration.k8s.io/v1",
                 "kind": "APIService",
                 "metadata": {"name": f"{self.version}.{self.group}"},
                 "spec": {
-                    "service": {"name": self.name, "namespace": self.namespace},
+                    "service": service,
                     "group": self.group,
                     "version": self.version,
                     # the process makes a certificate of its own
@@ -64,10 +58,36 @@ class Extension:
             },
         ]
 
+    def _named(self) -> list[dict[str, Any]]:
+        return [self._service({"type": "ExternalName", "externalName": self.host})]
+
+    def _addressed(self) -> list[dict[str, Any]]:
+        ports = [{"name": "https", "port": self.port}]
+        labels = {"kubernetes.io/service-name": self.name}
+        return [
+            self._service({"ports": ports}),
+            {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {"name": self.name, "namespace": self.namespace, "labels": labels},
+                "addressType": "IPv4",
+                "endpoints": [{"addresses": [self.host]}],
+                "ports": ports,
+            },
+        ]
+
+    def _service(self, spec: dict[str, Any]) -> dict[str, Any]:
+        metadata = {"name": self.name, "namespace": self.namespace}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
 
 @contextmanager
 def extended(
-    kubectl: Kubectl, extension: Extension, command: Sequence[str | Path], log: Path
+    kubectl: Kubectl,
+    extension: Extension,
+    command: Sequence[str | Path],
+    log: Path,
+    env: Mapping[str, str] | None = None,
 ) -> Generator[None]:
     """The API with the extension that the command serves, until the block ends."""
     objects = extension.objects()
@@ -80,7 +100,7 @@ def extended(
     def is_available(found: list[dict[str, Any]]) -> bool:
         return any(each["type"] == "Available" and each["status"] == "True" for each in found)
 
-    with process(command, log) as serving:
+    with process(command, log, env) as serving:
         kubectl.apply(*objects)
         try:
             eventually(f"the API has {api}", conditions, is_available, START_SECONDS)

@@ -1,11 +1,13 @@
-"""Debian's Prometheus, which asks one server every second."""
+"""Debian's Prometheus, which asks what it is told to every second."""
 
 import json
+import re
 import shutil
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from support.api_extension import process
 from support.go_programs import ROOT
@@ -27,11 +29,44 @@ def find() -> Path:
     return found
 
 
+def server(address: str) -> dict[str, Any]:
+    """The scrape configuration of one server, HOST:PORT."""
+    return {"job_name": "models", "static_configs": [{"targets": [address]}]}
+
+
+def found(pods: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The targets that `kubernetes_sd_configs` with the role `pod` would find, for a file.
+
+    Debian's Prometheus is built without that discovery; what it says of a target is in the
+    configuration's reference (kubernetes_sd_config, pod).
+    """
+    return [
+        {
+            "targets": [f"{pod['status']['podIP']}:{port['containerPort']}"],
+            "labels": _meta(pod, port),
+        }
+        for pod in pods
+        for container in pod["spec"]["containers"]
+        for port in container.get("ports", [])
+        if pod["status"].get("podIP")
+    ]
+
+
+def _meta(pod: Mapping[str, Any], port: Mapping[str, Any]) -> dict[str, str]:
+    metadata = pod["metadata"]
+    present = {re.sub(r"\W", "_", label): "true" for label in metadata["labels"]}
+    return {
+        "__meta_kubernetes_namespace": metadata["namespace"],
+        "__meta_kubernetes_pod_name": metadata["name"],
+        "__meta_kubernetes_pod_container_port_name": port["name"],
+        **{f"__meta_kubernetes_pod_labelpresent_{label}": each for label, each in present.items()},
+    }
+
+
 @contextmanager
-def watching(address: str, folder: Path) -> Generator[str]:
-    """Prometheus with the metrics of HOST:PORT; its own URL."""
+def watching(scrape: dict[str, Any], folder: Path) -> Generator[str]:
+    """Prometheus with the metrics of one scrape configuration; its own URL."""
     config = folder / "prometheus.yml"
-    scrape = {"job_name": "models", "static_configs": [{"targets": [address]}]}
     config.write_text(
         json.dumps({"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]})
     )

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).parent / "moorage-runtime"
 LISTENING = re.compile(r"listening on HTTP port (\d+) and gRPC port (\d+)")
 START_SECONDS = 30
+HOST = "127.0.0.1"
 
 
 @dataclass
@@ -28,14 +29,15 @@ class Runtime:
     log_file: Path
     http_port: int
     grpc_port: int
+    host: str = HOST
 
     @property
     def http(self) -> str:
-        return f"127.0.0.1:{self.http_port}"
+        return f"{self.host}:{self.http_port}"
 
     @property
     def grpc(self) -> str:
-        return f"127.0.0.1:{self.grpc_port}"
+        return f"{self.host}:{self.grpc_port}"
 
     @property
     def log(self) -> str:
@@ -54,13 +56,15 @@ class Runtime:
 
 
 @contextlib.contextmanager
-def running(*options: str, env: dict[str, str] | None = None) -> Iterator[Runtime]:
+def running(
+    *options: str, host: str = HOST, env: dict[str, str] | None = None
+) -> Iterator[Runtime]:
     """The runtime on two free ports, listening; models may still load."""
     with tempfile.TemporaryDirectory() as folder:
         log_file = Path(folder) / "log"
         with log_file.open("wb") as log:
             process = subprocess.Popen(
-                [COMMAND, "--http-port=0", "--grpc-port=0", "--host=127.0.0.1", *options],
+                [COMMAND, "--http-port=0", "--grpc-port=0", f"--host={host}", *options],
                 stdout=log,
                 stderr=log,
                 env=env,
@@ -73,7 +77,7 @@ def running(*options: str, env: dict[str, str] | None = None) -> Iterator[Runtim
                 START_SECONDS,
             )[0]
             assert found, f"the runtime ended: {log_file.read_text()}"
-            yield Runtime(process, log_file, int(found[1]), int(found[2]))
+            yield Runtime(process, log_file, int(found[1]), int(found[2]), host)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -81,9 +85,9 @@ def running(*options: str, env: dict[str, str] | None = None) -> Iterator[Runtim
 
 
 @contextlib.contextmanager
-def serving(repository: Path, *options: str) -> Iterator[Runtime]:
+def serving(repository: Path, *options: str, host: str = HOST) -> Iterator[Runtime]:
     """The runtime with every model of a repository ready."""
-    with running(f"--model-repository={repository}", *options) as runtime:
+    with running(f"--model-repository={repository}", *options, host=host) as runtime:
         eventually(
             "every model is ready",
             lambda: runtime.get("/v2/health/ready").status_code,

@@ -14,6 +14,7 @@ from support.operator_values import condition, model, planned, serving, verdict
 HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"
 KEDA = frozenset({SCALED_OBJECT})
 BY_CPU = {"maxReplicas": 5, "target": 70}
+BY_PODS = {**BY_CPU, "metric": "Pods"}
 QUERY = {"serverAddress": "http://prometheus:9090", "query": "sum(rate(asked[1m]))"}
 BY_QUERY = {"maxReplicas": 5, "target": 10, "metric": "Prometheus", "prometheus": QUERY}
 
@@ -34,8 +35,11 @@ def seen(kind: str, *conditions: DeploymentCondition) -> dict[str, Any]:
         ({"maxReplicas": 3}, "target", "required"),
         ({**BY_CPU, "minReplicas": 6}, "maxReplicas", "at least minReplicas"),
         ({**BY_CPU, "minReplicas": 0}, "minReplicas", "only metric Prometheus can wake"),
-        ({**BY_CPU, "metric": "Pods"}, "metricName", "with metric Pods"),
+        (BY_PODS, "metricName", "with metric Pods"),
         ({**BY_CPU, "metricName": "m"}, "metricName", "none with another"),
+        ({**BY_PODS, "metricName": "asked/s"}, "metricName", "without / and %"),
+        ({**BY_PODS, "metricName": "asked%2Fs"}, "metricName", "without / and %"),
+        ({**BY_PODS, "metricName": ".."}, "metricName", "without / and %"),
         ({**BY_CPU, "metric": "Prometheus"}, "prometheus", "serverAddress and query"),
         ({**BY_CPU, "prometheus": QUERY}, "prometheus", "neither with another"),
         ({**BY_QUERY, "prometheus": {"query": "q"}}, "prometheus.serverAddress", "required"),
@@ -79,7 +83,7 @@ def test_a_scaling_that_cannot_be_is_a_problem_that_names_its_field(
             },
         ),
         (
-            {**BY_CPU, "metric": "Pods", "metricName": "asked_per_second"},
+            {**BY_PODS, "metricName": "asked_per_second"},
             {
                 "type": "Pods",
                 "pods": {

@@ -12,6 +12,8 @@ TARGET_LIMIT = 2**31 - 1
 # What Kubernetes allows a HorizontalPodAutoscaler, and what it waits by itself.
 SCALE_DOWN_LIMIT_SECONDS = 3600
 SCALE_DOWN_SECONDS = 300
+# Kubernetes refuses them in the name of a metric, because it is a part of a path.
+UNNAMEABLE = frozenset("/%")
 
 
 class ScalingMetric(StrEnum):
@@ -105,6 +107,9 @@ def _check_together(scaling: Scaling, fields: Fields) -> None:
         fields.reject("minReplicas", 0, expected)
     if bool(scaling.metric_name) != (metric is ScalingMetric.PODS):
         expected = "a metric's name with metric Pods, and none with another"
+        fields.reject("metricName", scaling.metric_name, expected)
+    if set(scaling.metric_name) & UNNAMEABLE or scaling.metric_name in {".", ".."}:
+        expected = "a metric's name as the adapter has it, without / and %"
         fields.reject("metricName", scaling.metric_name, expected)
     if bool(scaling.prometheus.query) != (metric is ScalingMetric.PROMETHEUS):
         expected = "serverAddress and query with metric Prometheus, and neither with another"
