@@ -21,7 +21,7 @@ _key: ContextVar[ObjectKey | None] = ContextVar("key", default=None)
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 # Libraries that log each request or each handler call at INFO.
-_QUIET = ("kopf", "aiohttp.access", "asyncio")
+_QUIET = ("kopf", "httpx", "httpcore", "aiohttp.access", "asyncio")
 
 
 @contextmanager

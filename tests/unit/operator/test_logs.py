@@ -66,6 +66,6 @@ def test_libraries_are_quiet_and_the_level_holds(stream: io.StringIO) -> None:
 
     logging.getLogger("moorage").info("hidden")
     logging.getLogger("kopf.objects").info("hidden")
-    logging.getLogger("aiohttp.access").info("hidden")
+    logging.getLogger("httpx").info("hidden")
 
     assert stream.getvalue() == ""

@@ -84,7 +84,10 @@ async def over_http(server: Server, *, lies: bool = False) -> AsyncIterator[tupl
 
     async with serving(answer) as address:
         http = HttpClient()
-        yield Grps(GrpsRest(http)), grps_target(address)
+        try:
+            yield Grps(GrpsRest(http)), grps_target(address)
+        finally:
+            await http.close()
 
 
 @asynccontextmanager
@@ -228,7 +231,10 @@ async def test_only_the_status_in_the_body_counts(
 
     async with serving(answer) as address:
         http = HttpClient()
-        found = await Grps(GrpsRest(http)).ready(grps_target(address))
+        try:
+            found = await Grps(GrpsRest(http)).ready(grps_target(address))
+        finally:
+            await http.close()
 
     assert found.reason is reason
 
@@ -241,7 +247,10 @@ async def test_a_path_of_the_spec_is_asked_alone(code: int, verdict: bool) -> No
     async with serving(answer) as address:
         http = HttpClient()
         target = grps_target(address, model_ready_path="/p")
-        found = await Grps(GrpsRest(http)).model_ready(target)
+        try:
+            found = await Grps(GrpsRest(http)).model_ready(target)
+        finally:
+            await http.close()
 
     assert found.verdict is verdict
 
@@ -265,7 +274,10 @@ async def test_a_server_that_speaks_no_grps_over_grpc_is_the_wrong_protocol() ->
 async def test_a_silent_server_times_out() -> None:
     async with byte_server(b"", hold=True) as address:
         http = HttpClient()
-        answer = await Grps(GrpsRest(http)).ready(grps_target(address, timeout_seconds=0.2))
+        try:
+            answer = await Grps(GrpsRest(http)).ready(grps_target(address, timeout_seconds=0.2))
+        finally:
+            await http.close()
 
     assert answer.reason is AnswerReason.TIMED_OUT
 

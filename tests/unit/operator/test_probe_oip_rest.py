@@ -35,7 +35,10 @@ async def asked(routes: Routes, ask: Callable[[OipRest, Any], Any], **fields: An
     async with serving(answer) as server:
         http = HttpClient()
         driver = OipRest(http)
-        return await ask(driver, target(server, **fields))
+        try:
+            return await ask(driver, target(server, **fields))
+        finally:
+            await http.close()
 
 
 # What real servers answer to "is the model ready?"
@@ -191,6 +194,7 @@ async def test_nobody_listening_is_refused() -> None:
     http = HttpClient()
     driver = OipRest(http)
     answer = await driver.model_ready(target("http://127.0.0.1:1"))
+    await http.close()
 
     assert (answer.verdict, answer.reason) == (None, AnswerReason.REFUSED)
     assert "127.0.0.1:1" in answer.message
@@ -201,7 +205,10 @@ async def raw(reply: bytes, *, hold: bool = False, **fields: Any) -> Answer:
     async with byte_server(reply, hold=hold) as server:
         http = HttpClient()
         driver = OipRest(http)
-        return await driver.model_ready(target(server, **fields))
+        try:
+            return await driver.model_ready(target(server, **fields))
+        finally:
+            await http.close()
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,10 @@ async def asked(routes: Routes, ask: Callable[[TensorflowRest, Any], Any], **fie
 
     async with serving(answer) as server:
         http = HttpClient()
-        return await ask(TensorflowRest(http), tensorflow_target(server, **fields))
+        try:
+            return await ask(TensorflowRest(http), tensorflow_target(server, **fields))
+        finally:
+            await http.close()
 
 
 def statuses(*entries: tuple[Any, str, str]) -> str:

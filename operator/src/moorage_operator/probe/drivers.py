@@ -55,6 +55,7 @@ class Drivers(Mapping[Way, Driver]):
 
     async def close(self) -> None:
         """Let connections go."""
+        await self._http.close()
         for channels in self._calls or ():
             await channels.close()
 

@@ -6,11 +6,10 @@ target's deadline. Stands between the drivers that speak HTTP and the transport.
 
 import asyncio
 from dataclasses import dataclass
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, cast
-from urllib.parse import quote
 
+import httpx
 import msgspec
 
 from moorage_operator.answers import Answer, AnswerReason
@@ -18,19 +17,15 @@ from moorage_operator.planned import ProbeTarget
 
 from . import json_text
 from .driver import ANSWER_LIMIT_BYTES, INFERENCE_LIMIT_BYTES, MESSAGE_LIMIT, quoted
-from .http_response import NotHttp, TooLarge
-from .http_transport import Disconnected, NotConnected, exchange
+from .http_transport import LIMIT, BodyTooLarge, Disconnected, OneConnectionEach
 
-_HEADERS = (
-    "Accept: application/json",
+_HEADERS = {
+    "Accept": "application/json",
     # Compressed answers are refused below: a few KiB may expand to gigabytes.
-    "Accept-Encoding: identity",
-    "Connection: close",
-    "User-Agent: moorage-operator",
-)
-
-_PATH_CHARACTERS = "/%:@!$&'()*+,;=?-._~[]"
-"""What stands in a path or query as it is; the rest is percent-encoded (RFC 3986, section 3.3)."""
+    "Accept-Encoding": "identity",
+    "Connection": "close",
+    "User-Agent": "moorage-operator",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,14 @@ class Reply:
 
 
 class HttpClient:
-    """Asks servers over HTTP/1.1."""
+    """Asks servers over HTTP/1.1.
+
+    httpx's transport is called without its client, which is there for cookies, redirects and
+    authentication, of which a poll has none.
+    """
+
+    def __init__(self) -> None:
+        self._transport = OneConnectionEach()
 
     async def get(self, target: ProbeTarget, path: str) -> Reply | Answer:
         """The reply, or why there is none."""
@@ -77,36 +79,31 @@ class HttpClient:
         sent = msgspec.json.encode(document)
         return await self._ask(target, target.infer_path, sent, INFERENCE_LIMIT_BYTES)
 
+    async def close(self) -> None:
+        """Let the transport go."""
+        await self._transport.aclose()
+
     async def _ask(
         self, target: ProbeTarget, path: str, body: bytes | None, limit: int
     ) -> Reply | Answer:
-        where = f"{_host(target.address)}:{target.port}"
-        request = _encoded(where, path, body)
+        url = f"http://{_host(target.address)}:{target.port}{path}"
         try:
             async with asyncio.timeout(target.timeout_seconds):
-                answer = await exchange(target.address, target.port, request, limit)
-        except (TimeoutError, NotConnected, Disconnected, NotHttp, TooLarge) as error:
+                return await self._read(url, body, limit)
+        except (TimeoutError, httpx.InvalidURL, httpx.HTTPError) as error:
             return _unanswered(target, path, limit, error)
-        if answer.values(b"content-encoding") not in ([], [b"identity"]):
-            return _malformed(
-                f"http://{where}{path}", "has a Content-Encoding that was not asked for"
-            )
-        return Reply(answer.status, answer.body)
 
-
-def _encoded(where: str, path: str, body: bytes | None) -> bytes:
-    """A request as it is sent: a GET, or a POST of a JSON body."""
-    head = [f"{'GET' if body is None else 'POST'} {_percent_encoded(path)} HTTP/1.1"]
-    head += [f"Host: {where}", *_HEADERS]
-    if body is not None:
-        head += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
-    return "\r\n".join([*head, "", ""]).encode() + (body or b"")
-
-
-@lru_cache(maxsize=1024)
-def _percent_encoded(path: str) -> str:
-    """A path without blanks, line ends and what else a request line cannot have."""
-    return quote(path, safe=_PATH_CHARACTERS)
+    async def _read(self, url: str, sent: bytes | None, limit: int) -> Reply | Answer:
+        method, headers = "GET", _HEADERS
+        if sent is not None:
+            method, headers = "POST", {**_HEADERS, "Content-Type": "application/json"}
+        request = httpx.Request(
+            method, url, headers=headers, content=sent, extensions={LIMIT: limit}
+        )
+        answer = await self._transport.handle_async_request(request)
+        if answer.headers.get("Content-Encoding", "identity") != "identity":
+            return _malformed(url, "has a Content-Encoding that was not asked for")
+        return Reply(answer.status_code, answer.content)
 
 
 def _host(address: str) -> str:
@@ -118,15 +115,17 @@ def _unanswered(target: ProbeTarget, path: str, limit: int, error: Exception) ->
     where = f"{_host(target.address)}:{target.port}"
     said = quoted(str(error)) or type(error).__name__
     match error:
-        case TimeoutError():
+        case TimeoutError() | httpx.TimeoutException():
             told = f"no answer from {where}{path} within {target.timeout_seconds:g} s"
             return Answer(None, AnswerReason.TIMED_OUT, told)
-        case TooLarge():
+        case BodyTooLarge():
             return _malformed(f"http://{where}{path}", f"is larger than {limit} bytes")
+        case httpx.InvalidURL():
+            return Answer(None, AnswerReason.MALFORMED, f"{path!r} is no URL: {error}")
         case Disconnected():
             told = f"{where} closed the connection unanswered"
             return Answer(None, AnswerReason.REFUSED, told)
-        case NotHttp():
+        case httpx.ProtocolError():
             told = f"what listens on port {target.port} does not speak HTTP: {said}"
             return Answer(None, AnswerReason.WRONG_PROTOCOL, told)
         case _:

@@ -3,14 +3,13 @@
     feed(bytes) .. feed(bytes), close() -> status, headers, body
 
 It reads what a server that is not trusted sends: everything is bounded, and what is not HTTP is
-refused at its first line. Stands between the transport, which moves bytes, and the HTTP client.
+refused at its first line. Stands between the transport, which moves bytes, and httpx's Response.
 
 Source: RFC 9112, HTTP/1.1: sections 2.2 (parsing), 4 (status line), 5 (fields), 6.3 (length of
 the body), 7.1 (chunked).
 """
 
 import re
-from dataclasses import dataclass
 
 HEAD_LIMIT_BYTES = 64 << 10
 """Status line and headers, or a chunk's line and the trailers; servers send a few hundred."""
@@ -20,20 +19,6 @@ _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,15}")
 
 Headers = list[tuple[bytes, bytes]]
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """A whole response; names of headers as they were sent."""
-
-    status: int
-    headers: Headers
-    body: bytes
-
-    def values(self, name: bytes) -> list[bytes]:
-        """The members of a field's lists, in their order; the name in lower case."""
-        found = [value for key, value in self.headers if key.lower() == name]
-        return [part.strip() for value in found for part in value.split(b",")]
 
 
 class NotHttp(Exception):
@@ -78,11 +63,6 @@ class ResponseReader:
         while not self.complete and self._step():
             pass
 
-    @property
-    def response(self) -> Response:
-        """What was read."""
-        return Response(self.status, self.headers, bytes(self.body))
-
     def close(self) -> None:
         """The server sends no more: the end of a body without a length, or of nothing whole.
 
@@ -122,8 +102,8 @@ class ResponseReader:
         return int(found[1])
 
     def _choose_body(self) -> None:
-        codings = self.response.values(b"transfer-encoding")
-        lengths = set(self.response.values(b"content-length"))
+        codings = self._values(b"transfer-encoding")
+        lengths = set(self._values(b"content-length"))
         if self.status in (204, 304):
             self.complete = True
         elif codings:
@@ -210,6 +190,11 @@ class ResponseReader:
     def _check_head(self) -> None:
         if len(self._rest) > HEAD_LIMIT_BYTES:
             raise NotHttp(f"a head of more than {HEAD_LIMIT_BYTES} bytes")
+
+    def _values(self, name: bytes) -> list[bytes]:
+        """The members of a field's lists, in their order."""
+        found = [value for key, value in self.headers if key.lower() == name]
+        return [part.strip() for value in found for part in value.split(b",")]
 
 
 def _field(line: bytes) -> tuple[bytes, bytes]:
