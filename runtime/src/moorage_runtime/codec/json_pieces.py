@@ -11,13 +11,14 @@ the one list, which are known from measuring its nesting, and each piece is pars
 text is valid JSON where envelope and pieces are, and means the same. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
+
+from moorage_runtime.errors import InvalidRequest
 
 # The depth of the elements of a list that is a member of the root.
 _DEPTH: Final = 2
@@ -61,12 +62,15 @@ class Cuts:
         self._run = []
 
 
-def parse(text: bytes | bytearray, cuts: Sequence[int]) -> dict[str, Any] | None:
-    """The value of the text, None where another parser has to read it.
+def parse(
+    text: bytes | bytearray, cuts: Sequence[int], read: Callable[[bytes], Any]
+) -> dict[str, Any] | None:
+    """The value of the text, None where all of it has to be read at once.
 
     Args:
         text: UTF-8, not nested deeper than a parser can follow.
         cuts: As ``Cuts`` finds them.
+        read: The value of a short text, or InvalidRequest.
     """
     if len(cuts) < 2:
         return None
@@ -78,15 +82,15 @@ def parse(text: bytes | bytearray, cuts: Sequence[int]) -> dict[str, Any] | None
     if b"\\u0040" in front or b"\\u0040" in back:  # the marker's character, spelled otherwise
         return None
     try:
-        root = orjson.loads(b'%b,"%b"%b' % (front, marker, back))
+        root = read(b'%b,"%b"%b' % (front, marker, back))
         elements: list[Any] = []
         for before, after in pairwise(cuts):
-            piece = orjson.loads(b"[%b]" % view[before + 1 : after])
+            piece = read(b"[%b]" % view[before + 1 : after])
             if not piece:
                 return None
             elements += piece
-    except orjson.JSONDecodeError:
-        return None
+    except InvalidRequest:
+        return None  # what is wrong, and where, only the whole text tells
     return root if _put(elements, marker.decode(), root) else None
 
 

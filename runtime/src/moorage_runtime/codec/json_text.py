@@ -82,7 +82,7 @@ def _parse_whole(text: bytes | bytearray) -> Any:
     if nesting is None or nesting.opened < _MANY_PARTS:
         return _parse_at_once(text)
     with collector.paused():
-        value = json_pieces.parse(text, nesting.cuts)
+        value = json_pieces.parse(text, nesting.cuts, _parse_at_once)
         return _parse_at_once(text) if value is None else value
 
 
