@@ -69,24 +69,33 @@ class Routed:
         return f"http://127.0.0.1:{self.port}/v2/models/{NAME}/infer"
 
 
-@pytest.fixture
-def routed(kubectl: Kubectl, tmp_path: Path) -> Iterator[Routed]:
-    """The Gateway API, a gateway, and the model up to date and routed by it."""
-    definitions, port = crds(), free_port()
-    kubectl.apply(*definitions)
+@pytest.fixture(scope="module")
+def gateway_api(demo) -> Iterator[None]:
+    """The Gateway API, installed until the last of these tests has ended."""
+    cluster, definitions = Kubectl(demo.env, "default"), crds()
+    names = [f"crd/{each['metadata']['name']}" for each in definitions]
+    cluster.apply(*definitions)
     try:
-        names = [f"crd/{each['metadata']['name']}" for each in definitions]
-        kubectl.run("wait", "--for=condition=Established", "--timeout=30s", *names)
-        kubectl.apply(*gateway("web", port))
-        with gateway_process(kubectl.env, port, tmp_path):
+        cluster.run("wait", "--for=condition=Established", "--timeout=30s", *names)
+        yield
+    finally:
+        cluster.run("delete", *names)
+
+
+@pytest.fixture
+def routed(kubectl: Kubectl, gateway_api: None, tmp_path: Path) -> Iterator[Routed]:
+    """A gateway, and the model up to date and routed by it."""
+    port = free_port()
+    kubectl.apply(*gateway("web", port))
+    with gateway_process(kubectl.env, port, tmp_path):
+        try:
             kubectl.apply(config_map("teller-files", {"model.py": CODE}), teller("earlier"))
             taken = ("True", "GatewayAccepted", NOTICED_SECONDS)
             kubectl.wait_condition(NAME, "RouteAccepted", *taken)
             kubectl.wait_condition(NAME, "UpToDate", "True", seconds=120)
             yield Routed(kubectl, port)
-    finally:
-        kubectl.run("delete", KIND, NAME, "--ignore-not-found", "--wait=true")
-        kubectl.run("delete", "crd", *(each["metadata"]["name"] for each in definitions))
+        finally:
+            kubectl.run("delete", KIND, NAME, "--ignore-not-found", "--wait=true")
 
 
 def teller(side: str, **environment: str) -> dict[str, Any]:
