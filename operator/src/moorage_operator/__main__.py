@@ -24,7 +24,7 @@ def main() -> int:
     except (settings.SettingsError, auth.AccessError) as error:
         sys.stderr.write(f"moorage-operator: {error}\n")
         return 2
-    heap.share_one_arena()
+    heap.set_up()
     logs.configure(parsed.log_format, parsed.log_level)
     return uvloop.run(_run(parsed, access, version))
 

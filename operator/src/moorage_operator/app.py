@@ -15,10 +15,11 @@ import logging
 import signal
 import socket
 import uuid
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from . import handlers, heap, image_volumes
@@ -52,9 +53,11 @@ logger = logging.getLogger(__name__)
 CRD_WAIT_SECONDS = 2.0
 RESTART_SECONDS = 1.0
 SWEEP_SECONDS = 600.0
-GATHER_SECONDS = {Urgency.READINESS: 0.005, Urgency.ROUTINE: 0.5}
-"""A change waits so long for others of its model, so that one pass sees all of them: a pod that
-becomes ready for its server's answer, and what nobody waits for until all of it has come."""
+GATHER_SECONDS = 0.5
+"""What nobody waits for waits so long for more of its kind, so that one pass sees all of it."""
+
+ANSWER_SECONDS = 0.005, 0.05
+"""A pod that becomes ready waits for its server's answer as long as answers take, within these."""
 
 DRAIN_SECONDS = 3.0
 """Passes under way get so long to end; what they leave undone the next process does."""
@@ -95,7 +98,7 @@ class App:
             clock=loop.time,
             rest=lambda key: rest_seconds(self._store.count_pods(key)),
             makers=max(1, settings.workers // 2),
-            gather=GATHER_SECONDS,
+            gather=self._moment,
         )
         self._store = Store(changed=self._queue.add, pod_moved=self._pod_moved)
         self._existence = Existence(loop.time)
@@ -242,14 +245,13 @@ class App:
         while True:
             await self._wait_for_crd()
             self._waiting = ""
+            take = partial(handlers.take, self._store, self._existence)
             namespaces, selector = self._settings.namespaces, self._settings.watch_label_selector
             scope = {"namespaces": list(namespaces), "selector": selector}
             logger.info("operator started", extra=scope)
             try:
                 await self._forget_missed()
-                await handlers.watch_models(
-                    self._access, self._take_model, namespaces, selector=selector
-                )
+                await handlers.watch_models(self._access, take, namespaces, selector=selector)
             except Exception as error:  # noqa: BLE001 -- kopf raises whatever it gives up for
                 logger.warning("watch of the models broke", extra={"error": str(error)})
             await asyncio.sleep(RESTART_SECONDS)
@@ -371,11 +373,14 @@ class App:
             now=utc_now,
         )
 
-    def _take_model(self, event: Mapping[str, Any]) -> None:
-        handlers.take(self._store, self._existence, event)
-
     def _pod_moved(self, uid: str) -> None:
         self._poller.ask_now(uid)
+
+    def _moment(self, urgency: Urgency) -> float:
+        if urgency is Urgency.READINESS:
+            least, most = ANSWER_SECONDS
+            return max(least, min(most, self._poller.usual.seconds))
+        return GATHER_SECONDS if urgency is Urgency.ROUTINE else 0.0
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
         self._tasks.append(asyncio.create_task(coroutine, name=name))

@@ -22,8 +22,7 @@ clock and the timer are injected.
 
 import asyncio
 import random
-from collections.abc import Callable, Hashable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Hashable
 from typing import Generic, Protocol, TypeVar
 
 from .urgency import Urgency
@@ -78,7 +77,7 @@ class WorkQueue(Generic[K]):
         jitter: Callable[[], float] = random.random,
         rest: Callable[[K], float] = lambda _: 0.0,
         makers: int = 8,
-        gather: Mapping[Urgency, float] = MappingProxyType({}),
+        gather: Callable[[Urgency], float] = lambda _: 0.0,
     ) -> None:
         self._gather = gather
         self._gathering: dict[K, tuple[Urgency, Timer]] = {}
@@ -242,7 +241,7 @@ class WorkQueue(Generic[K]):
 
     def _collect(self, key: K, urgency: Urgency) -> None:
         """Let the key wait for its moment, unless it does so already, or has none."""
-        moment = self._gather.get(urgency, 0.0)
+        moment = self._gather(urgency)
         if moment <= 0:
             self._enqueue(key, urgency)
             return

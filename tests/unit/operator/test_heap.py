@@ -16,7 +16,7 @@ def resident() -> int:
     with open("/proc/self/statm") as told:
         return int(told.read().split()[1]) * 4096
 
-heap.share_one_arena()
+heap.set_up()
 blocks = [b"x" * 60_000 for _ in range(1000)]
 last = b"x" * 60_000  # stands at the heap's end, so that nothing before it is given back by itself
 del blocks
@@ -38,8 +38,16 @@ def test_what_was_freed_below_something_that_stays_goes_back_to_the_system() -> 
     assert int(done.stdout) > 900
 
 
+def test_the_collector_does_not_look_at_what_was_imported() -> None:
+    told = (
+        "import gc\nfrom moorage_operator import heap\nheap.set_up()\nprint(gc.get_freeze_count())"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+
+    assert int(done.stdout) > 1000
+
+
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap.ctypes, "CDLL", lambda _: object())
 
-    heap.share_one_arena()
     heap.trim()

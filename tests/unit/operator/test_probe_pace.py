@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage_operator.planned import PollPace
-from moorage_operator.probe.pace import Standing, delay_seconds, stretched_seconds
+from moorage_operator.probe.pace import Standing, Usual, delay_seconds, stretched_seconds
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,14 @@ def test_the_interval_is_stretched_to_the_budget(
     interval: float, replicas: int, expected: float
 ) -> None:
     assert stretched_seconds(interval, replicas, 50) == expected
+
+
+def test_the_usual_time_follows_what_answers_take() -> None:
+    usual = Usual()
+    assert usual.seconds == 0.0
+    for _ in range(100):
+        usual.took(0.02)
+    assert usual.seconds == pytest.approx(0.02, rel=0.01)
+
+    usual.took(1.0)
+    assert usual.seconds < 0.1

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import given
@@ -49,6 +49,10 @@ def time() -> Time:
     return Time()
 
 
+def gather(moments: Mapping[Urgency, float]) -> Callable[[Urgency], float]:
+    return lambda urgency: moments.get(urgency, 0.0)
+
+
 @pytest.fixture
 def queue(time: Time) -> WorkQueue[str]:
     return WorkQueue(call_later=time.call_later, clock=lambda: time.now, jitter=lambda: 1.0)
@@ -87,7 +91,7 @@ async def test_neither_readiness_nor_a_new_spec_waits_for_a_flood_of_the_other(
 
 async def test_routine_gathers_for_a_moment_and_urgency_does_not_wait_for_it(time: Time) -> None:
     queue: WorkQueue[str] = WorkQueue(
-        call_later=time.call_later, clock=lambda: time.now, gather={Urgency.ROUTINE: 0.2}
+        call_later=time.call_later, clock=lambda: time.now, gather=gather({Urgency.ROUTINE: 0.2})
     )
     for key in "aabb":
         queue.add(key)
@@ -112,7 +116,7 @@ async def test_what_is_more_urgent_shortens_the_moment_and_what_is_less_does_not
 ) -> None:
     moments = {Urgency.READINESS: 0.005, Urgency.ROUTINE: 0.5}
     queue: WorkQueue[str] = WorkQueue(
-        call_later=time.call_later, clock=lambda: time.now, gather=moments
+        call_later=time.call_later, clock=lambda: time.now, gather=gather(moments)
     )
     queue.add("a")
     time.advance(0.1)
@@ -133,7 +137,7 @@ async def test_what_is_more_urgent_shortens_the_moment_and_what_is_less_does_not
 
 async def test_a_key_whose_time_has_come_does_not_gather(time: Time) -> None:
     queue: WorkQueue[str] = WorkQueue(
-        call_later=time.call_later, clock=lambda: time.now, gather={Urgency.ROUTINE: 0.2}
+        call_later=time.call_later, clock=lambda: time.now, gather=gather({Urgency.ROUTINE: 0.2})
     )
     queue.schedule("a", 1.0)
 

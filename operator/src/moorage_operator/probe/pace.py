@@ -27,6 +27,8 @@ SILENT_LAST_SECONDS = 15.0
 FAILING_FIRST_SECONDS = 1.0
 FAILING_LAST_SECONDS = 60.0
 
+USUAL_WEIGHT = 1 / 16
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -79,3 +81,18 @@ def _settling_seconds(standing: Standing) -> float:
 def _doubled(first: float, times: int, last: float) -> float:
     # 2**10 times the first is beyond the last already; the cap keeps the number small.
     return min(first * 2 ** min(max(times - 1, 0), 10), last)
+
+
+class Usual:
+    """How long an answer takes nowadays: a moving average over some dozen of them.
+
+    Attributes:
+        seconds: The average; 0 before the first.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def took(self, seconds: float) -> None:
+        """One more answer came after so long."""
+        self.seconds += (seconds - self.seconds) * USUAL_WEIGHT

@@ -28,7 +28,7 @@ from moorage_operator.state import ObjectKey
 
 from .driver import Driver
 from .interrogation import as_spoken, interrogate
-from .pace import Standing, delay_seconds, stretched_seconds
+from .pace import Standing, Usual, delay_seconds, stretched_seconds
 from .smoke_runner import SmokeRunner
 
 logger = logging.getLogger(__name__)
@@ -110,6 +110,9 @@ class Poller:
         deliver: Takes a result that differs from the one before.
         edges: Time, chance and ears.
         polls_a_second: The budget that replicas which serve share.
+
+    Attributes:
+        usual: How long polls take that are answered.
     """
 
     def __init__(
@@ -133,6 +136,7 @@ class Poller:
         self._tasks: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Semaphore(STARTING)
         self._in_flight = asyncio.Semaphore(IN_FLIGHT)
+        self.usual = Usual()
         self._smoke = SmokeRunner(drivers, self._smoke_ended, edges.clock, edges.smoked)
 
     def watch(
@@ -292,6 +296,8 @@ class Poller:
             self._reschedule(uid, poll)
         outcome = poll.result.model_ready.reason if poll.result else "Dropped"
         spent = self._edges.clock() - started
+        if poll.result and poll.result.model_ready.verdict is not None:
+            self.usual.took(spent)
         self._edges.polled(
             Polled(target.protocol, target.transport, outcome, spent, late, since_last)
         )
