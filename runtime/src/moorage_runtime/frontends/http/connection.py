@@ -5,6 +5,7 @@
     transport -> RequestReader -> waiting -> handler -> transport
                                   (one request is answered at a time)
 
+A read that is one whole request, with the head of the one before, goes to the handler at once.
 A handler that answers at once is served without a task. Otherwise one task awaits the answer and
 streams it; when the client goes away, that task is cancelled. Back-pressure works both ways: a
 client that does not read its answers gets no further ones, and a client that sends too many

@@ -1,6 +1,7 @@
 """The head that came last on a connection, so that the same bytes are not parsed again. Pure.
 
-    RequestReader: bytes -> RecentHead.find -> Head, else httptools -> Head -> RecentHead.keep
+    RequestReader: bytes -> RecentHead.read_whole -> Received
+                         -> RecentHead.find -> Head, else httptools -> Head -> RecentHead.keep
 
 A client that keeps its connection mostly repeats its request line and headers to the byte, and
 parsing them costs more than everything else that HTTP needs. What bytes mean depends on nothing
