@@ -21,8 +21,15 @@ from typing import cast
 
 __all__ = ["keep_trimmed", "set_up", "trim"]
 
+# <malloc.h>
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
 M_ARENA_MAX = -8
-"""<malloc.h>; how many arenas there may be."""
+
+LARGE_BYTES = 128 << 10
+"""Blocks from this size on, a list's page above all, are mapped by themselves and given back as
+soon as they are freed. It is glibc's default, which moves up to 32 MiB once such a block was freed
+unless it is set."""
 
 
 TRIM_SECONDS = 30.0
@@ -36,11 +43,13 @@ YOUNG_OBJECTS = 5000
 def set_up() -> None:
     """To be called once all is imported, and before there are other threads.
 
-    All threads then allocate from the main one's arena, and the collector does not look any more
-    at what is there by now.
+    All threads then allocate from the main one's arena, large blocks never become part of it, and
+    the collector does not look any more at what is there by now.
     """
     if mallopt := _function("mallopt"):
         mallopt(M_ARENA_MAX, 1)
+        mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
+        mallopt(M_TRIM_THRESHOLD, LARGE_BYTES)
     gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
     gc.collect()
     gc.freeze()
