@@ -73,7 +73,7 @@ integration: setup ## The operator against a real kube-apiserver
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/pytest tests/integration
 
-autoscalers: setup ## Scale models by the real KEDA and by an adapter for custom metrics; builds both first, 15 minutes of a core
+autoscalers: setup ## Scale models by the real KEDA and by an adapter for custom metrics; builds both first, 18 minutes of a core
 	$(CLUSTER_PROGRAM) install
 	AUTOSCALERS=1 $(BIN)/pytest tests/integration/test_keda.py tests/integration/test_pod_metrics.py
 
