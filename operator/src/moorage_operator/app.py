@@ -100,8 +100,10 @@ class App:
             makers=max(1, settings.workers // 2),
             gather=self._moment,
         )
-        self._store = Store(changed=self._queue.add, pod_moved=self._pod_moved)
         self._existence = Existence(loop.time)
+        self._store = Store(
+            changed=self._queue.add, pod_moved=self._pod_moved, child_gone=self._existence.doubt
+        )
         self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
         self._drivers = Drivers()
         self._poller = Poller(

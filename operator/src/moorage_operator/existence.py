@@ -1,9 +1,11 @@
 """Which models are known to exist, because something has said so a moment ago.
 
     watch of the models, status writes --> Existence --> apply: may a child be made?
+                      children that went --------^
 
 kopf may miss a deletion, so a model in the store may be gone. An event of it, or a status write
-that succeeded, shows that it was there; for a while that spares asking the API server.
+that succeeded, shows that it was there; for a while that spares asking the API server. When a
+child goes, its model may have gone before it, and the news of that be still on its way.
 """
 
 from collections.abc import Callable
@@ -36,6 +38,10 @@ class Existence:
         self._forget_old(now)
         self._seen.pop(uid, None)
         self._seen[uid] = now
+
+    def doubt(self, uid: str) -> None:
+        """The model may be gone: somebody has to ask."""
+        self._seen.pop(uid, None)
 
     def is_known(self, uid: str) -> bool:
         """Whether the model existed a moment ago."""

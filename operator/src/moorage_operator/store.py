@@ -58,6 +58,7 @@ class Store:
     Args:
         changed: Called with the model that a change concerns, and how urgent it is.
         pod_moved: Called with the uid of a pod whose readiness, address or container changed.
+        child_gone: Called with the uid of a model that has lost a child.
     """
 
     def __init__(
@@ -65,9 +66,11 @@ class Store:
         *,
         changed: Callable[[ObjectKey, Urgency], None],
         pod_moved: Callable[[str], None],
+        child_gone: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._changed = changed
         self._pod_moved = pod_moved
+        self._child_gone = child_gone
         self._families: dict[Place, _Family] = {}
         self._pack_model = ModelPacker()
         self._open = OpenModels(self._pack_model)
@@ -203,6 +206,8 @@ class Store:
         family = self._family(place)
         for slot in [slot for slot, child in family.children.items() if child.uid == uid]:
             del family.children[slot]
+        if family.model:
+            self._child_gone(family.model.uid)
         self._tell(place, Urgency.SPEC)
         self._tidy(place)
 

@@ -33,3 +33,15 @@ def test_what_was_not_seen_for_a_while_is_forgotten_and_what_was_seen_again_is_n
     existence.saw("c")
 
     assert list(existence._seen) == ["a", "c"]
+
+
+def test_a_model_that_is_doubted_is_not_known_until_it_is_seen_again() -> None:
+    existence = Existence(Clock())
+    existence.saw("u")
+
+    existence.doubt("u")
+    existence.doubt("never seen")
+
+    assert not existence.is_known("u")
+    existence.saw("u")
+    assert existence.is_known("u")

@@ -56,8 +56,11 @@ class Told:
     def __init__(self) -> None:
         self.keys: list[ObjectKey] = []
         self.pods: list[str] = []
+        self.bereaved: list[str] = []
         self.store = Store(
-            changed=lambda key, _: self.keys.append(key), pod_moved=self.pods.append
+            changed=lambda key, _: self.keys.append(key),
+            pod_moved=self.pods.append,
+            child_gone=self.bereaved.append,
         )
         self.pods_sink = observe.Pods(self.store)
         self.deployments = observe.Children("Deployment", self.store)
@@ -199,6 +202,16 @@ def test_what_traffic_depends_on_is_more_urgent_than_the_rest(
     pods.put({"metadata": metadata("p", 2, labels=LABELS), "spec": spec, "status": status})
 
     assert told == [Urgency.SPEC, Urgency.ROUTINE, urgency]
+
+
+def test_a_model_that_loses_a_child_is_named_for_it_may_be_gone_too(told: Told) -> None:
+    told.services.put({"metadata": owned("iris", uid="uid-iris") | {"uid": "s"}, "spec": {}})
+    assert told.bereaved == []
+
+    told.services.drop("s", "2")
+    told.services.drop("never seen", "2")
+
+    assert told.bereaved == ["uid-iris"]
 
 
 def test_a_pod_keeps_the_facts_that_status_is_made_from() -> None:
