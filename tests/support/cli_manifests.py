@@ -116,6 +116,17 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "spec.scaling",
         "set metricName with metric Pods",
     ),
+    *(
+        (
+            {
+                "model": URI,
+                "scaling": {"maxReplicas": 2, "target": 1, "metric": "Pods", "metricName": name},
+            },
+            "spec.scaling.metricName",
+            "without / and %",
+        )
+        for name in ("asked/s", "asked%", "..")
+    ),
     (
         {"model": URI, "scaling": {"maxReplicas": 2, "target": 1, "metric": "Prometheus"}},
         "spec.scaling",

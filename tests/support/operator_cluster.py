@@ -394,6 +394,8 @@ class ModelServer:
         self._server.close()
         # A connection that has just come in begins a task, and a closed one ends in a callback.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            # One that is cancelled before its first step would not close its connection.
+            await asyncio.sleep(0)
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)

@@ -163,6 +163,10 @@ def _has_name_with_pods(scaling: Any) -> bool:
     return (scaling["metric"] == "Pods") == ("metricName" in scaling)
 
 
+def _is_metric_of_an_adapter(name: Any) -> bool:
+    return not {"/", "%"} & set(name) and name not in {".", ".."}
+
+
 def _has_query_with_prometheus(scaling: Any) -> bool:
     return (scaling["metric"] == "Prometheus") == ("prometheus" in scaling)
 
@@ -219,6 +223,7 @@ RULES: Mapping[str, Callable[[Any], bool]] = {
     "self.minReplicas <= self.maxReplicas": _bounds_are_in_order,
     "self.minReplicas > 0 || self.metric == 'Prometheus'": _zero_can_be_woken,
     "(self.metric == 'Pods') == has(self.metricName)": _has_name_with_pods,
+    "!self.matches('[/%]') && !(self in ['.', '..'])": _is_metric_of_an_adapter,
     "(self.metric == 'Prometheus') == has(self.prometheus)": _has_query_with_prometheus,
     """self.matches('^/([!-"$&-~]|%[0-9A-Fa-f]{2})*$')""": _is_probe_path,
 }
