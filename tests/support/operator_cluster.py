@@ -362,13 +362,14 @@ class ModelServer:
         self.delay_seconds = 0.0
         self._held = ""
         self._released = asyncio.Event()
+        self._serving: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         started = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, self.host, self.port), self._loop
+            asyncio.start_server(self._connected, self.host, self.port), self._loop
         )
         self._server = started.result(10)
         self.port = self._server.sockets[0].getsockname()[1]
@@ -391,15 +392,23 @@ class ModelServer:
             self._loop.call_soon_threadsafe(self._released.set)
 
     async def _close(self) -> None:
+        # The loop's own tasks accept. A connection that one of them sets up after the server has
+        # closed is left open by asyncio, for good.
+        while asyncio.all_tasks() - self._serving - {asyncio.current_task()}:  # noqa: ASYNC110 - they are not ours to await
+            await asyncio.sleep(0)
         self._server.close()
-        # A connection that has just come in begins a task, and a closed one ends in a callback.
-        while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            # One that is cancelled before its first step would not close its connection.
-            await asyncio.sleep(0)
-            for task in others:
+        # A task that is cancelled before its first step would not close its connection.
+        await asyncio.sleep(0)
+        while serving := set(self._serving):
+            for task in serving:
                 task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+            await asyncio.gather(*serving, return_exceptions=True)
             await asyncio.sleep(0)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
