@@ -34,6 +34,7 @@ DEPTH_LIMIT: Final = 100
 PARTS_LIMIT: Final = 4 * 1024 * 1024
 # So many, and Python's garbage collector takes longer with them than their parser.
 _MANY_PARTS: Final = 64 * 1024
+_BRACE: Final = ord("{")
 # Some thousand strings, in a fraction of a millisecond.
 _PIECE_BYTES: Final = 64 * 1024
 # Long enough to recognize the value, short enough for a log line.
@@ -125,13 +126,19 @@ def check_objects(text: bytes | bytearray, limit: int) -> None:
     Raises:
         InvalidRequest: There are more.
     """
-    starts = range(0, len(text), _PIECE_BYTES)
-    if sum(text.count(b"{", at, at + _PIECE_BYTES) for at in starts) <= limit:
+    view = memoryview(text)
+    pieces = [view[at : at + _PIECE_BYTES] for at in range(0, len(text), _PIECE_BYTES)]
+    if sum(map(_count_braces, pieces)) <= limit:
         return  # some may stand in strings, but that need not be known
-    mask, view = StringMask(), memoryview(text)
-    found = sum(mask.of(bytes(view[at : at + _PIECE_BYTES])).count(b"{") for at in starts)
+    mask = StringMask()
+    found = sum(mask.of(bytes(each)).count(b"{") for each in pieces)
     if found > limit:
         raise InvalidRequest(f"the JSON holds {found} objects; expected at most {limit}")
+
+
+def _count_braces(text: memoryview) -> int:
+    # bytes.count takes a nanosecond a byte, eight times as long
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _BRACE))
 
 
 def may_be_deep(text: bytes | bytearray) -> bool:
