@@ -35,6 +35,7 @@ PARTS_LIMIT: Final = 4 * 1024 * 1024
 # So many, and Python's garbage collector takes longer with them than their parser.
 _MANY_PARTS: Final = 64 * 1024
 _BRACE: Final = ord("{")
+_FEW_BRACES: Final = 32
 # Some thousand strings, in a fraction of a millisecond.
 _PIECE_BYTES: Final = 64 * 1024
 # Long enough to recognize the value, short enough for a log line.
@@ -126,6 +127,8 @@ def check_objects(text: bytes | bytearray, limit: int) -> None:
     Raises:
         InvalidRequest: There are more.
     """
+    if _has_few_braces(text):
+        return
     view = memoryview(text)
     pieces = [view[at : at + _PIECE_BYTES] for at in range(0, len(text), _PIECE_BYTES)]
     if sum(map(_count_braces, pieces)) <= limit:
@@ -134,6 +137,16 @@ def check_objects(text: bytes | bytearray, limit: int) -> None:
     found = sum(mask.of(bytes(each)).count(b"{") for each in pieces)
     if found > limit:
         raise InvalidRequest(f"the JSON holds {found} objects; expected at most {limit}")
+
+
+def _has_few_braces(text: bytes | bytearray) -> bool:
+    """The usual case, as fast as memory is read."""
+    at = -1
+    for _ in range(_FEW_BRACES):
+        at = text.find(b"{", at + 1)
+        if at < 0:
+            return True
+    return False
 
 
 def _count_braces(text: memoryview) -> int:
