@@ -342,6 +342,12 @@ def test_objects_are_counted_outside_of_strings(pad):
         json_text.check_objects(text, 2)
 
 
+def test_as_many_objects_as_the_limit_are_taken_and_one_more_is_not():
+    json_text.check_objects(b"[{},{},{}]", 3)
+    with pytest.raises(InvalidRequest, match=r"^the JSON holds 3 objects; expected at most 2$"):
+        json_text.check_objects(b"[{},{},{}]", 2)
+
+
 def test_a_request_of_more_inputs_than_any_model_has_is_refused():
     item = '{"name":"x","datatype":"INT8","shape":[1],"data":[1]}'
     body = f'{{"inputs":[{",".join([item] * 70_000)}]}}'.encode()
