@@ -9,7 +9,10 @@ NODE_PREFIX = 20
 NODES = 16
 """4,094 addresses each: enough for 65,000 pods."""
 
-NAMESPACE = "scale"
+NAMESPACES = tuple(f"team-{number}" for number in range(16))
+"""The ReplicaSet controller looks at all pods of a namespace for each of its ReplicaSets: with
+thousands in one it would be all that is measured."""
+
 PORT = 8000
 MODEL_LABEL = "moorage.dev/model"
 
@@ -36,7 +39,7 @@ def model(name: str, *, replicas: int, number: int) -> Body:
     return {
         "apiVersion": "moorage.dev/v1alpha1",
         "kind": "InferenceModel",
-        "metadata": {"name": name, "namespace": NAMESPACE},
+        "metadata": {"name": name, "namespace": _namespace(number)},
         "spec": {
             "replicas": replicas,
             "runtime": {"image": "example.com/server:1"},
@@ -47,7 +50,7 @@ def model(name: str, *, replicas: int, number: int) -> Body:
 
 def children(name: str, *, replicas: int, number: int) -> tuple[Body, Body, Body]:
     """What the operator makes for a model: Service, Deployment, disruption budget."""
-    metadata = {"name": name, "namespace": NAMESPACE}
+    metadata = {"name": name, "namespace": _namespace(number)}
     selector = {"matchLabels": {"app": name}}
     template = {
         "metadata": {"labels": {"app": name}},
@@ -77,7 +80,7 @@ def bystander(number: int) -> Body:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": f"bystander-{number}", "namespace": NAMESPACE},
+        "metadata": {"name": f"bystander-{number}", "namespace": _namespace(number)},
         "spec": {
             "nodeName": "elsewhere",
             "automountServiceAccountToken": False,
@@ -106,6 +109,10 @@ def pod_crash(pod: Mapping[str, Any], now: str) -> Body:
         "lastState": {"terminated": {**ended, "message": "out of luck"}},
     }
     return _status(pod, "False", container, now)
+
+
+def _namespace(number: int) -> str:
+    return NAMESPACES[number % len(NAMESPACES)]
 
 
 def _status(pod: Mapping[str, Any], verdict: str, container: Body, now: str) -> Body:

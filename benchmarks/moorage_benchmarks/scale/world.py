@@ -188,9 +188,10 @@ def _program(words: Sequence[str], folder: Path) -> Generator[None]:
 
 
 async def _furnish(client: KubeClient) -> None:
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": objects.NAMESPACE}}
-    with contextlib.suppress(errors.Conflict):
-        await _create_cluster_wide(client, NAMESPACES, namespace)
+    for name in objects.NAMESPACES:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        with contextlib.suppress(errors.Conflict):
+            await _create_cluster_wide(client, NAMESPACES, namespace)
     for number in range(objects.NODES):
         await _create_cluster_wide(client, NODES, objects.node(number))
 
