@@ -14,9 +14,10 @@ Figures = Mapping[str, Any]
 HOW = (
     "A real kube-apiserver with etcd, the Deployment and ReplicaSet controllers, and the operator "
     "share the machine's cores; kwok plays the kubelets, and one server answers over HTTP at "
-    "every pod's address. Two pods a model. Latencies end when this process's watch sees the "
-    "status, and begin when its watch sees the pod; under a load that the machine cannot carry "
-    "they tell of the machine. CPU seconds, requests and memory tell of the operator."
+    "every pod's address. The operator has the chart's roles and a service account's token. Two "
+    "pods a model. Latencies end when this process's watch sees the status, and begin when its "
+    "watch sees the pod; under a load that the machine cannot carry they tell of the machine. CPU "
+    "seconds, requests and memory tell of the operator."
 )
 
 

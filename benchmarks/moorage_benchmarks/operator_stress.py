@@ -18,11 +18,12 @@ from moorage_benchmarks.scale.isolation import run_isolated
 HOW = (
     "A real kube-apiserver with etcd, the Deployment and ReplicaSet controllers, and the operator "
     "share the machine's cores; kwok plays the kubelets, and one server answers over HTTP at "
-    "every pod's address. Latencies end when this process's watch sees the status, and begin when "
-    "its watch sees the pod; under a load that the machine cannot carry they tell of the machine. "
-    "The load average is that of the minute before a case began, other work on the machine "
-    "included. By hand: the same Services, Deployments and disruption budgets, created by this "
-    "process without models and an operator, which is what the machine can do at most."
+    "every pod's address. The operator has the chart's roles and a service account's token, and "
+    "this process has a token too. Latencies end when this process's watch sees the status, and "
+    "begin when its watch sees the pod; under a load that the machine cannot carry they tell of "
+    "the machine. The load average is that of the minute before a case began, other work on the "
+    "machine included. By hand: the same Services, Deployments and disruption budgets, created by "
+    "this process without models and an operator, which is what the machine can do at most."
 )
 
 

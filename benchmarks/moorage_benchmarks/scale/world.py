@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from moorage_benchmarks.programs import ROOT, BenchmarkError, kubectl, run
-from moorage_benchmarks.scale import isolation, objects
+from moorage_benchmarks.scale import isolation, objects, rights
 from moorage_benchmarks.scale.operator_process import OperatorProcess
 from moorage_benchmarks.scale.sightings import Deployments, Existence, Models, Pods
 from moorage_operator.kube import auth, errors, kinds
@@ -51,7 +51,6 @@ PROGRESS_SECONDS = 10.0
 class World:
     """What the cases work with."""
 
-    kubeconfig: Path
     client: KubeClient
     operator: OperatorProcess
     deployments: Deployments
@@ -86,18 +85,19 @@ async def world(folder: Path, program: Path) -> AsyncGenerator[World]:
     """
     isolation.open_network(objects.POD_RANGE)
     with contextlib.ExitStack() as stack:
-        kubeconfig = _control_plane(folder / "plane")
-        stack.enter_context(_program(_controllers(kubeconfig), folder))
-        stack.enter_context(_program(_kwok(kubeconfig), folder))
+        admin = _control_plane(folder / "plane")
+        operators, own = rights.make_kubeconfigs(admin, folder)
+        stack.enter_context(_program(_controllers(admin), folder))
+        stack.enter_context(_program(_kwok(admin), folder))
         answers = [sys.executable, "-m", "moorage_benchmarks.scale.answers", str(objects.PORT)]
         stack.enter_context(_program(answers, folder))
-        async with KubeClient(auth.find({"KUBECONFIG": str(kubeconfig)})) as client:
+        async with KubeClient(auth.from_kubeconfig([own])) as client:
             while not await client.serves(kinds.INFERENCE_MODELS):  # noqa: ASYNC110 -- the API server tells nobody
                 await asyncio.sleep(0.1)
             await _furnish(client)
-            operator = OperatorProcess(program, kubeconfig, folder / "operator.log")
+            operator = OperatorProcess(program, operators, folder / "operator.log")
             seen = (Deployments(), Existence(), Models(), Pods())
-            made = World(kubeconfig, client, operator, *seen)
+            made = World(client, operator, *seen)
             watches = _watch(made)
             await operator.start()
             try:
