@@ -53,6 +53,17 @@ async def test_the_bytes_of_these_tests_are_a_call():
         assert message(b"x") in await client.raw_end()
 
 
+async def test_a_frame_may_be_as_large_as_was_announced():
+    large = message(bytes(Limits().frame_bytes - len(message(b""))))
+    room = 2 * len(large)  # for the answer
+    client_opens = PREFACE + frame(SETTINGS, payload=struct.pack(">HI", 4, room))
+    client_opens += frame(WINDOW, payload=struct.pack(">I", room))
+    async with serving() as (port, _), connected(port, is_open=False) as client:
+        client.write(client_opens + CALL + frame(DATA, END_STREAM, 1, large))
+        client.write(frame(GOAWAY, 0, 0, bytes(8)))
+        assert large[:1000] in await client.raw_end()
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [
@@ -70,6 +81,7 @@ async def test_the_bytes_of_these_tests_are_a_call():
         (OPEN + frame(SETTINGS, 1, payload=bytes(6)), Code.FRAME_SIZE_ERROR),
         (OPEN + frame(SETTINGS, 0, 1), Code.PROTOCOL_ERROR),
         (OPEN + struct.pack(">I", 0xFFFFFF00) + bytes(20), Code.FRAME_SIZE_ERROR),
+        (OPEN + CALL + frame(DATA, 0, 1, bytes(Limits().frame_bytes + 1)), Code.FRAME_SIZE_ERROR),
         (OPEN + frame(PUSH, END_HEADERS, 1, bytes(4) + HEAD), Code.PROTOCOL_ERROR),
         (OPEN + frame(RST_STREAM, 0, 5, bytes(4)), Code.PROTOCOL_ERROR),
         (OPEN + frame(WINDOW, 0, 0, bytes(4)), Code.PROTOCOL_ERROR),

@@ -21,6 +21,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             usual 16 KiB. Clients are told; a call beyond it is RESOURCE_EXHAUSTED.
         header_list_end_bytes: A list beyond this is not kept, and ends the connection.
         header_count: Most headers of one call; more end the connection.
+        frame_bytes: Largest frame that a client may send; HTTP/2's own 16 KiB make four times as
+            many, and from 128 KiB on each would be memory fetched from the system for itself.
         stream_window_bytes: Bytes of one call that may be on their way unread.
         connection_window_bytes: The same for all calls of one connection.
         inbox_bytes: Bytes of messages that a streaming method has not taken yet; beyond it the
@@ -46,6 +48,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     header_list_bytes: int = 16 * KIB
     header_list_end_bytes: int = 64 * KIB
     header_count: int = 128
+    frame_bytes: int = 64 * KIB
     stream_window_bytes: int = 4 * MIB
     connection_window_bytes: int = 16 * MIB
     inbox_bytes: int = 1 * MIB

@@ -89,6 +89,7 @@ def make_session(limits: Limits) -> ngh2.Connection:
         {
             ngh2.Setting.MAX_CONCURRENT_STREAMS: limits.streams,
             ngh2.Setting.INITIAL_WINDOW_SIZE: limits.stream_window_bytes,
+            ngh2.Setting.MAX_FRAME_SIZE: limits.frame_bytes,
             ngh2.Setting.MAX_HEADER_LIST_SIZE: limits.header_list_bytes,
         }
     )
