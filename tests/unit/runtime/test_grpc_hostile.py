@@ -19,6 +19,7 @@ OK = ("0", "")
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM, END_HEADERS = 1, 4
 OPEN = PREFACE + frame(SETTINGS)
+AGREED = frame(SETTINGS, 1)  # the server's settings hold from here on
 # Of the static table ":method: POST" and ":scheme: http", then names with values of our own.
 HEAD = b"\x83\x86\x01\x01h\x04\x07/s/Echo\x0f\x10\x10application/grpc"
 CALL = frame(HEADERS, END_HEADERS, 1, HEAD)
@@ -59,7 +60,7 @@ async def test_a_frame_may_be_as_large_as_was_announced():
     client_opens = PREFACE + frame(SETTINGS, payload=struct.pack(">HI", 4, room))
     client_opens += frame(WINDOW, payload=struct.pack(">I", room))
     async with serving() as (port, _), connected(port, is_open=False) as client:
-        client.write(client_opens + CALL + frame(DATA, END_STREAM, 1, large))
+        client.write(client_opens + AGREED + CALL + frame(DATA, END_STREAM, 1, large))
         client.write(frame(GOAWAY, 0, 0, bytes(8)))
         assert b"x" * 1000 in await client.raw_end()
 
@@ -81,7 +82,10 @@ async def test_a_frame_may_be_as_large_as_was_announced():
         (OPEN + frame(SETTINGS, 1, payload=bytes(6)), Code.FRAME_SIZE_ERROR),
         (OPEN + frame(SETTINGS, 0, 1), Code.PROTOCOL_ERROR),
         (OPEN + struct.pack(">I", 0xFFFFFF00) + bytes(20), Code.FRAME_SIZE_ERROR),
-        (OPEN + CALL + frame(DATA, 0, 1, bytes(Limits().frame_bytes + 1)), Code.FRAME_SIZE_ERROR),
+        (
+            OPEN + AGREED + CALL + frame(DATA, 0, 1, bytes(Limits().frame_bytes + 1)),
+            Code.FRAME_SIZE_ERROR,
+        ),
         (OPEN + frame(PUSH, END_HEADERS, 1, bytes(4) + HEAD), Code.PROTOCOL_ERROR),
         (OPEN + frame(RST_STREAM, 0, 5, bytes(4)), Code.PROTOCOL_ERROR),
         (OPEN + frame(WINDOW, 0, 0, bytes(4)), Code.PROTOCOL_ERROR),
