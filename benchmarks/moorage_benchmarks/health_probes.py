@@ -11,7 +11,7 @@ from types import TracebackType
 
 import grpc
 
-from moorage_benchmarks import http_load
+from moorage_benchmarks import http_load, procfs
 from moorage_benchmarks.programs import Runtime
 
 PERIOD_SECONDS = 0.005
@@ -47,7 +47,7 @@ class Probe(threading.Thread):
     def __init__(self, ask: Callable[[], None], pid: int) -> None:
         super().__init__(daemon=True)
         self._ask = ask
-        self._clock = _cpu_clock(pid)
+        self._clock = procfs.cpu_clock(pid)
         self._is_stopped = threading.Event()
         self.waits: list[Wait] = []
         self.failure: Exception | None = None
@@ -112,11 +112,6 @@ class Probes:
         for sock in self._sockets:
             sock.close()
         self._channel.close()
-
-
-def _cpu_clock(pid: int) -> int:
-    """The clock of the CPU time of a process (the kernel's CPUCLOCK_SCHED of its threads)."""
-    return ~pid << 3 | 2
 
 
 def _hurry() -> None:

@@ -1,19 +1,14 @@
-"""What Linux says of a process and of the machine, from /proc.
+"""What Linux says of a process and of the machine, from /proc and a process's own clock.
 
 The parsers are pure; the readers below them open one file each.
 
-Source: proc(5), /proc/pid/stat and /proc/pid/smaps_rollup.
+Source: proc(5), /proc/pid/smaps_rollup.
 """
 
-import os
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-# Places of the fields after the command's name, which ends with the last parenthesis: utime is
-# field 14 and stime field 15 of the line, the state behind the name is field 3.
-_UTIME, _STIME = 14 - 3, 15 - 3
 
 
 @dataclass(frozen=True)
@@ -29,19 +24,6 @@ class Memory:
     rss: int
     pss: int
     private: int
-
-
-def parse_cpu_ticks(stat: str) -> int:
-    """Clock ticks in user and kernel mode of all threads, ended ones included.
-
-    Raises:
-        ValueError: The text is no /proc/pid/stat.
-    """
-    # the name may hold blanks and parentheses
-    fields = stat.rpartition(")")[2].split()
-    if len(fields) <= _STIME:
-        raise ValueError(f"no /proc/pid/stat: {stat[:80]!r}")
-    return int(fields[_UTIME]) + int(fields[_STIME])
 
 
 def parse_memory(rollup: str) -> Memory:
@@ -79,9 +61,21 @@ def parse_total_memory(meminfo: str) -> int:
     return total * 1024
 
 
+def cpu_clock(pid: int) -> int:
+    """The clock of a process's CPU time, for ``time.clock_gettime``.
+
+    Source: clock_getcpuclockid(3) and the kernel's include/linux/posix-timers.h, CPUCLOCK_SCHED.
+    """
+    return ~pid << 3 | 2
+
+
 def cpu_seconds(pid: int) -> float:
-    """CPU time that a process has used, to a clock tick (10 ms as a rule)."""
-    return parse_cpu_ticks(Path(f"/proc/{pid}/stat").read_text()) / TICKS_PER_SECOND
+    """CPU time of all threads of a process, ended ones included, in user and kernel mode.
+
+    Raises:
+        OSError: There is no such process.
+    """
+    return time.clock_gettime(cpu_clock(pid))
 
 
 def memory(pid: int) -> Memory:
