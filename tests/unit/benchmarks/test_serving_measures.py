@@ -47,9 +47,9 @@ def test_the_limit_of_workers_is_what_their_cores_can_answer_together():
 
 
 def test_a_start_is_told_by_its_medians():
-    starts = {1: [Start(seconds, 0.3) for seconds in (0.5, 0.9, 0.6)]}
+    starts = {"1_workers": [Start(seconds, 0.3) for seconds in (0.5, 0.9, 0.6)]}
 
-    report = start.make_report(starts, {1: Memory(80 * 2**20, 50 * 2**20, 0)})
+    report = start.make_report(starts, {"1_workers": Memory(80 * 2**20, 50 * 2**20, 0)})
 
     assert report.table.rows == [["1 worker", "0.60", "0.30", "80", "50"]]
 
