@@ -1,6 +1,6 @@
 """The operator under strain: a burst, a stream of changes, crashes, troublesome neighbours.
 
-    scale --stress (in namespaces of its own): cases -> figures -> Report
+    scale (in namespaces of its own): cases -> figures -> Report
 
 The cases come one after the other in one world, so each begins with what those before it left.
 """
@@ -15,6 +15,10 @@ from moorage_benchmarks.operator_scale import (
 from moorage_benchmarks.report import Report, Table
 from moorage_benchmarks.scale.isolation import run_isolated
 
+CASES = ("by_hand", "burst", "single", "changes", "crashes", "large", "hung")
+CHANGE_SECONDS = 20
+# Models that become Ready beside others that are trouble.
+SMALL = 100
 HOW = (
     "A real kube-apiserver with etcd, the Deployment and ReplicaSet controllers, and the operator "
     "share the machine's cores; kwok plays the kubelets, and one server answers over HTTP at "
@@ -42,11 +46,14 @@ def measure(
     Raises:
         BenchmarkError: This is not root, a program is missing, or something does not come about.
     """
+    cases = [*CASES, "bystanders"] if bystanders else CASES
     words = [
-        "--stress",
+        f"--cases={','.join(cases)}",
         f"--burst={burst}",
         f"--changing={changing}",
         f"--changes-a-second={changes_a_second}",
+        f"--change-seconds={CHANGE_SECONDS}",
+        f"--small={SMALL}",
         f"--bystanders={bystanders}",
         f"--idle-seconds={idle_seconds}",
     ]

@@ -1,21 +1,19 @@
-"""The measurement itself, inside the namespaces of `isolation`: grow, and look at each size."""
+"""The measurement itself, inside the namespaces of `isolation`: growth, or named cases."""
 
 import argparse
 import asyncio
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from moorage_benchmarks.programs import BenchmarkError
-from moorage_benchmarks.scale import cases
+from moorage_benchmarks.scale import cases, starts
 from moorage_benchmarks.scale.world import World, world
 
-SMALL = 100
-CHANGE_SECONDS = 20.0
+Act = Callable[[], Awaitable[dict[str, Any]]]
 
 
 def _tell(what: str, found: Any) -> Any:
@@ -23,7 +21,7 @@ def _tell(what: str, found: Any) -> Any:
     return found
 
 
-async def _sizes(made: World, sizes: list[int], idle_seconds: float) -> dict[str, Any]:
+async def _sizes(made: World, sizes: Sequence[int], idle_seconds: float) -> dict[str, Any]:
     found: dict[str, Any] = {}
     there = 0
     for size in sizes:
@@ -31,39 +29,46 @@ async def _sizes(made: World, sizes: list[int], idle_seconds: float) -> dict[str
         there = size
         rest = await cases.idle(made, idle_seconds)
         found[str(size)] = _tell(f"{size} models", {"grow": grown, "idle": rest})
-    found["restart"] = _tell("restart", await cases.restart(made, there))
+    found["restart"] = _tell("restart", await starts.restart(made, there))
     return found
 
 
-async def _stress(made: World, options: argparse.Namespace) -> dict[str, Any]:
+def _acts(made: World, options: argparse.Namespace) -> Mapping[str, Act]:
+    """Every case by its name."""
     names = [f"single-{number}" for number in range(options.changing)]
     quarter = len(names) // 4
     crashing, hung = names[:quarter], names[quarter : 3 * quarter]
-    steady = partial(cases.changes, a_second=options.changes_a_second)
-    acts: dict[str, Callable[[], Awaitable[dict[str, Any]]]] = {
+    python = options.operator.with_name("python")
+    return {
+        "empty": lambda: starts.empty(made, python),
         "by_hand": lambda: cases.by_hand(made, options.burst),
         "burst": lambda: cases.grow(made, "burst", options.burst),
         "single": lambda: cases.grow(made, "single", len(names), replicas=1),
-        "changes": lambda: steady(made, names, CHANGE_SECONDS),
+        "changes": lambda: cases.changes(
+            made, names, options.change_seconds, a_second=options.changes_a_second
+        ),
+        "idle": lambda: cases.idle(made, options.idle_seconds),
+        "restart": lambda: starts.restart(made, options.burst + options.changing),
         "crashes": lambda: cases.crashes(made, crashing),
-        "large": lambda: cases.beside_a_large_one(made, SMALL),
-        "hung": lambda: cases.beside_hung_ones(made, hung, SMALL),
+        "large": lambda: cases.beside_a_large_one(made, options.small),
+        "hung": lambda: cases.beside_hung_ones(made, hung, options.small),
+        "bystanders": lambda: cases.bystanders(made, options.bystanders, options.idle_seconds),
     }
-    if options.bystanders:
-        acts["bystanders"] = lambda: cases.bystanders(
-            made, options.bystanders, options.idle_seconds
-        )
+
+
+async def _cases(made: World, options: argparse.Namespace) -> dict[str, Any]:
+    acts = _acts(made, options)
     found: dict[str, Any] = {}
-    for case, act in acts.items():
+    for case in options.cases:
         load = os.getloadavg()[0]
-        found[case] = _tell(case, {"load_average": load, **await act()})
+        found[case] = _tell(case, {"load_average": load, **await acts[case]()})
     return found
 
 
 async def _measure(options: argparse.Namespace) -> dict[str, Any]:
     async with world(options.folder, options.operator) as made:
-        if options.stress:
-            return await _stress(made, options)
+        if options.cases:
+            return await _cases(made, options)
         return await _sizes(made, options.sizes, options.idle_seconds)
 
 
@@ -74,12 +79,15 @@ def main() -> int:
     parser.add_argument("--outcome", type=Path, required=True)
     parser.add_argument("--operator", type=Path, required=True)
     parser.add_argument("--idle-seconds", type=float, required=True)
-    parser.add_argument("--stress", action="store_true")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--sizes", type=lambda text: [int(part) for part in text.split(",")])
+    what.add_argument("--cases", type=lambda text: text.split(","))
     parser.add_argument("--burst", type=int)
     parser.add_argument("--changing", type=int)
     parser.add_argument("--changes-a-second", type=int)
-    parser.add_argument("--bystanders", type=int, default=0)
-    parser.add_argument("--sizes", type=lambda text: [int(part) for part in text.split(",")])
+    parser.add_argument("--change-seconds", type=float)
+    parser.add_argument("--small", type=int)
+    parser.add_argument("--bystanders", type=int)
     options = parser.parse_args()
     try:
         found = asyncio.run(_measure(options))

@@ -4,13 +4,16 @@ The cases stand on each other's models: `grow` adds some, the others work on tho
 """
 
 import asyncio
+import json
+import sys
 import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from moorage_benchmarks import figures
-from moorage_benchmarks.scale import objects
+from moorage_benchmarks.programs import run
+from moorage_benchmarks.scale import minimal_creator, objects
 from moorage_benchmarks.scale.operator_process import Usage
 from moorage_benchmarks.scale.sightings import latencies
 from moorage_benchmarks.scale.world import ALL_PODS, World, at_rate, until
@@ -63,23 +66,24 @@ async def grow(world: World, prefix: str, count: int, *, replicas: int = REPLICA
 
 
 async def by_hand(world: World, count: int, *, replicas: int = REPLICAS) -> Figures:
-    """The floor of `grow`: the children of so many models, made at once without any operator."""
-    names = [f"by-hand-{number}" for number in range(count)]
-    made = [objects.children(name, replicas=replicas, number=n) for n, name in enumerate(names)]
-    began = time.monotonic()
-    services, deployments, budgets = zip(*made, strict=True)
-    exist = await world.create(kinds.SERVICES, services)
-    exist += await world.create(kinds.DEPLOYMENTS, deployments)
-    await world.create(kinds.POD_DISRUPTION_BUDGETS, budgets)
+    """The floor of `grow`: the children of so many models, made at once without any operator.
+
+    Raises:
+        BenchmarkError: They could not be made.
+    """
+    words = [sys.executable, "-m", minimal_creator.__name__, str(world.kubeconfig)]
+    made = json.loads(await asyncio.to_thread(run, [*words, str(count), str(replicas)]))
+    names = [minimal_creator.name(number) for number in range(count)]
     await until(
         f"{count} Deployments are available",
         lambda: world.deployments.available.issuperset(names),
         READY_SECONDS,
     )
+    began = made.pop("began")
     return {
         "models": count,
         "replicas": replicas,
-        "children_exist_seconds": exist,
+        **made,
         "all_available_seconds": time.monotonic() - began,
     }
 
@@ -103,7 +107,7 @@ async def idle(world: World, seconds: float) -> Figures:
     Raises:
         TimeoutError: It does not come to rest.
     """
-    before = await _at_rest(world)
+    before = await at_rest(world)
     await asyncio.sleep(seconds)
     after = await world.operator.usage()
     spent = after.at - before.at
@@ -214,30 +218,12 @@ async def bystanders(world: World, count: int, seconds: float) -> Figures:
     }
 
 
-async def restart(world: World, models: int) -> Figures:
-    """End the operator and start it again; consistent is when each model had its pass."""
-    await world.operator.stop()
-    began = await world.operator.start()
-    usage = await world.operator.usage()
-    while not _consistent(usage, models):
-        if usage.at - began > READY_SECONDS:
-            raise TimeoutError("the restarted operator does not come to rest")
-        await asyncio.sleep(0.5)
-        usage = await world.operator.usage()
-    await asyncio.sleep(QUIET_SECONDS)
-    settled = await world.operator.usage()
-    return {
-        "models": models,
-        "consistent_seconds": usage.at - began,
-        "operator_cpu_seconds": usage.cpu,
-        "rss_bytes": settled.rss,
-        "api_requests": settled.requests,
-        "api_writes": settled.writes,
-    }
+async def at_rest(world: World) -> Usage:
+    """What the operator had used when no pass had begun and nothing was written for a while.
 
-
-async def _at_rest(world: World) -> Usage:
-    """What the operator had used when no pass had begun and nothing was written for a while."""
+    Raises:
+        TimeoutError: It does not come to rest.
+    """
     began = time.monotonic()
     before = await world.operator.usage()
     while time.monotonic() - began < READY_SECONDS:
@@ -247,14 +233,6 @@ async def _at_rest(world: World) -> Usage:
             return usage
         before = usage
     raise TimeoutError("the operator does not come to rest")
-
-
-def _consistent(usage: Usage, models: int) -> bool:
-    return (
-        usage.passes >= models
-        and usage.total("moorage_queue_depth") == 0
-        and usage.total("moorage_models") == models
-    )
 
 
 async def _flip(world: World, name: str, *, ready: bool) -> None:

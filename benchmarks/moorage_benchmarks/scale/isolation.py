@@ -19,6 +19,8 @@ from moorage_benchmarks.programs import ROOT, BenchmarkError, run
 
 BENCHMARKS = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "build" / "benchmarks" / "operator"
+BINARIES = ROOT / "build" / "localcluster" / "bin"
+PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kubectl", "helm", "kwok")
 UNSHARE = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
@@ -26,10 +28,15 @@ def run_isolated(words: Sequence[str]) -> dict[str, Any]:
     """The outcome of `python -m moorage_benchmarks.scale WORDS` in a process tree of its own.
 
     Raises:
-        BenchmarkError: This is not root, or the measurement failed.
+        BenchmarkError: This is not root, a program is missing, or the measurement failed.
     """
     if os.geteuid() != 0:
         raise BenchmarkError("namespaces and routes need root; run this as root")
+    missing = [name for name in PROGRAMS if not (BINARIES / name).exists()]
+    if missing:
+        raise BenchmarkError(
+            f"not built: {', '.join(missing)}; run `localcluster/cluster install --fake-nodes`"
+        )
     with tempfile.TemporaryDirectory() as folder:
         outcome = Path(folder) / "outcome.json"
         command = [*UNSHARE, sys.executable, "-m", "moorage_benchmarks.scale"]

@@ -10,9 +10,9 @@ millisecond of the cores that everybody here shares.
 import json
 from pathlib import Path
 
-from moorage_benchmarks.programs import ROOT, BenchmarkError, kubectl, run
+from moorage_benchmarks.programs import ROOT, kubectl, run
+from moorage_benchmarks.scale.isolation import BINARIES
 
-HELM = ROOT / "build" / "localcluster" / "bin" / "helm"
 RELEASE = "moorage"
 NAMESPACE = "moorage-system"
 ADMINISTRATOR = "benchmark"
@@ -29,7 +29,7 @@ def make_kubeconfigs(admin: Path, folder: Path) -> tuple[Path, Path]:
         folder: Where the new ones go.
 
     Raises:
-        BenchmarkError: helm or kubectl is missing or failed.
+        BenchmarkError: helm or kubectl failed.
     """
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     kubectl(admin, "apply", "-f", "-", stdin=json.dumps(namespace))
@@ -43,10 +43,8 @@ def make_kubeconfigs(admin: Path, folder: Path) -> tuple[Path, Path]:
 
 def _chart() -> str:
     """What the chart grants the operator, as manifests."""
-    if not HELM.exists():
-        raise BenchmarkError("helm is not built: run `localcluster/cluster install --fake-nodes`")
     # helm's own guess, without a cluster, is a version that the chart does not support
-    words = [str(HELM), "template", RELEASE, str(ROOT / "charts" / "moorage")]
+    words = [str(BINARIES / "helm"), "template", RELEASE, str(ROOT / "charts" / "moorage")]
     words += [f"--namespace={NAMESPACE}", "--kube-version=1.34"]
     return run([*words, *(f"--show-only={template}" for template in TEMPLATES)])
 

@@ -37,7 +37,6 @@ from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import Kind
 from moorage_operator.kube.reflector import Reflector
 
-BINARIES = ROOT / "build" / "localcluster" / "bin"
 STAGES = Path(__file__).with_name("stages.yaml")
 NODES = Kind("", "v1", "nodes", frozenset({"create"}))
 NAMESPACES = Kind("", "v1", "namespaces", frozenset({"create"}))
@@ -49,8 +48,9 @@ PROGRESS_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What the cases work with."""
+    """What the cases work with; the kubeconfig is the administrator's, with a token."""
 
+    kubeconfig: Path
     client: KubeClient
     operator: OperatorProcess
     deployments: Deployments
@@ -97,7 +97,7 @@ async def world(folder: Path, program: Path) -> AsyncGenerator[World]:
             await _furnish(client)
             operator = OperatorProcess(program, operators, folder / "operator.log")
             seen = (Deployments(), Existence(), Models(), Pods())
-            made = World(client, operator, *seen)
+            made = World(own, client, operator, *seen)
             watches = _watch(made)
             await operator.start()
             try:
@@ -149,7 +149,7 @@ def _control_plane(folder: Path) -> Path:
 def _controllers(kubeconfig: Path) -> list[str]:
     # The cluster's own process would be held back by its client's 20 requests a second.
     return [
-        str(BINARIES / "kube-controller-manager"),
+        str(isolation.BINARIES / "kube-controller-manager"),
         f"--kubeconfig={kubeconfig}",
         f"--controllers={CONTROLLERS}",
         "--concurrent-deployment-syncs=20",
@@ -163,11 +163,8 @@ def _controllers(kubeconfig: Path) -> list[str]:
 
 
 def _kwok(kubeconfig: Path) -> list[str]:
-    program = BINARIES / "kwok"
-    if not program.exists():
-        raise BenchmarkError("kwok is not built: run `localcluster/cluster install --fake-nodes`")
     return [
-        str(program),
+        str(isolation.BINARIES / "kwok"),
         f"--kubeconfig={kubeconfig}",
         f"--config={STAGES}",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
