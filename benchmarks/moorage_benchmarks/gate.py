@@ -1,20 +1,20 @@
-"""Whether the runtime has become slower: ratios against a floor of the same run, and their limits.
+"""Whether something has become slower: ratios, the limits that were recorded for them, verdicts.
 
-    reports of runtime and grpc -> ratios -> compare with gate.json -> verdicts
+    ratios of a run (runtime_ratios, operator_ratios) -> compare with gate.json -> verdicts
 
-Machines differ and are busy; the floor, measured in the same rounds on the same core, differs with
-them. What is left is in the tolerance, which comes from repeated runs of the same program. Pure.
+Machines differ and are busy; a floor that is measured in the same run differs with them. What is
+left is in the tolerance, which comes from repeated runs of the same program. Pure.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import msgspec
 
 from moorage_benchmarks import figures
-from moorage_benchmarks.grpc_transports import MINIMAL
 from moorage_benchmarks.report import Table
-from moorage_benchmarks.throughput import MINIMAL_HTTP, MODELS_ALONE
 
 # Fewer than this is no change of the program that anybody would look for.
 LEAST_TOLERANCE_PERCENT = 10
@@ -25,18 +25,21 @@ OK, BETTER, WORSE = "ok", "better", "WORSE"
 NOT_MEASURED, NO_LIMIT = "NOT MEASURED", "NO LIMIT"
 FAILED = {WORSE, NOT_MEASURED, NO_LIMIT}
 
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+
 
 @dataclass(frozen=True)
 class Limit:
-    """What a ratio was, and how far the same program's was from it.
+    """What a ratio was, and how far the same program's was from it; more is worse.
 
     Attributes:
-        recorded: Median of the runs.
+        recorded: Median of the runs. 0 is a promise that something does not happen: it has no
+            tolerance, whatever stands beside it.
         tolerance_percent: Of the recorded ratio, in both directions.
     """
 
-    recorded: float
-    tolerance_percent: float
+    recorded: NotNegative
+    tolerance_percent: NotNegative
 
     @property
     def greatest(self) -> float:
@@ -47,6 +50,21 @@ class Limit:
     def least(self) -> float:
         """Less is better by so much that the limit should be recorded anew."""
         return self.recorded * (1 - self.tolerance_percent / 100)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The limits of one part, and how they came about.
+
+    Attributes:
+        machine: Facts about it.
+        runs: So many gave the limits.
+        limits: By the name of their ratio.
+    """
+
+    machine: Mapping[str, str]
+    runs: int
+    limits: Mapping[str, Limit]
 
 
 @dataclass(frozen=True)
@@ -69,26 +87,6 @@ class Verdict:
         return BETTER if self.measured < self.limit.least else OK
 
 
-def ratios(runtime: Mapping[str, Any], grpc: Mapping[str, Any]) -> Mapping[str, float]:
-    """CPU time of a request over that of the floor of its run, by load.
-
-    Args:
-        runtime: Data of the measure ``runtime``; the floor is the model alone.
-        grpc: Data of the measure ``grpc``; the floor is the minimal server on grpcio.
-    """
-    found = {
-        name: entry["times_onnxruntime_alone"]
-        for name, entry in runtime.items()
-        if name not in MODELS_ALONE and name != MINIMAL_HTTP
-    }
-    for name, entry in grpc.items():
-        server, _, size = name.rpartition(", ")
-        if server != MINIMAL:
-            floor = grpc[f"{MINIMAL}, {size}"]["cpu_microseconds_per_call"]
-            found[f"gRPC, {name}"] = entry["cpu_microseconds_per_call"] / floor
-    return found
-
-
 def calibrate(runs: Sequence[Mapping[str, float]]) -> Mapping[str, Limit]:
     """Limits from the ratios of repeated runs: their median, and a multiple of the distance seen.
 
@@ -97,14 +95,16 @@ def calibrate(runs: Sequence[Mapping[str, float]]) -> Mapping[str, Limit]:
     """
     if not runs:
         raise ValueError("no runs to take limits from")
-    limits: dict[str, Limit] = {}
-    for name in runs[0]:
-        values = [run[name] for run in runs]
-        middle = figures.median(values)
-        seen = max(abs(value / middle - 1) for value in values) * 100
-        tolerance = max(LEAST_TOLERANCE_PERCENT, TIMES_SEEN * seen)
-        limits[name] = Limit(round(middle, 3), round(tolerance, 1))
-    return limits
+    return {name: _limit_of([run[name] for run in runs]) for name in runs[0]}
+
+
+def _limit_of(values: Sequence[float]) -> Limit:
+    middle = figures.median(values)
+    if not middle:
+        return Limit(0, 0)
+    seen = max(abs(value / middle - 1) for value in values) * 100
+    tolerance = max(LEAST_TOLERANCE_PERCENT, TIMES_SEEN * seen)
+    return Limit(float(f"{middle:.4g}"), round(tolerance, 1))
 
 
 def compare(measured: Mapping[str, float], limits: Mapping[str, Limit]) -> Sequence[Verdict]:
@@ -118,48 +118,29 @@ def as_table(verdicts: Sequence[Verdict]) -> Table:
     rows = [
         [
             each.name,
-            f"{each.measured:.2f}" if each.measured is not None else "",
-            f"{each.limit.recorded:.2f} ± {each.limit.tolerance_percent:.0f} %"
+            f"{each.measured:.4g}" if each.measured is not None else "",
+            f"{each.limit.recorded:.4g} ± {each.limit.tolerance_percent:.0f} %"
             if each.limit
             else "",
             each.outcome,
         ]
         for each in verdicts
     ]
-    return Table(["load", "times its floor", "recorded", "outcome"], rows)
+    return Table(["what", "measured", "recorded", "outcome"], rows)
 
 
-def encode(limits: Mapping[str, Limit], facts: Mapping[str, str], runs: int) -> str:
-    """The file of limits, with the machine that they come from."""
-    document = {
-        "machine": facts,
-        "runs": runs,
-        "limits": {
-            name: {"recorded": limit.recorded, "tolerance_percent": limit.tolerance_percent}
-            for name, limit in limits.items()
-        },
-    }
-    return json.dumps(document, indent=2) + "\n"
+def encode(parts: Mapping[str, Recording]) -> str:
+    """The file of limits."""
+    return json.dumps({name: asdict(part) for name, part in parts.items()}, indent=2) + "\n"
 
 
-def parse(text: str) -> Mapping[str, Limit]:
-    """Limits from the file's text.
+def parse(text: str) -> Mapping[str, Recording]:
+    """The recordings by their part, from the file's text.
 
     Raises:
-        ValueError: It is no such file; the text names the limit and what was expected.
+        ValueError: It is no such file; the text says where, and what was expected.
     """
     try:
-        found: Mapping[str, Mapping[str, Any]] = json.loads(text)["limits"]
-    except (KeyError, TypeError) as error:
-        raise ValueError('limits: expected an object with "limits"') from error
-    return {name: _limit(name, entry) for name, entry in found.items()}
-
-
-def _limit(name: str, entry: Mapping[str, Any]) -> Limit:
-    values: list[float] = []
-    for key in ("recorded", "tolerance_percent"):
-        value = entry.get(key)
-        if not isinstance(value, int | float) or value <= 0:
-            raise ValueError(f"limits[{name!r}].{key} is {value!r}: expected a number above 0")
-        values.append(value)
-    return Limit(*values)
+        return msgspec.json.decode(text, type=dict[str, Recording])
+    except msgspec.DecodeError as error:
+        raise ValueError(f"gate.json: {error}") from error

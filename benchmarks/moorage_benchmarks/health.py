@@ -5,6 +5,7 @@ sends it a large request; then the next. Without a request the same three client
 """
 
 import http.client
+import json
 import os
 import tempfile
 import time
@@ -24,6 +25,8 @@ from moorage_benchmarks.report import Report, Table
 IDLE = "no request"
 PATIENCE_SECONDS = 120
 _CHUNK_BYTES = 2**20
+# Some 20 ms at a time.
+_JSON_STRINGS, _JSON_ROUNDS = 200_000, 9
 HOW = (
     f"Bodies of {heavy_requests.BODY_BYTES >> 20} MiB, one at a time, for Python models that only "
     "count what they get. /v2/health/live, /v2/health/ready and gRPC's health are asked every "
@@ -51,8 +54,13 @@ class Waits:
     by_probe: Mapping[str, Sequence[Wait]]
 
 
-def measure(*, rounds: int, seconds: float) -> Report:
+def measure(*, rounds: int, seconds: float, requests: Sequence[Heavy] | None = None) -> Report:
     """Every heavy request so many times.
+
+    Args:
+        rounds: Times that each is sent.
+        seconds: How long health is asked for without any request.
+        requests: All of the largest size where none are given.
 
     Raises:
         BenchmarkError: The server fails, or does not answer a health check.
@@ -63,10 +71,10 @@ def measure(*, rounds: int, seconds: float) -> Report:
         write_models(Path(folder))
         with programs.runtime(f"--model-repository={folder}") as runtime:
             found[IDLE] = _idle(runtime, seconds)
-            for heavy in heavy_requests.all_of_them():
+            for heavy in heavy_requests.all_of_them() if requests is None else requests:
                 body = heavy.make()
                 found[heavy.name] = _join([_one(runtime, heavy, body) for _ in range(rounds)])
-    return make_report(found, busy)
+    return make_report(found, busy, _python_json_seconds())
 
 
 def write_models(folder: Path) -> None:
@@ -76,10 +84,15 @@ def write_models(folder: Path) -> None:
         (folder / name / "1" / "model.py").write_text(source)
 
 
-def make_report(found: Mapping[str, Waits], load_average: float) -> Report:
+def make_report(
+    found: Mapping[str, Waits], load_average: float, python_json_seconds: float
+) -> Report:
     """A row for each request. Pure."""
     rows: list[Sequence[str]] = []
-    data: dict[str, Any] = {"load_average": load_average}
+    data: dict[str, Any] = {
+        "load_average": load_average,
+        "python_json_cpu_seconds": python_json_seconds,
+    }
     for name, waits in found.items():
         together = [wait.seconds for probe in waits.by_probe.values() for wait in probe]
         longest = {
@@ -102,6 +115,17 @@ def make_report(found: Mapping[str, Waits], load_average: float) -> Report:
     head = ["request", "status", "s", "p50", "p99", "longest", "CPU: live", "ready", "gRPC"]
     how = f"{HOW} The load average was {load_average:.1f} when it began."
     return Report("Health checks beside heavy requests", how, Table(head, rows), data)
+
+
+def _python_json_seconds() -> float:
+    """CPU time in which Python's own parser reads a list of strings: how fast the machine is."""
+    text = json.dumps(["ab"] * _JSON_STRINGS)
+    taken: list[float] = []
+    for _ in range(_JSON_ROUNDS):
+        before = time.thread_time()
+        json.loads(text)
+        taken.append(time.thread_time() - before)
+    return figures.median(taken)
 
 
 def _idle(runtime: programs.Runtime, seconds: float) -> Waits:

@@ -6,30 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moorage_benchmarks import gate
-from moorage_benchmarks.gate import BETTER, NO_LIMIT, NOT_MEASURED, OK, WORSE, Limit
-from moorage_benchmarks.grpc_transports import MINIMAL
-from moorage_benchmarks.throughput import MODEL_ALONE
+from moorage_benchmarks.gate import (
+    BETTER,
+    NO_LIMIT,
+    NOT_MEASURED,
+    OK,
+    WORSE,
+    Limit,
+    Recording,
+)
 
 RATIOS = st.floats(0.1, 1000)
-
-
-def test_each_load_is_compared_with_the_floor_of_its_own_run():
-    runtime = {
-        MODEL_ALONE: {"times_onnxruntime_alone": 1.0},
-        "OIP JSON": {"times_onnxruntime_alone": 14.0},
-    }
-    grpc = {
-        "native transport, small": {"cpu_microseconds_per_call": 50.0},
-        "native transport, large": {"cpu_microseconds_per_call": 300.0},
-        f"{MINIMAL}, small": {"cpu_microseconds_per_call": 100.0},
-        f"{MINIMAL}, large": {"cpu_microseconds_per_call": 600.0},
-    }
-
-    assert gate.ratios(runtime, grpc) == {
-        "OIP JSON": 14.0,
-        "gRPC, native transport, small": 0.5,
-        "gRPC, native transport, large": 0.5,
-    }
 
 
 @pytest.mark.parametrize(
@@ -38,6 +25,8 @@ def test_each_load_is_compared_with_the_floor_of_its_own_run():
         ([10.0, 10.2, 9.9], Limit(10.0, gate.LEAST_TOLERANCE_PERCENT)),
         ([10.0, 12.0, 9.0], Limit(10.0, 40.0)),
         ([10.0], Limit(10.0, gate.LEAST_TOLERANCE_PERCENT)),
+        ([0.0012345, 0.0012345], Limit(0.001234, gate.LEAST_TOLERANCE_PERCENT)),
+        ([0, 0, 1], Limit(0, 0)),
     ],
 )
 def test_the_tolerance_is_twice_the_distance_seen_and_never_nothing(values, expected):
@@ -71,6 +60,13 @@ def test_a_ratio_is_judged_by_its_limit(measured, expected):
     assert verdict.outcome == expected
 
 
+def test_what_never_happened_may_not_happen_once():
+    limits = gate.calibrate([{"writes": 0.0}, {"writes": 0.0}])
+
+    assert [each.outcome for each in gate.compare({"writes": 0.0}, limits)] == [OK]
+    assert [each.outcome for each in gate.compare({"writes": 1.0}, limits)] == [WORSE]
+
+
 def test_a_load_without_a_limit_does_not_pass_unseen():
     (verdict,) = gate.compare({"new": 1.0}, {})
 
@@ -82,27 +78,40 @@ def test_the_table_says_what_was_allowed():
     verdicts = gate.compare({"a": 13.0, "b": 2.0}, {"a": Limit(10.0, 20.0)})
 
     assert gate.as_table(verdicts).rows == [
-        ["a", "13.00", "10.00 ± 20 %", "WORSE"],
-        ["b", "2.00", "", "NO LIMIT"],
+        ["a", "13", "10 ± 20 %", "WORSE"],
+        ["b", "2", "", "NO LIMIT"],
     ]
 
 
 def test_limits_are_read_as_they_were_written():
-    limits = {"a": Limit(10.5, 12.0)}
+    recorded = {
+        "one": Recording({"cores": "2"}, 3, {"a": Limit(10.5, 12.0), "b": Limit(0, 0)}),
+        "other": Recording({}, 1, {}),
+    }
 
-    assert gate.parse(gate.encode(limits, {"cores": "2"}, runs=3)) == limits
+    assert gate.parse(gate.encode(recorded)) == recorded
+
+
+def document(**limit):
+    return {"one": {"machine": {}, "runs": 2, "limits": {"a": limit}}}
 
 
 @pytest.mark.parametrize(
     ("document", "named"),
     [
-        ({}, "limits"),
-        ([], "limits"),
-        ({"limits": {"a": {"recorded": 1}}}, "tolerance_percent is None"),
-        ({"limits": {"a": {"recorded": "1", "tolerance_percent": 3}}}, "recorded is '1'"),
-        ({"limits": {"a": {"recorded": 0, "tolerance_percent": 3}}}, "recorded is 0"),
+        ([], "gate.json: Expected `object`, got `array`"),
+        ({"one": {"machine": {}, "limits": {}}}, "`runs`"),
+        ({"limits": {"a": {"recorded": 1}}}, "`machine`"),
+        (document(recorded=1), r"`tolerance_percent`.*limits"),
+        (document(recorded="1", tolerance_percent=3), r"got `str`.*limits.*recorded"),
+        (document(recorded=-1, tolerance_percent=3), r">= 0.*recorded"),
     ],
 )
 def test_a_file_that_holds_no_limits_is_refused_by_name(document, named):
     with pytest.raises(ValueError, match=named):
         gate.parse(json.dumps(document))
+
+
+def test_a_file_that_is_no_json_is_refused():
+    with pytest.raises(ValueError, match=r"gate\.json"):
+        gate.parse("{")

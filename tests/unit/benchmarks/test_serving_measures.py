@@ -58,10 +58,11 @@ def test_the_wait_of_health_checks_is_told_by_the_clock_and_by_the_servers_work(
     waits = [Wait(seconds, seconds / 2) for seconds in (0.001, 0.002, 0.041)]
     found = {"x": Waits("200", [3.0], {"live": waits, "ready": waits[:1], "gRPC": waits[:2]})}
 
-    report = health.make_report(found, 0.5)
+    report = health.make_report(found, 0.5, python_json_seconds=0.01)
 
     assert report.table.rows == [["x", "200", "3.0", "1.5", "39.1", "41.0", "20.5", "0.5", "1.0"]]
     assert "load average was 0.5" in report.how
+    assert report.data["python_json_cpu_seconds"] == 0.01
 
 
 @pytest.mark.parametrize("heavy", heavy_requests.all_of_them(8192), ids=lambda heavy: heavy.name)
