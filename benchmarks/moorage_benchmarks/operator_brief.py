@@ -10,6 +10,7 @@ from moorage_benchmarks.scale.isolation import run_isolated
 
 CASES = (
     "empty",
+    "first",
     "by_hand",
     "burst",
     "single",

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from moorage_benchmarks.programs import BenchmarkError
-from moorage_benchmarks.scale import cases, starts
+from moorage_benchmarks.scale import cases, floors, starts
 from moorage_benchmarks.scale.world import World, world
 
 Act = Callable[[], Awaitable[dict[str, Any]]]
+
+FEW = 4
+"""So many times as slow a stream of changes shows what the operator does where the machine can."""
 
 
 def _tell(what: str, found: Any) -> Any:
@@ -40,15 +43,23 @@ def _acts(made: World, options: argparse.Namespace) -> Mapping[str, Act]:
     crashing, hung = names[:quarter], names[quarter : 3 * quarter]
     python = options.operator.with_name("python")
     return {
+        # The API server compiles what the CRD says at its first use, for 2 s.
+        "first": lambda: cases.grow(made, "first", 1),
         "empty": lambda: starts.empty(made, python),
         "by_hand": lambda: cases.by_hand(made, options.burst),
         "burst": lambda: cases.grow(made, "burst", options.burst),
         "single": lambda: cases.grow(made, "single", len(names), replicas=1),
+        "changes_by_hand": lambda: floors.changes_by_hand(
+            made, len(names), options.change_seconds, a_second=options.changes_a_second
+        ),
+        "few_changes": lambda: cases.changes(
+            made, names, options.change_seconds, a_second=options.changes_a_second // FEW
+        ),
         "changes": lambda: cases.changes(
             made, names, options.change_seconds, a_second=options.changes_a_second
         ),
         "idle": lambda: cases.idle(made, options.idle_seconds),
-        "restart": lambda: starts.restart(made, options.burst + options.changing),
+        "restart": lambda: starts.restart(made, len(made.models.verdicts)),
         "crashes": lambda: cases.crashes(made, crashing),
         "large": lambda: cases.beside_a_large_one(made, options.small),
         "hung": lambda: cases.beside_hung_ones(made, hung, options.small),

@@ -96,6 +96,23 @@ def pod_readiness(pod: Mapping[str, Any], *, ready: bool, now: str) -> Body:
     return _status(pod, verdict, container, now)
 
 
+def model_status(pod: Mapping[str, Any], *, ready: str, now: str) -> Body:
+    """The least that says of a pod's model whether it is ready."""
+    condition = {
+        "type": "Ready",
+        "status": ready,
+        "reason": "ByHand",
+        "message": "",
+        "lastTransitionTime": now,
+    }
+    return {
+        "apiVersion": "moorage.dev/v1alpha1",
+        "kind": "InferenceModel",
+        "metadata": {"name": pod["model"], "namespace": pod["namespace"]},
+        "status": {"conditions": [condition]},
+    }
+
+
 def pod_crash(pod: Mapping[str, Any], now: str) -> Body:
     """The status of a pod whose container has ended and waits to be started again."""
     before = pod["status"]["containerStatuses"][0]

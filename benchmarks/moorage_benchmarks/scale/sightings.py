@@ -7,7 +7,7 @@ distance.
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,9 +77,14 @@ class Models:
 
 
 class Pods:
-    """The readiness of each model's pods."""
+    """The readiness of each model's pods.
+
+    Attributes:
+        follow: Called with a pod's name and what its readiness has become, "True" or "False".
+    """
 
     def __init__(self) -> None:
+        self.follow: Callable[[str, str], None] | None = None
         self.verdicts: defaultdict[str, list[Verdict]] = defaultdict(list)
         self.bodies: dict[str, Body] = {}
         self.of_model: defaultdict[str, set[str]] = defaultdict(set)
@@ -89,12 +94,16 @@ class Pods:
         metadata, status = body["metadata"], body["status"]
         name = metadata["name"]
         kept = {key: status[key] for key in ("containerStatuses", "podIP") if key in status}
-        named = {"name": name, "namespace": metadata["namespace"]}
+        model = metadata["labels"][MODEL_LABEL]
+        named = {"name": name, "namespace": metadata["namespace"], "model": model}
         self.bodies[name] = {"metadata": named, "status": kept}
-        self.of_model[metadata["labels"][MODEL_LABEL]].add(name)
+        self.of_model[model].add(name)
         for condition in status.get("conditions") or []:
             if condition["type"] == "Ready":
+                before = self.verdicts[name][-1:]
                 _keep(self.verdicts[name], condition["status"], _waits_for(status))
+                if self.follow and before != self.verdicts[name][-1:]:
+                    self.follow(name, condition["status"])
 
     def drop(self, uid: str, version: str = "") -> None:
         """Pods are not deleted while they are measured."""

@@ -72,8 +72,12 @@ class World:
 
     async def report_pod(self, make: Callable[[str], dict[str, Any]]) -> None:
         """Write a pod's status as its kubelet would; `make` takes the time as a timestamp."""
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        await self.client.apply(kinds.POD_STATUS, make(now), field_manager="kubelet")
+        await self.client.apply(kinds.POD_STATUS, make(_now()), field_manager="kubelet")
+
+    async def report_model(self, make: Callable[[str], dict[str, Any]]) -> None:
+        """Write a model's status as an operator would; `make` takes the time as a timestamp."""
+        kind = kinds.INFERENCE_MODEL_STATUS
+        await self.client.apply(kind, make(_now()), field_manager="by-hand")
 
 
 @contextlib.asynccontextmanager
@@ -136,6 +140,10 @@ async def at_rate(a_second: float, acts: Sequence[Callable[[], Awaitable[None]]]
     spent = time.monotonic() - began
     await asyncio.gather(*tasks)
     return len(acts) / spent
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _control_plane(folder: Path) -> Path:

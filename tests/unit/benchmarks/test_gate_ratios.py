@@ -178,7 +178,8 @@ def test_a_figure_that_grows_fails_its_own_ratio_alone(case, figure, worse):
 
 
 def test_every_figure_has_its_case():
-    assert set(OPERATOR) == set(operator_brief.CASES)
+    # the first model is made so that the API server knows the CRD when others are
+    assert {*OPERATOR, "first"} == set(operator_brief.CASES)
 
 
 def test_the_file_of_limits_can_be_read():
