@@ -46,7 +46,7 @@ from .status_writes import StatusWriter
 from .store import Store
 from .urgency import Urgency
 from .watches import Watches
-from .workqueue import MAKING, WorkQueue
+from .workqueue import CROWD, MAKING, WorkQueue, bounds_for
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class App:
             call_later=loop.call_later,
             clock=loop.time,
             rest=lambda key: rest_seconds(self._store.count_pods(key)),
-            makers=max(1, settings.workers // 2),
+            bounds=bounds_for(settings.workers),
             gather=self._moment,
         )
         self._existence = Existence(loop.time)
@@ -209,7 +209,7 @@ class App:
         else:
             self._client.gate = self._leadership.may_write
             self._spawn(self._lead(self._leadership), "leadership")
-        for number in range(self._settings.workers):
+        for number in range(CROWD * self._settings.workers):
             worker = work(self._queue, reconciler.reconcile, self._metrics.passed, self._clock)
             self._spawn(self._once_leading(worker), f"worker {number}")
         self._spawn(self._poller.run(), "poller")

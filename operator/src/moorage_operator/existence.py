@@ -12,9 +12,10 @@ from collections.abc import Callable
 
 __all__ = ["KNOWN_SECONDS", "Existence", "ModelGone"]
 
-KNOWN_SECONDS = 30.0
+KNOWN_SECONDS = 300.0
 """A deletion that is not missed arrives within a second; after one that is, the garbage collector
-takes what was made meanwhile, because its owner is gone."""
+takes what was made meanwhile, because its owner is gone. Of 10,000 models that are made at once
+the last one waits for its Deployment so long."""
 
 
 class ModelGone(Exception):

@@ -14,7 +14,7 @@ new spec takes its turns, once no other new one waits. Routine waits for all of 
 ever. Each urgency has a moment to wait for what else is about to happen to the same key: a
 Deployment that comes up changes ten times within a second, and a pod that becomes ready is
 followed by its server's answer. To make what a new spec asks for may take the API server
-seconds, so there is a bound to such passes, and workers are left for others.
+seconds, so there is a bound to the passes of each lane, and workers are left for others.
 
 Each key has at most one timer; every pass replaces it. The queue knows nothing of models; the
 clock and the timer are injected.
@@ -22,7 +22,9 @@ clock and the timer are injected.
 
 import asyncio
 import random
-from collections.abc import Callable, Hashable
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 from .urgency import Urgency
@@ -43,6 +45,25 @@ TURN = 8
 
 MAKING = (Urgency.SPEC, Urgency.FOLLOWING)
 """The lanes whose passes make what is not there yet, the first before the other."""
+
+CROWD = 3
+"""Times as many models as usual are worked on while a crowd of new ones gets what follows: a
+request each, and the more of them are under way, the fewer wait behind the pods that those before
+them bring about."""
+
+
+def bounds_for(workers: int) -> Mapping[Urgency, int]:
+    """How many keys of each lane run at a time, so that none has all workers. Pure.
+
+    Args:
+        workers: Keys that run at a time where no crowd has come.
+    """
+    return {
+        Urgency.READINESS: workers,
+        Urgency.SPEC: max(1, workers // 2),
+        Urgency.FOLLOWING: (CROWD - 1) * workers,
+        Urgency.ROUTINE: workers,
+    }
 
 
 class Timer(Protocol):
@@ -65,7 +86,7 @@ class WorkQueue(Generic[K]):
         clock: Monotonic seconds.
         jitter: A number from [0, 1), to spread retries.
         rest: Seconds after a key's pass in which it does not run again, whatever happens.
-        makers: Keys of the lanes of new specs that run at a time.
+        bounds: How many keys of a lane run at a time; a lane without a bound has all workers.
         gather: Seconds that a change of an urgency waits for further ones of its key.
     """
 
@@ -76,13 +97,12 @@ class WorkQueue(Generic[K]):
         clock: Callable[[], float],
         jitter: Callable[[], float] = random.random,
         rest: Callable[[K], float] = lambda _: 0.0,
-        makers: int = 8,
+        bounds: Mapping[Urgency, int] = MappingProxyType({}),
         gather: Callable[[Urgency], float] = lambda _: 0.0,
     ) -> None:
         self._gather = gather
         self._gathering: dict[K, tuple[Urgency, Timer]] = {}
-        self._makers = makers
-        self._making: set[K] = set()
+        self._bounds = bounds
         self._rest = rest
         self._call_later = call_later
         self._clock = clock
@@ -90,7 +110,8 @@ class WorkQueue(Generic[K]):
         # A lane's order is that of its insertions; the value is since when the key waits.
         self._lanes: dict[Urgency, dict[K, float]] = {urgency: {} for urgency in Urgency}
         self._taken = 0
-        self._running: set[K] = set()
+        self._running: dict[K, Urgency] = {}
+        self._runs_of = Counter[Urgency]()
         self._resting: dict[K, Timer] = {}
         self._again: dict[K, Urgency] = {}
         self._timers: dict[K, Timer] = {}
@@ -150,17 +171,16 @@ class WorkQueue(Generic[K]):
         lane = self._lanes[urgency]
         key = next(iter(lane))
         del lane[key]
-        self._running.add(key)
-        if urgency in MAKING:
-            self._making.add(key)
+        self._running[key] = urgency
+        self._runs_of[urgency] += 1
+        if self._waiting and self._next_lane() is not None:
+            self._wake_one()  # one key taken, or one done, may make room for several
         return key
 
     def done(self, key: K) -> None:
         """The key's pass is over; it runs again, after its rest, when it was added meanwhile."""
-        self._running.discard(key)
-        if key in self._making:
-            self._making.discard(key)
-            self._wake_one()
+        self._runs_of[self._running.pop(key)] -= 1
+        self._wake_one()  # its lane may have been at its bound
         rest_seconds = self._rest(key)
         if rest_seconds > 0 and not self._closed:
             self._resting[key] = self._call_later(rest_seconds, lambda: self._rested(key))
@@ -208,9 +228,9 @@ class WorkQueue(Generic[K]):
 
     def _next_lane(self) -> Urgency | None:
         """The lane whose first key is next; None where no key may run now."""
-        waiting = [urgency for urgency, lane in self._lanes.items() if lane]
-        if len(self._making) >= self._makers:
-            waiting = [urgency for urgency in waiting if urgency not in MAKING]
+        waiting = [
+            urgency for urgency, lane in self._lanes.items() if lane and self._has_room(urgency)
+        ]
         if not waiting:
             return None
         turn = self._taken + 1
@@ -218,9 +238,24 @@ class WorkQueue(Generic[K]):
             late = [each for each in waiting if self._waited(each) > PATIENCE_SECONDS[each]]
             if late:
                 return max(late, key=self._waited)
+        if self._lanes[Urgency.SPEC] and Urgency.FOLLOWING in waiting:
+            waiting.remove(Urgency.FOLLOWING)
+        if not waiting:
+            return None
         if turn % 2 == 0:
             return next((urgency for urgency in MAKING if urgency in waiting), waiting[0])
         return waiting[0]
+
+    def _has_room(self, urgency: Urgency) -> bool:
+        """Whether one more key of the lane may run.
+
+        While something new runs, what follows shares its bound: Services that are under way would
+        wait for the pods of all the others.
+        """
+        bound, runs = self._bounds.get(urgency), self._runs_of[urgency]
+        if urgency is Urgency.FOLLOWING and (new := self._runs_of[Urgency.SPEC]):
+            bound, runs = self._bounds.get(Urgency.SPEC), runs + new
+        return bound is None or runs < bound
 
     def _waited(self, urgency: Urgency) -> float:
         """How long the lane's first key has waited."""

@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 
 from moorage_operator.urgency import Urgency
 from moorage_operator.workqueue import (
+    CROWD,
     PATIENCE_SECONDS,
     RETRY_LAST_SECONDS,
     TURN,
     Closed,
     WorkQueue,
+    bounds_for,
 )
 
 
@@ -146,23 +148,68 @@ async def test_a_key_whose_time_has_come_does_not_gather(time: Time) -> None:
     assert queue.depth == 1
 
 
-async def test_new_specs_leave_workers_for_the_rest(time: Time) -> None:
-    queue: WorkQueue[str] = WorkQueue(call_later=time.call_later, clock=lambda: time.now, makers=2)
+async def waits(taking: asyncio.Future[str]) -> bool:
+    await asyncio.sleep(0)
+    return not taking.done()
+
+
+async def test_a_lane_at_its_bound_leaves_workers_for_the_rest(time: Time) -> None:
+    bounds = {Urgency.SPEC: 2}
+    queue: WorkQueue[str] = WorkQueue(
+        call_later=time.call_later, clock=lambda: time.now, bounds=bounds
+    )
     for key in "abc":
         queue.add(key, Urgency.SPEC)
     assert [await queue.get() for _ in range(2)] == ["a", "b"]
     third = asyncio.ensure_future(queue.get())
-    await asyncio.sleep(0)
-    assert not third.done()
+    assert await waits(third)
 
     queue.add("pod")
     assert await third == "pod"
     fourth = asyncio.ensure_future(queue.get())
-    await asyncio.sleep(0)
-    assert not fourth.done()
+    assert await waits(fourth)
+    queue.done("pod")
+    assert await waits(fourth)
 
     queue.done("a")
     assert await fourth == "c"
+
+
+async def test_what_follows_shares_the_bound_of_what_is_new_until_that_is_done(time: Time) -> None:
+    bounds = {Urgency.SPEC: 2, Urgency.FOLLOWING: 3}
+    queue: WorkQueue[str] = WorkQueue(
+        call_later=time.call_later, clock=lambda: time.now, bounds=bounds
+    )
+    for key in "abc":
+        queue.add(key, Urgency.SPEC)
+    for key in "1234":
+        queue.add(key, Urgency.FOLLOWING)
+    taking = [asyncio.ensure_future(queue.get()) for _ in range(8)]
+
+    async def taken() -> str:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return "".join(sorted(each.result() for each in taking if each.done()))
+
+    assert await taken() == "ab"
+    queue.done("a")
+    assert await taken() == "abc"
+    queue.done("b")
+    assert await taken() == "1abc"
+    queue.done("c")
+    assert await taken() == "123abc"
+    queue.done("1")
+    assert await taken() == "1234abc"
+    for each in taking:
+        each.cancel()
+
+
+def test_no_lane_has_all_workers() -> None:
+    bounds = bounds_for(32)
+
+    assert bounds.keys() == set(Urgency)
+    assert max(bounds.values()) < CROWD * 32
+    assert all(bounds_for(1).values())
 
 
 async def test_a_key_waits_once_in_the_most_urgent_lane_that_was_named(
@@ -205,20 +252,6 @@ async def test_what_follows_waits_for_all_that_is_new_and_not_for_readiness(
 
     expected = ["ready", "made", "ready", "following", "ready", "following", "ready", "routine"]
     assert taken == expected
-
-
-async def test_what_follows_is_bounded_with_what_is_new(time: Time) -> None:
-    queue: WorkQueue[str] = WorkQueue(call_later=time.call_later, clock=lambda: time.now, makers=2)
-    queue.add("made", Urgency.SPEC)
-    for key in ("a", "b"):
-        queue.add(key, Urgency.FOLLOWING)
-    assert [await queue.get() for _ in range(2)] == ["made", "a"]
-    third = asyncio.ensure_future(queue.get())
-    await asyncio.sleep(0)
-    assert not third.done()
-
-    queue.done("made")
-    assert await third == "b"
 
 
 @pytest.mark.parametrize(
