@@ -4,7 +4,7 @@ Cases as those of `cases`, of which `by_hand` is the floor of a burst.
 """
 
 import asyncio
-from typing import Any
+from functools import partial
 
 from moorage_benchmarks.scale import objects
 from moorage_benchmarks.scale.cases import Figures, flips, grow
@@ -20,20 +20,25 @@ async def changes_by_hand(world: World, count: int, seconds: float, *, a_second:
     await grow(world, prefix, count, replicas=1)
     names = [f"{prefix}-{number}" for number in range(count)]
     await world.operator.stop()
-    writing: set[asyncio.Task[Any]] = set()
+    news: dict[str, str] = {}
+    writing: dict[str, asyncio.Task[None]] = {}
 
-    def follow(pod: str, status: str) -> None:
+    async def write(pod: str) -> None:
         named = world.pods.bodies[pod]["metadata"]
-        task = asyncio.ensure_future(
-            world.report_model(lambda now: objects.model_status(named, ready=status, now=now))
-        )
-        writing.add(task)
-        task.add_done_callback(writing.discard)
+        while (ready := news.pop(pod, None)) is not None:
+            make = partial(objects.model_status, named, ready=ready)
+            await world.report_model(lambda now, make=make: make(now=now))
+        del writing[pod]
+
+    def follow(pod: str, ready: str) -> None:
+        news[pod] = ready
+        if pod not in writing:  # else what is being written is followed by this
+            writing[pod] = asyncio.ensure_future(write(pod))
 
     world.pods.follow = follow
     try:
         found = await flips(world, names, seconds, a_second=a_second)
-        await asyncio.gather(*writing)
+        await asyncio.gather(*writing.values())
     finally:
         world.pods.follow = None
         await world.operator.start()
