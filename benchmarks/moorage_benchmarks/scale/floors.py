@@ -7,7 +7,7 @@ import asyncio
 from functools import partial
 
 from moorage_benchmarks.scale import objects
-from moorage_benchmarks.scale.cases import Figures, flips, grow
+from moorage_benchmarks.scale.cases import Figures, at_rest, flips, grow
 from moorage_benchmarks.scale.world import World
 
 
@@ -42,4 +42,5 @@ async def changes_by_hand(world: World, count: int, seconds: float, *, a_second:
     finally:
         world.pods.follow = None
         await world.operator.start()
+    await at_rest(world)  # what it says of those models now stands in nobody's way
     return found
