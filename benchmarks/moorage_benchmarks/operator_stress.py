@@ -40,9 +40,10 @@ HOW = (
     "this process has a token too. Latencies end when this process's watch sees the status, and "
     "begin when its watch sees the pod; under a load that the machine cannot carry they tell of "
     "the machine. The load average is that of the minute before a case began, other work on the "
-    "machine included. By hand: the same Services, Deployments and disruption budgets, created by "
-    "this process without models and an operator, which is what the machine can do at most; and a "
-    "status that this process writes as soon as it sees a pod change, while no operator runs."
+    "machine included. By hand: the same Services, Deployments and disruption budgets, created "
+    "without models and an operator, which is what the machine can do at most. Changes by hand: "
+    "this process, which makes the changes, writes a status as soon as it sees one, while no "
+    "operator runs; it is no floor, for it does both in one process and passes over none."
 )
 
 

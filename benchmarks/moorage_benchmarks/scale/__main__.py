@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from moorage_benchmarks.programs import BenchmarkError
-from moorage_benchmarks.scale import cases, floors, starts
+from moorage_benchmarks.scale import by_hand, cases, starts
 from moorage_benchmarks.scale.world import World, world
 
 Act = Callable[[], Awaitable[dict[str, Any]]]
@@ -49,7 +49,7 @@ def _acts(made: World, options: argparse.Namespace) -> Mapping[str, Act]:
         "by_hand": lambda: cases.by_hand(made, options.burst),
         "burst": lambda: cases.grow(made, "burst", options.burst),
         "single": lambda: cases.grow(made, "single", len(names), replicas=1),
-        "changes_by_hand": lambda: floors.changes_by_hand(
+        "changes_by_hand": lambda: by_hand.changes_by_hand(
             made, len(names), options.change_seconds, a_second=options.changes_a_second
         ),
         "few_changes": lambda: cases.changes(

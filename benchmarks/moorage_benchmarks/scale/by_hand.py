@@ -1,6 +1,7 @@
-"""What the machine can do at most where readiness changes: a write for each, by nobody who thinks.
+"""Changes of readiness without an operator: a status for each, by the process that makes them.
 
-Cases as those of `cases`, of which `by_hand` is the floor of a burst.
+Cases as those of `cases`. It shows what so many writes come to on this machine. It is no floor:
+the operator is a process of its own, and writes once for two changes where it is behind.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from moorage_benchmarks.scale.world import World
 
 
 async def changes_by_hand(world: World, count: int, seconds: float, *, a_second: int) -> Figures:
-    """The floor of `changes`: one write follows each change that this process sees, at once.
+    """As `changes`, but one write follows each change that this process sees, at once.
 
     The operator does not run meanwhile.
     """
