@@ -43,7 +43,7 @@ HOW = (
     "machine included. By hand: the same Services, Deployments and disruption budgets, created "
     "without models and an operator, which is what the machine can do at most. Changes by hand: "
     "this process, which makes the changes, writes a status as soon as it sees one, while no "
-    "operator runs; it is no floor, for it does both in one process and passes over none."
+    "operator runs; it is no floor, for it does both in one process."
 )
 
 

@@ -1,7 +1,7 @@
 """Changes of readiness without an operator: a status for each, by the process that makes them.
 
 Cases as those of `cases`. It shows what so many writes come to on this machine. It is no floor:
-the operator is a process of its own, and writes once for two changes where it is behind.
+the operator is a process of its own.
 """
 
 import asyncio
@@ -27,8 +27,7 @@ async def changes_by_hand(world: World, count: int, seconds: float, *, a_second:
     async def write(pod: str) -> None:
         named = world.pods.bodies[pod]["metadata"]
         while (ready := news.pop(pod, None)) is not None:
-            make = partial(objects.model_status, named, ready=ready)
-            await world.report_model(lambda now, make=make: make(now=now))
+            await world.report_model(partial(objects.model_status, named, ready))
         del writing[pod]
 
     def follow(pod: str, ready: str) -> None:

@@ -96,7 +96,7 @@ def pod_readiness(pod: Mapping[str, Any], *, ready: bool, now: str) -> Body:
     return _status(pod, verdict, container, now)
 
 
-def model_status(pod: Mapping[str, Any], *, ready: str, now: str) -> Body:
+def model_status(pod: Mapping[str, Any], ready: str, now: str) -> Body:
     """The least that says of a pod's model whether it is ready."""
     condition = {
         "type": "Ready",
