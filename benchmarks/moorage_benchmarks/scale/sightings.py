@@ -100,9 +100,8 @@ class Pods:
         self.of_model[model].add(name)
         for condition in status.get("conditions") or []:
             if condition["type"] == "Ready":
-                before = self.verdicts[name][-1:]
-                _keep(self.verdicts[name], condition["status"], _waits_for(status))
-                if self.follow and before != self.verdicts[name][-1:]:
+                is_new = _keep(self.verdicts[name], condition["status"], _waits_for(status))
+                if is_new and self.follow:
                     self.follow(name, condition["status"])
 
     def drop(self, uid: str, version: str = "") -> None:
@@ -114,9 +113,12 @@ def _waits_for(status: Mapping[str, Any]) -> str:
     return str(containers[0].get("state", {}).get("waiting", {}).get("reason", ""))
 
 
-def _keep(verdicts: list[Verdict], status: str, reason: str) -> None:
-    if not verdicts or (verdicts[-1].status, verdicts[-1].reason) != (status, reason):
-        verdicts.append(Verdict(time.monotonic(), status, reason))
+def _keep(verdicts: list[Verdict], status: str, reason: str) -> bool:
+    """Whether it is another verdict than the last."""
+    if verdicts and (verdicts[-1].status, verdicts[-1].reason) == (status, reason):
+        return False
+    verdicts.append(Verdict(time.monotonic(), status, reason))
+    return True
 
 
 def latencies(

@@ -238,10 +238,6 @@ class WorkQueue(Generic[K]):
             late = [each for each in waiting if self._waited(each) > PATIENCE_SECONDS[each]]
             if late:
                 return max(late, key=self._waited)
-        if self._lanes[Urgency.SPEC] and Urgency.FOLLOWING in waiting:
-            waiting.remove(Urgency.FOLLOWING)
-        if not waiting:
-            return None
         if turn % 2 == 0:
             return next((urgency for urgency in MAKING if urgency in waiting), waiting[0])
         return waiting[0]
