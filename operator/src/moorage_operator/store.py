@@ -92,16 +92,17 @@ class Store:
     def put_written(self, body: Mapping[str, Any]) -> None:
         """The resource as our own status write returned it.
 
-        One that was dropped meanwhile, because it is gone or another installation serves it now,
-        stays dropped.
+        It is no news unless somebody has edited the resource before the write: the event of that
+        edit, should it come behind this answer, is older than what is known by then. One that was
+        dropped meanwhile, because it is gone or another installation serves it now, stays dropped.
         """
         metadata = body["metadata"]
         known = self._packed(ObjectKey(metadata["namespace"], metadata["name"]))
         if known and known.uid == metadata["uid"]:
-            self.put_model(body, news=False)
+            self.put_model(body, written=True)
 
-    def put_model(self, body: Mapping[str, Any], *, news: bool = True) -> None:
-        """The resource as watched; what is no news to its pass does not begin another."""
+    def put_model(self, body: Mapping[str, Any], *, written: bool = False) -> None:
+        """The resource as watched, or as a write of ours left it, whose status is no news."""
         metadata = body["metadata"]
         key = ObjectKey(metadata["namespace"], metadata["name"])
         family = self._family(_place(key))
@@ -115,8 +116,8 @@ class Store:
         family.key = key
         family.model = self._pack_model.pack(body)
         has_same_spec = self._open.renew(key, family.model, body)
-        awaited = has_same_spec and body.get("status") == self._expected_statuses.get(key)
-        if news and not awaited:
+        has_our_status = written or body.get("status") == self._expected_statuses.get(key)
+        if not (has_same_spec and has_our_status):
             self._changed(key, _urgency_of(body))
 
     @contextmanager

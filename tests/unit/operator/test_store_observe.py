@@ -124,6 +124,21 @@ def test_an_edit_that_comes_with_an_expected_status_is_news(told: Told) -> None:
     assert told.keys == [KEY]
 
 
+def test_an_edit_that_comes_with_our_own_status_first_is_news(told: Told) -> None:
+    assert told.store.model(KEY)
+    told.store.put_written(model(2, status={"written": 1}))
+    assert told.keys == []
+
+    edited = metadata("iris", 4, generation=2)
+    told.store.put_written({"metadata": edited, "spec": {}, "status": {"written": 2}})
+    told.store.put_model({"metadata": metadata("iris", 3, generation=2), "spec": {}})
+
+    assert told.keys == [KEY]
+    record = told.store.model(KEY)
+    assert record is not None
+    assert record.model.generation == 2
+
+
 def test_a_child_that_is_being_made_is_no_news_when_its_event_comes_first(told: Told) -> None:
     told.keys.clear()
     services = observe.Children("Service", told.store)
