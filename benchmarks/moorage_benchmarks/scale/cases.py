@@ -59,7 +59,7 @@ async def grow(world: World, prefix: str, count: int, *, replicas: int = REPLICA
         "operator_cpu_seconds": after.cpu - before.cpu,
         "api_requests_a_model": (after.requests - before.requests) / count,
         "api_writes_a_model": (after.writes - before.writes) / count,
-        "api_requests_by_kind": _by_kind(before, after, count),
+        "api_requests_by_kind": after.requests_by_kind(before, count),
         "polls_a_model": (after.polls - before.polls) / count,
         **_spread("pods_ready_to_ready", ready_latencies(world, names)),
     }
@@ -274,19 +274,6 @@ def _told(world: World, name: str, since: float) -> list[float]:
         for verdict in world.models.verdicts[name]
         if verdict.at >= since and verdict.reason == "CrashLoopBackOff"
     ]
-
-
-def _by_kind(before: Usage, after: Usage, count: int) -> dict[str, float]:
-    """Requests a model by verb and resource."""
-    found: dict[str, float] = {}
-    for key, value in after.samples.items():
-        if key.startswith("moorage_api_requests_total{"):
-            more = value - before.samples.get(key, 0.0)
-            labels = dict(part.split("=", 1) for part in key.partition("{")[2][:-1].split(","))
-            said = f"{labels['verb']} {labels['resource']}".replace('"', "")
-            if more:
-                found[said] = found.get(said, 0.0) + more / count
-    return dict(sorted(found.items()))
 
 
 def _spread(name: str, seconds: Sequence[float]) -> Figures:

@@ -55,6 +55,18 @@ class Usage:
             self.total("moorage_api_requests_total", f'verb="{verb}"') for verb in WRITE_VERBS
         )
 
+    def requests_by_kind(self, before: "Usage | None" = None, count: int = 1) -> dict[str, float]:
+        """Requests by verb and resource, those since an earlier moment for each of so many."""
+        found: dict[str, float] = {}
+        for key, value in self.samples.items():
+            if key.startswith("moorage_api_requests_total{"):
+                more = value - (before.samples.get(key, 0.0) if before else 0.0)
+                labels = dict(part.split("=", 1) for part in key.partition("{")[2][:-1].split(","))
+                said = f"{labels['verb']} {labels['resource']}".replace('"', "")
+                if more:
+                    found[said] = found.get(said, 0.0) + more / count
+        return dict(sorted(found.items()))
+
     @property
     def passes(self) -> float:
         """Passes over a model that went well."""

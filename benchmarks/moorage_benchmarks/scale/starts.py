@@ -63,6 +63,7 @@ async def restart(world: World, models: int) -> Figures:
         "rss_bytes": settled.rss,
         "api_requests": settled.requests,
         "api_writes": settled.writes,
+        "api_requests_by_kind": settled.requests_by_kind(),
     }
 
 

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage_operator.planned import PollPace
-from moorage_operator.probe.pace import Standing, Usual, delay_seconds, stretched_seconds
+from moorage_operator.probe.pace import (
+    CALM_SECONDS,
+    MOMENT_SECONDS,
+    Standing,
+    Usual,
+    delay_seconds,
+    due_at,
+    stretched_seconds,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +64,22 @@ def test_the_interval_is_stretched_to_the_budget(
     interval: float, replicas: int, expected: float
 ) -> None:
     assert stretched_seconds(interval, replicas, 50) == expected
+
+
+@pytest.mark.parametrize(
+    ("delay", "expected"),
+    [(0, 1000.125), (4.5, 1004.625), (5, 1005.25), (9.875, 1010), (10, 1010.25)],
+)
+def test_polls_that_have_time_are_due_at_common_moments(delay: float, expected: float) -> None:
+    assert due_at(1000.125, delay) == expected
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1000))
+def test_no_poll_is_due_early_or_waits_for_more_than_a_moment(now: float, delay: float) -> None:
+    waits = due_at(now, delay) - (now + delay)
+
+    assert 0 <= waits < MOMENT_SECONDS
+    assert waits == 0 or delay >= CALM_SECONDS
 
 
 def test_the_usual_time_follows_what_answers_take() -> None:

@@ -128,11 +128,11 @@ async def asked(
 
 @asynccontextmanager
 async def polling(
-    server: Server, polls_a_second: float = 1000.0
+    server: Server, polls_a_second: float = 1000.0, clock: Callable[[], float] | None = None
 ) -> AsyncIterator[tuple[Poller, Results]]:
     results = Results()
     edges = Edges(
-        clock=asyncio.get_running_loop().time,
+        clock=clock or asyncio.get_running_loop().time,
         now=lambda: datetime.now(UTC),
         jitter=lambda: 0.5,
         polled=results.count,
@@ -202,6 +202,26 @@ async def test_ask_now_does_not_wait_for_the_interval() -> None:
         poller.ask_now("pod")
         poller.ask_now("unknown")
         await results.until(lambda: results.all[-1].model_ready == NO)
+
+
+async def test_calm_polls_are_asked_together_whenever_they_were_asked_before() -> None:
+    now = [1000.01]
+    async with polling(Server(), clock=lambda: now[0]) as (poller, results):
+
+        async def ask(uid: str, at: float) -> None:
+            now[0], known = at, len(results.polled)
+            poller.ask_now(uid)
+            await results.until(lambda: len(results.polled) > known)
+
+        calm = [target(pod_uid=uid) for uid in ("one", "other", "waker")]
+        poller.watch(KEY, calm, PollPace.STABLE, 10)
+        await results.until(lambda: len(results.polled) == 3)
+        await ask("other", 1000.13)
+        await ask("waker", 1010.2)
+        assert len(results.polled) == 5
+
+        await ask("waker", 1010.25)
+        await results.until(lambda: len(results.polled) == 8)
 
 
 async def test_ask_now_during_a_poll_asks_once_more() -> None:

@@ -215,7 +215,7 @@ class KubeClient:
         path = kind.path(body["metadata"]["namespace"])
         query = {"dryRun": "All"}
         return await self._call(
-            "create", kind, path, method="POST", query=query, headers=headers, body=body
+            "dry-run", kind, path, method="POST", query=query, headers=headers, body=body
         )
 
     async def replace(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:

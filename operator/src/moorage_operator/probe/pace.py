@@ -1,4 +1,4 @@
-"""How long until a replica is asked again; pure.
+"""How long until a replica is asked again, and when that is; pure.
 
     settling   2 % of the time that has been waited, within 0.1 s and 1 s: near enough to follow
                a model that becomes ready, cheap for one that loads for ten minutes; a server that
@@ -9,9 +9,12 @@
                answer that is not yes is confirmed after 1, 2, 4 s, and not an interval later
     failing    1, 2, 4 .. 60 s
 
-A replica that has said yes is stable, whatever its model still waits for.
+A replica that has said yes is stable, whatever its model still waits for. Polls that have time
+are asked at common moments: one that a process wakes up for costs three times as much as one that
+follows another.
 """
 
+import math
 from dataclasses import dataclass
 
 from moorage_operator.planned import PollPace
@@ -26,6 +29,10 @@ SILENT_FIRST_SECONDS = 1.0
 SILENT_LAST_SECONDS = 15.0
 FAILING_FIRST_SECONDS = 1.0
 FAILING_LAST_SECONDS = 60.0
+
+MOMENT_SECONDS = 0.25
+CALM_SECONDS = 5.0
+"""Polls that are as far away have time to wait for the next moment."""
 
 USUAL_WEIGHT = 1 / 16
 
@@ -68,6 +75,15 @@ def stretched_seconds(interval: float, replicas: int, polls_a_second: float) -> 
     20,000 replicas and 50 polls a second: 400 s, whatever shorter interval was wished.
     """
     return max(interval, replicas / polls_a_second)
+
+
+def due_at(now: float, delay: float) -> float:
+    """When a poll is due that is to come after so many seconds, jitter included.
+
+    At 1000.1 s, after 10 s: 1010.25 s; after 0.4 s: 1000.5 s.
+    """
+    due = now + delay
+    return math.ceil(due / MOMENT_SECONDS) * MOMENT_SECONDS if delay >= CALM_SECONDS else due
 
 
 def _settling_seconds(standing: Standing) -> float:

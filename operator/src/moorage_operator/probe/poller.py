@@ -4,7 +4,7 @@
     ask_now(pod uid) -----------------^                                                   |
                                       `------------- next due time, by pace --------------'
 
-`pace` says how long until the next poll; all are spread by +-20 %. No task is kept per replica:
+`pace` says when the next poll is; all are spread by +-20 %. No task is kept per replica:
 one loop and the questions in flight. A result is delivered when it says something that the last
 one did not.
 """
@@ -28,7 +28,7 @@ from moorage_operator.state import ObjectKey
 
 from .driver import Driver
 from .interrogation import as_spoken, interrogate
-from .pace import Standing, Usual, delay_seconds, stretched_seconds
+from .pace import Standing, Usual, delay_seconds, due_at, stretched_seconds
 from .smoke_runner import SmokeRunner
 
 logger = logging.getLogger(__name__)
@@ -235,7 +235,7 @@ class Poller:
             self._schedule(uid, poll, self._delay(uid, poll))
 
     def _schedule(self, uid: str, poll: _Poll, delay: float) -> None:
-        poll.due = self._edges.clock() + delay
+        poll.due = due_at(self._edges.clock(), delay)
         heapq.heappush(self._heap, (poll.due, next(self._order), uid))
         self._wake.set()
 
