@@ -7,7 +7,7 @@ another status and the same spec, as our own writes do, leaves the parsed model 
 and so does what was rendered from it (`memo`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,11 @@ OPEN = 64
 
 OPEN_UNREADY = 1024
 """The same of models that are not Ready: a crowd on its way up has several passes each, and what
-is parsed and rendered of a model takes 25 KiB."""
+is parsed and rendered of a model takes 20 KiB."""
+
+MANY = 4 * OPEN_UNREADY
+"""Among so many models a crowd may be larger than what stays parsed, and each would be let go
+before its next pass; while the memory in between would never be whole again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,12 @@ class OpenModels:
 
     Args:
         packer: That of the store.
+        count: How many models there are.
     """
 
-    def __init__(self, packer: ModelPacker) -> None:
+    def __init__(self, packer: ModelPacker, *, count: Callable[[], int]) -> None:
         self._packer = packer
+        self._count = count
         # Each by key, the latest last.
         self._ready: dict[ObjectKey, ModelRecord] = {}
         self._unready: dict[ObjectKey, ModelRecord] = {}
@@ -69,7 +75,8 @@ class OpenModels:
         return self._ready.pop(key, None) or self._unready.pop(key, None)
 
     def _keep(self, record: ModelRecord, *, is_ready: bool) -> None:
-        records, most = (self._ready, OPEN) if is_ready else (self._unready, OPEN_UNREADY)
+        records = self._ready if is_ready else self._unready
+        most = OPEN if is_ready or self._count() > MANY else OPEN_UNREADY
         records[record.key] = record
         while len(records) > most:
             del records[next(iter(records))]

@@ -94,7 +94,7 @@ class StatusWriter:
             self._pruned[uid] = _Pruned(_digest(status), _digest(kept))
         self._existence.saw(uid)
         self._wrote("status")
-        self._store.put_written(written)
+        self._store.put_written(record, written)
         return True
 
     async def write_gates(self, record: ModelRecord, gates: tuple[PodGate, ...]) -> None:

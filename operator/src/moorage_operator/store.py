@@ -14,6 +14,8 @@ from typing import Any
 
 from . import labels, names
 from .answers import ProbeResult
+from .api.v1alpha1 import is_parsed_from
+from .kube.versions import is_newer
 from .opened import ModelRecord, OpenModels
 from .packing import UNPACKED, ChildPacker, ModelPacker, PackedChild, PackedModel, Packer
 from .state import (
@@ -73,7 +75,7 @@ class Store:
         self._child_gone = child_gone
         self._families: dict[Place, _Family] = {}
         self._pack_model = ModelPacker()
-        self._open = OpenModels(self._pack_model)
+        self._open = OpenModels(self._pack_model, count=lambda: len(self._families))
         self._pack_child = ChildPacker()
         self._pack_pod: Packer[PodObserved] = Packer(PodObserved, kept=UNPACKED)
         self._child_places: dict[str, Place] = {}
@@ -89,36 +91,42 @@ class Store:
 
     # -------------------------------------------------------------------- models
 
-    def put_written(self, body: Mapping[str, Any]) -> None:
-        """The resource as our own status write returned it.
+    def put_written(self, record: ModelRecord, body: Mapping[str, Any]) -> None:
+        """The resource as our own status write returned it, for the pass over the record.
 
         It is no news unless somebody has edited the resource before the write: the event of that
         edit, should it come behind this answer, is older than what is known by then. One that was
         dropped meanwhile, because it is gone or another installation serves it now, stays dropped.
         """
-        metadata = body["metadata"]
-        known = self._packed(ObjectKey(metadata["namespace"], metadata["name"]))
-        if known and known.uid == metadata["uid"]:
-            self.put_model(body, written=True)
+        known = self._packed(record.key)
+        if known is None or known.uid != body["metadata"]["uid"]:
+            return
+        is_edited = not is_parsed_from(record.model, body)
+        if self._put_model(record.key, body) is not None and is_edited:
+            self._changed(record.key, _urgency_of(body))
 
-    def put_model(self, body: Mapping[str, Any], *, written: bool = False) -> None:
-        """The resource as watched, or as a write of ours left it, whose status is no news."""
+    def put_model(self, body: Mapping[str, Any]) -> None:
+        """The resource as watched; what the pass that wrote it awaits does not begin another."""
+        key = ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"])
+        has_same_spec = self._put_model(key, body)
+        awaited = has_same_spec and body.get("status") == self._expected_statuses.get(key)
+        if has_same_spec is not None and not awaited:
+            self._changed(key, _urgency_of(body))
+
+    def _put_model(self, key: ObjectKey, body: Mapping[str, Any]) -> bool | None:
+        """Whether no more than its status is new of a model that is open; None: nothing is."""
         metadata = body["metadata"]
-        key = ObjectKey(metadata["namespace"], metadata["name"])
         family = self._family(_place(key))
         known = family.model
         if known and known.uid == metadata["uid"]:
             if not is_newer(metadata["resourceVersion"], known.resource_version):
-                return
+                return None
         elif known:
             self._refusals.pop(key, None)  # another object of the same name
             self._history.pop(key, None)
         family.key = key
         family.model = self._pack_model.pack(body)
-        has_same_spec = self._open.renew(key, family.model, body)
-        has_our_status = written or body.get("status") == self._expected_statuses.get(key)
-        if not (has_same_spec and has_our_status):
-            self._changed(key, _urgency_of(body))
+        return self._open.renew(key, family.model, body)
 
     @contextmanager
     def expecting_status(self, key: ObjectKey, status: Mapping[str, Any]) -> Generator[None]:
@@ -373,17 +381,6 @@ def _urgency_of(body: Mapping[str, Any]) -> Urgency:
     told = (body.get("status") or {}).get("observedGeneration")
     is_told = told is not None and told == body["metadata"].get("generation")
     return Urgency.ROUTINE if is_told else Urgency.SPEC
-
-
-def is_newer(version: str, than: str) -> bool:
-    """Whether a resourceVersion is later than another of the same object.
-
-    Source: Kubernetes API concepts, "Resource versions": for built-in and custom resources they
-    are decimal integers that may be compared. Where one is not, the later arrival counts.
-    """
-    if version.isdigit() and than.isdigit():
-        return int(version) > int(than)
-    return version != than
 
 
 def _place(key: ObjectKey) -> Place:

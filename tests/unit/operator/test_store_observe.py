@@ -8,6 +8,7 @@ import pytest
 from moorage_operator import labels, observe
 from moorage_operator.answers import ProbeResult
 from moorage_operator.api import v1alpha1
+from moorage_operator.kube.versions import is_newer
 from moorage_operator.state import (
     ObjectKey,
     Reference,
@@ -15,7 +16,7 @@ from moorage_operator.state import (
     ReferenceState,
     Refusal,
 )
-from moorage_operator.store import Store, is_newer
+from moorage_operator.store import Store
 from moorage_operator.urgency import Urgency
 from moorage_operator.watched import (
     ContainerObserved,
@@ -125,12 +126,13 @@ def test_an_edit_that_comes_with_an_expected_status_is_news(told: Told) -> None:
 
 
 def test_an_edit_that_comes_with_our_own_status_first_is_news(told: Told) -> None:
-    assert told.store.model(KEY)
-    told.store.put_written(model(2, status={"written": 1}))
+    record = told.store.model(KEY)
+    assert record is not None
+    told.store.put_written(record, model(2, status={"written": 1}))
     assert told.keys == []
 
     edited = metadata("iris", 4, generation=2)
-    told.store.put_written({"metadata": edited, "spec": {}, "status": {"written": 2}})
+    told.store.put_written(record, {"metadata": edited, "spec": {}, "status": {"written": 2}})
     told.store.put_model({"metadata": metadata("iris", 3, generation=2), "spec": {}})
 
     assert told.keys == [KEY]
@@ -398,11 +400,13 @@ def test_a_recreated_model_is_another_one_whatever_its_version(told: Told) -> No
 
 def test_the_echo_of_a_write_does_not_bring_a_dropped_model_back(told: Told) -> None:
     told.store.put_model(model(1))
-    told.store.put_written(model(2, status={"written": True}))
+    record = told.store.model(KEY)
+    assert record is not None
+    told.store.put_written(record, model(2, status={"written": True}))
     assert told.store.observed(KEY).status == {"written": True}
 
     told.store.drop_model(KEY, "uid-iris")  # gone, or served by another installation
-    told.store.put_written(model(3))
+    told.store.put_written(record, model(3))
 
     assert told.store.model(KEY) is None
 
