@@ -42,17 +42,23 @@ class Piece(msgspec.Struct, frozen=True):
     """Consecutive leaves of a list.
 
     Attributes:
-        text: A list of them alone.
+        body: Where they stand, without brackets between them.
+        start: The first one.
+        stop: Behind the last one.
         values: int64 or uint64 where all are spelled as integers, else float64; a list where
             these do not hold all of them.
     """
 
-    text: bytes
+    body: bytes | bytearray
+    start: int
+    stop: int
     values: NDArray[Any] | list[Any]
 
     def read(self) -> list[Any]:
         """The leaves as Python's json gives them."""
-        return self.values if isinstance(self.values, list) else list_text.read(self.text)
+        if isinstance(self.values, list):
+            return self.values
+        return list_text.read(_text(self.body, self.start, self.stop))
 
     def floats(self, dtype: np.dtype[Any]) -> NDArray[Any] | None:
         """The leaves rounded to this type, infinite beyond it; None where one is no number."""
@@ -141,15 +147,23 @@ def decode(body: bytes | bytearray, start: int, stop: int) -> NumberList | None:
 
 def _pieces(body: bytes | bytearray, start: int, stop: int) -> tuple[Piece, ...]:
     parser = simdjson.Parser()
-    view = memoryview(body)
     pieces: list[Piece] = []
     while start <= stop:
         comma = body.find(b",", min(start + _PIECE_BYTES, stop), stop)
         end = stop if comma < 0 else comma
-        text = b"[%b]" % view[start:end]
-        pieces.append(Piece(text, _decode_piece(parser, text, start)))
+        values = _decode_piece(parser, _text(body, start, end), start)
+        pieces.append(Piece(body, start, end, values))
         start = end + 1
     return tuple(pieces)
+
+
+def _text(body: bytes | bytearray, start: int, stop: int) -> bytes:
+    """The leaves of a piece as a list of them alone.
+
+    Made again where it is asked for: kept, the texts of a list would take as much memory as the
+    list itself, and most of them are never looked at again.
+    """
+    return b"[%b]" % memoryview(body)[start:stop]
 
 
 def _decode_piece(parser: simdjson.Parser, text: bytes, start: int) -> NDArray[Any] | list[Any]:
