@@ -11,6 +11,7 @@ from moorage_operator.probe.pace import (
     Standing,
     Usual,
     delay_seconds,
+    describe_seconds,
     due_at,
     stretched_seconds,
 )
@@ -72,6 +73,16 @@ def test_the_interval_is_stretched_to_the_budget(
 )
 def test_polls_that_have_time_are_due_at_common_moments(delay: float, expected: float) -> None:
     assert due_at(1000.125, delay) == expected
+
+
+@pytest.mark.parametrize(
+    ("undescribed", "least_interval", "expected"),
+    [(0, 1, 600), (0, 400, 4000), (1, 400, 30), (3, 400, 30), (4, 400, 4000), (4, 1, 30)],
+)
+def test_what_a_server_left_open_is_asked_for_soon_and_not_for_ever(
+    undescribed: int, least_interval: float, expected: float
+) -> None:
+    assert describe_seconds(undescribed, least_interval) == expected
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1000))

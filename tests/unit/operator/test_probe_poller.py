@@ -297,6 +297,23 @@ async def test_slow_metadata_does_not_hold_up_the_verdict(
     assert results.all[1].model == DESCRIBED.model
 
 
+async def test_metadata_that_was_not_told_is_asked_for_soon_among_many_replicas() -> None:
+    now = [1000.0]
+    server = Server()
+    server.described = Described()
+    async with polling(server, polls_a_second=0.001, clock=lambda: now[0]) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 10)
+        await results.until(lambda: results.polled)
+        assert results.all[-1].model is None
+
+        server.described = DESCRIBED
+        now[0] += 30
+        poller.watch(KEY, [target(), target(pod_uid="waker")], PollPace.STABLE, 10)
+        await results.until(lambda: len(results.polled) == 3)
+
+    assert [result.model for result in results.all if result.pod_uid == "pod"][-1]
+
+
 async def test_metadata_that_fails_once_stays_known() -> None:
     previous = ProbeResult(
         "pod",

@@ -34,6 +34,19 @@ MOMENT_SECONDS = 0.25
 CALM_SECONDS = 5.0
 """Polls that are as far away have time to wait for the next moment."""
 
+DESCRIBE_SECONDS = 600.0
+"""Metadata of a running container hardly changes; this finds a model that was reloaded."""
+
+DESCRIBE_POLLS = 10
+"""Metadata costs as much as several polls, so it is asked for at most in one of so many."""
+
+DESCRIBE_RETRY_SECONDS = 30.0
+"""Until a server that left something open is asked for its metadata again."""
+
+DESCRIBE_RETRIES = 3
+"""So often it is asked that soon, however many replicas share the budget: a server that was too
+busy in a crowd tells everything by then, and one without metadata costs no more than that."""
+
 USUAL_WEIGHT = 1 / 16
 
 
@@ -84,6 +97,24 @@ def due_at(now: float, delay: float) -> float:
     """
     due = now + delay
     return math.ceil(due / MOMENT_SECONDS) * MOMENT_SECONDS if delay >= CALM_SECONDS else due
+
+
+def describe_seconds(undescribed: int, least_interval: float) -> float:
+    """Seconds until the metadata is asked for again.
+
+    Args:
+        undescribed: So many answers in a row have left something open.
+        least_interval: At which the budget lets each replica be asked.
+    """
+    if describes_soon(undescribed):
+        return DESCRIBE_RETRY_SECONDS
+    often = DESCRIBE_RETRY_SECONDS if undescribed else DESCRIBE_SECONDS
+    return max(often, DESCRIBE_POLLS * least_interval)
+
+
+def describes_soon(undescribed: int) -> bool:
+    """Whether the next poll is to come no later than the next question for the metadata."""
+    return 0 < undescribed <= DESCRIBE_RETRIES
 
 
 def _settling_seconds(standing: Standing) -> float:

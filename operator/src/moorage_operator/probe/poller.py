@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from sys import intern
 
-from moorage_operator.answers import AnswerReason, ProbeResult
+from moorage_operator.answers import ANSWERED, AnswerReason, ProbeResult
 from moorage_operator.packing import Packer
 from moorage_operator.planned import PollPace, ProbeTarget
 from moorage_operator.sharing import share_answers
@@ -28,7 +28,16 @@ from moorage_operator.state import ObjectKey
 
 from .driver import Driver
 from .interrogation import as_spoken, interrogate
-from .pace import Standing, Usual, delay_seconds, due_at, stretched_seconds
+from .pace import (
+    Standing,
+    Usual,
+    delay_seconds,
+    describe_seconds,
+    describes_soon,
+    due_at,
+    stretched_seconds,
+)
+from .slot import Slot
 from .smoke_runner import SmokeRunner
 
 logger = logging.getLogger(__name__)
@@ -43,14 +52,6 @@ IN_FLIGHT = 1024
 """Polls at a time, waiting ones included: each holds a connection and some 10 KiB."""
 
 JITTER = 0.2
-DESCRIBE_SECONDS = 600.0
-"""Metadata of a running container hardly changes; this finds a model that was reloaded."""
-
-DESCRIBE_POLLS = 10
-"""Metadata costs as much as several polls, so it is asked for at most in one of so many."""
-
-DESCRIBE_RETRY_SECONDS = 30.0
-"""Until a server without metadata is asked for it again."""
 
 
 @dataclass(slots=True)
@@ -66,6 +67,7 @@ class _Poll:
     result: ProbeResult | None = None
     failures: int = 0
     describe_due: float = 0.0
+    undescribed: int = 0
     asked: float | None = None
     running: bool = False
     again: bool = False
@@ -270,13 +272,11 @@ class Poller:
         loop = asyncio.get_running_loop()
         task = loop.create_task(self._poll(uid, poll))
         self._tasks.add(task)
-        slot = _Slot(self._starting)
+        slot = Slot(self._starting)
         timer = loop.call_later(STARTING_SECONDS, slot.release)
         task.add_done_callback(lambda task: self._finished(task, slot, timer))
 
-    def _finished(
-        self, task: asyncio.Task[None], slot: "_Slot", timer: asyncio.TimerHandle
-    ) -> None:
+    def _finished(self, task: asyncio.Task[None], slot: Slot, timer: asyncio.TimerHandle) -> None:
         timer.cancel()
         slot.release()
         self._tasks.discard(task)
@@ -311,10 +311,9 @@ class Poller:
                 return  # another container, or no longer wanted: the answer is void
             self._take(poll, replace(result, smoke=self._smoke.outcome(target)))
         if describe and poll.result and poll.result.model_ready.verdict is True:
-            known = poll.result.model is not None
-            often = DESCRIBE_SECONDS if known else DESCRIBE_RETRY_SECONDS
-            seldom = DESCRIBE_POLLS * self.least_interval_seconds
-            poll.describe_due = started + max(often, seldom)
+            poll.undescribed = 0 if _is_described(poll.result) else poll.undescribed + 1
+            again = describe_seconds(poll.undescribed, self.least_interval_seconds)
+            poll.describe_due = started + again
         self._test(poll)
 
     def _take(self, poll: _Poll, result: ProbeResult) -> None:
@@ -355,6 +354,8 @@ class Poller:
     def _delay(self, uid: str, poll: _Poll) -> float:
         delay = delay_seconds(poll.pace, self._stretched(poll.interval), self._standing(poll))
         delay *= 1 - JITTER + 2 * JITTER * self._edges.jitter()
+        if describes_soon(poll.undescribed):
+            delay = min(delay, max(0.0, poll.describe_due - self._edges.clock()))
         again = self._smoke.again_in_seconds(uid)
         return delay if again is None else min(delay, again)
 
@@ -377,17 +378,10 @@ class Poller:
         return stretched_seconds(interval, len(self._polls), self._polls_a_second)
 
 
-class _Slot:
-    """A place in a semaphore that is given back once, by who comes first."""
-
-    def __init__(self, semaphore: asyncio.Semaphore) -> None:
-        self._semaphore: asyncio.Semaphore | None = semaphore
-
-    def release(self) -> None:
-        """Give it back, unless that is done."""
-        if self._semaphore:
-            self._semaphore.release()
-        self._semaphore = None
+def _is_described(result: ProbeResult) -> bool:
+    """Whether the server has told its model's metadata, and what shows its protocol."""
+    spoken = result.spoken
+    return result.model is not None and (spoken is None or spoken.evidence != ANSWERED)
 
 
 def _has_new_tests(before: ProbeTarget, after: ProbeTarget) -> bool:
