@@ -23,6 +23,7 @@ from moorage_operator.planned import Plan
 from moorage_operator.resources.pod_template import make_pod_template, revision_of
 from moorage_operator.revisions import write_spec
 from moorage_operator.state import Observed, RevisionRecord
+from moorage_operator.store import Store
 from moorage_operator.watched import (
     ChildKey,
     ContainerObserved,
@@ -162,6 +163,11 @@ def serving(of: InferenceModel, count: int = 1, **facts: Any) -> Observed:
     pods = tuple(pod(f"p{index}", of) for index in range(count))
     probes = {uid: result for each in pods for uid, result in said(each).items()}
     return observed(*pods, **{"probes": probes, **facts})
+
+
+def deaf_store() -> Store:
+    """A store whose changes nobody hears of."""
+    return Store(changed=lambda *_: None, pod_moved=lambda _: None, child_gone=lambda _: None)
 
 
 def planned(of: InferenceModel, seen: Observed, now: datetime = NOW) -> Plan:

@@ -68,7 +68,7 @@ class Store:
         *,
         changed: Callable[[ObjectKey, Urgency], None],
         pod_moved: Callable[[str], None],
-        child_gone: Callable[[str], None] = lambda _: None,
+        child_gone: Callable[[str], None],
     ) -> None:
         self._changed = changed
         self._pod_moved = pod_moved

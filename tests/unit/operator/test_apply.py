@@ -12,7 +12,7 @@ from moorage_operator.kube.kinds import Kind
 from moorage_operator.opened import ModelRecord
 from moorage_operator.state import ObjectKey
 from moorage_operator.status_writes import StatusWriter
-from moorage_operator.store import Store
+from support.operator_values import deaf_store
 
 KEY = ObjectKey("ns", "iris")
 
@@ -137,7 +137,7 @@ class World:
         self.cluster = Cluster()
         self.now = 0.0
         self.wrote: list[str] = []
-        self.store = Store(changed=lambda *_: None, pod_moved=lambda _: None)
+        self.store = deaf_store()
         self.store.put_model(self.cluster.objects["inferencemodels", "iris"])
         self.sink = observe.Children("Service", self.store)
         self.missing = 0

@@ -13,11 +13,11 @@ from moorage_operator.kube.kinds import Kind
 from moorage_operator.planned import PodGate
 from moorage_operator.state import ObjectKey
 from moorage_operator.status_writes import StatusWriter
-from moorage_operator.store import Store
 from support.operator_values import (
     DIGITS,
     YES,
     condition,
+    deaf_store,
     model,
     no,
     observed,
@@ -207,7 +207,7 @@ class Pods:
 
 
 def writer(pods: Pods, wrote: list[str]) -> tuple[StatusWriter, Any]:
-    store = Store(changed=lambda *_: None, pod_moved=lambda _: None)
+    store = deaf_store()
     metadata = {"name": "iris", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
     store.put_model({"metadata": metadata, "spec": {}})
     record = store.model(ObjectKey("ns", "iris"))

@@ -11,6 +11,7 @@ from moorage_operator.kube.auth import Access
 from moorage_operator.kube.bodies import Page
 from moorage_operator.state import ObjectKey
 from moorage_operator.store import Store
+from support.operator_values import deaf_store
 
 KEY = ObjectKey("ns", "iris")
 
@@ -22,7 +23,7 @@ def body(uid: str = "u", version: str = "1") -> dict[str, Any]:
 
 @pytest.fixture
 def store() -> Store:
-    return Store(changed=lambda *_: None, pod_moved=lambda _: None)
+    return deaf_store()
 
 
 def test_kopf_has_no_handler_that_writes_to_the_users_objects() -> None:

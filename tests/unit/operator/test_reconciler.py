@@ -16,10 +16,10 @@ from moorage_operator.planned import PlannedEvent, PodGate, PollPace
 from moorage_operator.reconciler import LATER_SECONDS, Hands, Reconciler, rest_seconds, work
 from moorage_operator.state import ObjectKey, Reference, Refusal
 from moorage_operator.status_pace import PAUSE_FIRST_SECONDS, StatusPace
-from moorage_operator.store import Store
 from moorage_operator.urgency import Urgency
 from moorage_operator.watched import PodObserved
 from moorage_operator.workqueue import WorkQueue
+from support.operator_values import deaf_store
 
 KEY = ObjectKey("ns", "iris")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -57,7 +57,7 @@ class Fakes:
         self.crowded = False
         self.again: list[tuple[ObjectKey, Urgency]] = []
         self.changes = False
-        self.store = Store(changed=lambda *_: None, pod_moved=lambda _: None)
+        self.store = deaf_store()
 
     async def apply(
         self, record: ModelRecord, objects: tuple[Mapping[str, Any], ...], *, keeps_others: bool

@@ -32,7 +32,9 @@ class World:
         self.wrote: list[str] = []
         self.told: list[Urgency] = []
         self.store = Store(
-            changed=lambda _, urgency: self.told.append(urgency), pod_moved=lambda _: None
+            changed=lambda _, urgency: self.told.append(urgency),
+            pod_moved=lambda _: None,
+            child_gone=lambda _: None,
         )
         self.store.put_model(self.live)
         self.existence = Existence(lambda: 0.0)

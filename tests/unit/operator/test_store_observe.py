@@ -83,7 +83,11 @@ def test_a_spec_that_the_status_tells_of_is_no_new_one(
     generation: int | None, urgency: Urgency
 ) -> None:
     told: list[Urgency] = []
-    store = Store(changed=lambda _, urgency: told.append(urgency), pod_moved=lambda _: None)
+    store = Store(
+        changed=lambda _, urgency: told.append(urgency),
+        pod_moved=lambda _: None,
+        child_gone=lambda _: None,
+    )
     body = model(status={"observedGeneration": 1})
     if generation:
         body["metadata"]["generation"] = generation
@@ -210,7 +214,11 @@ def test_what_traffic_depends_on_is_more_urgent_than_the_rest(
     status: dict[str, Any], urgency: Urgency
 ) -> None:
     told: list[Urgency] = []
-    store = Store(changed=lambda _, urgency: told.append(urgency), pod_moved=lambda _: None)
+    store = Store(
+        changed=lambda _, urgency: told.append(urgency),
+        pod_moved=lambda _: None,
+        child_gone=lambda _: None,
+    )
     pods = observe.Pods(store)
     spec = {"containers": [{"name": "runtime", "image": "i"}]}
     store.put_model(model())
