@@ -27,6 +27,7 @@ import kubernetes
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "localcluster" / "cluster"
 CRD = ROOT / "crds" / "inferencemodels.yaml"
+HELD_WATCH = ROOT / "tests" / "support" / "held_watch.py"
 GROUP = "moorage.dev/v1alpha1"
 KINDS = {
     "InferenceModel": GROUP,
@@ -277,10 +278,11 @@ class OperatorProcess:
     log: Path
     options: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
+    program: tuple[str | Path, ...] = ("-m", "moorage_operator")
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "moorage_operator", "--runtime-image", "runtime:test"]
+        command = [sys.executable, *self.program, "--runtime-image", "runtime:test"]
         command += ["--health-host", "127.0.0.1", "--health-port", "0", *self.options]
         env = {"PATH": os.environ["PATH"], "KUBECONFIG": str(self.kubeconfig), **self.env}
         with self.log.open("ab") as log:
