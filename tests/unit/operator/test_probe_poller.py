@@ -314,6 +314,24 @@ async def test_metadata_that_was_not_told_is_asked_for_soon_among_many_replicas(
     assert [result.model for result in results.all if result.pod_uid == "pod"][-1]
 
 
+async def test_a_server_that_is_not_ready_any_more_is_not_pressed_for_metadata() -> None:
+    now = [1000.0]
+    server = Server()
+    server.described = Described()
+    async with polling(server, clock=lambda: now[0]) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 10)
+        await results.until(lambda: results.polled)
+        server.answer = NO
+        now[0] += 30
+        poller.ask_now("pod")
+        await results.until(lambda: len(results.polled) == 2)
+        for number in range(3):
+            poller.watch(KEY, [target(), target(pod_uid=f"waker {number}")], PollPace.STABLE, 10)
+            await results.until(lambda number=number: len(results.polled) == 3 + number)
+
+    assert server.polls == 5
+
+
 async def test_metadata_that_fails_once_stays_known() -> None:
     previous = ProbeResult(
         "pod",

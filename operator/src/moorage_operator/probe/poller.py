@@ -352,9 +352,10 @@ class Poller:
         self._schedule(uid, poll, 0.0 if again else self._delay(uid, poll))
 
     def _delay(self, uid: str, poll: _Poll) -> float:
-        delay = delay_seconds(poll.pace, self._stretched(poll.interval), self._standing(poll))
+        standing = self._standing(poll)
+        delay = delay_seconds(poll.pace, self._stretched(poll.interval), standing)
         delay *= 1 - JITTER + 2 * JITTER * self._edges.jitter()
-        if describes_soon(poll.undescribed):
+        if standing.ready and describes_soon(poll.undescribed):
             delay = min(delay, max(0.0, poll.describe_due - self._edges.clock()))
         again = self._smoke.again_in_seconds(uid)
         return delay if again is None else min(delay, again)
