@@ -5,12 +5,14 @@
     the operator's cases, with few -> operator_ratios -> gate -> table, exit status
 
 With --calibrate N it measures N times and writes gate.json instead: the limits are those of a
-machine, so a gate that is to be relied on is calibrated where it runs.
+machine, so a gate that is to be relied on is calibrated where it runs. With --add N it adds so
+many runs to those that are there, on another day or at another hour.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from moorage_benchmarks import (
@@ -49,7 +51,10 @@ def main() -> int:
         print(f"gate.py: {error}", file=sys.stderr)
         return CANNOT_MEASURE
     if options.calibrate:
-        return _calibrate(parts, dict(recorded), options.calibrate)
+        kept = {name: each for name, each in recorded.items() if name not in parts}
+        return _record(parts, kept, options.calibrate)
+    if options.add:
+        return _record(parts, dict(recorded), options.add)
     return _check(parts, recorded)
 
 
@@ -57,13 +62,15 @@ def make_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(prog="gate.py", description="Has Moorage become slower?")
     parser.add_argument("--only", choices=PARTS, help="measure this part (default: all)")
-    parser.add_argument(
-        "--calibrate",
-        type=int,
-        choices=range(1, 21),
-        metavar="RUNS",
-        help="measure so many times (1 to 20) and write gate.json",
-    )
+    recording = parser.add_mutually_exclusive_group()
+    for name, what in (("--calibrate", "write gate.json anew"), ("--add", "add to gate.json")):
+        recording.add_argument(
+            name,
+            type=int,
+            choices=range(1, 21),
+            metavar="RUNS",
+            help=f"measure so many times (1 to 20) and {what}",
+        )
     return parser
 
 
@@ -83,21 +90,30 @@ def _check(parts: Sequence[str], recorded: Mapping[str, gate.Recording]) -> int:
     return CANNOT_MEASURE if unknown else 0
 
 
-def _calibrate(parts: Sequence[str], recorded: dict[str, gate.Recording], runs: int) -> int:
+def _record(parts: Sequence[str], recorded: dict[str, gate.Recording], runs: int) -> int:
+    """Measure, and add what was measured to what is recorded of the same machine."""
+    facts = machine.facts()
     for part in parts:
-        taken: list[Mapping[str, float]] = []
+        taken = list(recorded[part].runs) if part in recorded else []
+        if taken and recorded[part].machine != facts:
+            print(
+                f"gate.py: gate.json: {part}.machine is {recorded[part].machine}, this one is "
+                f"{facts}; record this one with --calibrate",
+                file=sys.stderr,
+            )
+            return CANNOT_MEASURE
         try:
             for number in range(runs):
                 print(f"{part}: run {number + 1} of {runs}", file=sys.stderr, flush=True)
-                taken.append(PARTS[part]())
+                taken.append(gate.Run(datetime.now(UTC).date().isoformat(), PARTS[part]()))
         except (BenchmarkError, OSError) as error:
             print(f"gate.py: {part} could not be measured: {error}", file=sys.stderr)
             return CANNOT_MEASURE
-        limits = gate.calibrate(taken)
-        recorded[part] = gate.Recording(machine.facts(), runs, limits)
+        recorded[part] = gate.Recording(facts, taken)
         LIMITS.write_text(gate.encode(recorded))
         # 0 has no tolerance, so that a run may be outside the limits that it gave.
-        outside = [_tell(gate.compare(measured, limits)) for measured in taken]
+        limits = recorded[part].limits
+        outside = [_tell(gate.compare(run.ratios, limits)) for run in taken[-runs:]]
         if any(outside):
             return WORSE
     return 0

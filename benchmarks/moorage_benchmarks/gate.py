@@ -1,14 +1,16 @@
-"""Whether something has become slower: ratios, the limits that were recorded for them, verdicts.
+"""Whether something has become slower: ratios, the limits that recorded runs give, verdicts.
 
     ratios of a run (runtime_ratios, operator_ratios) -> compare with gate.json -> verdicts
 
 Machines differ and are busy; a floor that is measured in the same run differs with them. What is
-left is in the tolerance, which comes from repeated runs of the same program. Pure.
+left is in the tolerance, which comes from repeated runs of the same program, best on several days:
+a virtual machine is another one each day. Pure.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Annotated
 
 import msgspec
@@ -29,6 +31,19 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 
 
 @dataclass(frozen=True)
+class Run:
+    """What was measured at a time.
+
+    Attributes:
+        date: Of that day, as ISO 8601 writes it.
+        ratios: By name.
+    """
+
+    date: str
+    ratios: Mapping[str, NotNegative]
+
+
+@dataclass(frozen=True)
 class Limit:
     """What a ratio was, and how far the same program's was from it; more is worse.
 
@@ -38,8 +53,8 @@ class Limit:
         tolerance_percent: Of the recorded ratio, in both directions.
     """
 
-    recorded: NotNegative
-    tolerance_percent: NotNegative
+    recorded: float
+    tolerance_percent: float
 
     @property
     def greatest(self) -> float:
@@ -54,17 +69,20 @@ class Limit:
 
 @dataclass(frozen=True)
 class Recording:
-    """The limits of one part, and how they came about.
+    """The runs of one part that give its limits.
 
     Attributes:
         machine: Facts about it.
-        runs: So many gave the limits.
-        limits: By the name of their ratio.
+        runs: One or more, in the order in which they were measured.
     """
 
     machine: Mapping[str, str]
-    runs: int
-    limits: Mapping[str, Limit]
+    runs: Annotated[Sequence[Run], msgspec.Meta(min_length=1)]
+
+    @cached_property
+    def limits(self) -> Mapping[str, Limit]:
+        """By the name of their ratio."""
+        return calibrate([run.ratios for run in self.runs])
 
 
 @dataclass(frozen=True)
@@ -90,12 +108,14 @@ class Verdict:
 def calibrate(runs: Sequence[Mapping[str, float]]) -> Mapping[str, Limit]:
     """Limits from the ratios of repeated runs: their median, and a multiple of the distance seen.
 
+    What the last run measured has a limit; earlier runs may lack it.
+
     Raises:
         ValueError: There are no runs.
     """
     if not runs:
         raise ValueError("no runs to take limits from")
-    return {name: _limit_of([run[name] for run in runs]) for name in runs[0]}
+    return {name: _limit_of([run[name] for run in runs if name in run]) for name in runs[-1]}
 
 
 def _limit_of(values: Sequence[float]) -> Limit:
@@ -130,7 +150,7 @@ def as_table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def encode(parts: Mapping[str, Recording]) -> str:
-    """The file of limits."""
+    """The file of runs."""
     return json.dumps({name: asdict(part) for name, part in parts.items()}, indent=2) + "\n"
 
 

@@ -14,6 +14,7 @@ from moorage_benchmarks.gate import (
     WORSE,
     Limit,
     Recording,
+    Run,
 )
 
 RATIOS = st.floats(0.1, 1000)
@@ -83,31 +84,41 @@ def test_the_table_says_what_was_allowed():
     ]
 
 
-def test_limits_are_read_as_they_were_written():
+def test_a_ratio_that_came_later_has_a_limit_and_one_that_went_has_none():
+    runs = [{"a": 10.0, "gone": 1.0}, {"a": 12.0, "new": 5.0}]
+
+    assert gate.calibrate(runs) == {"a": Limit(11.0, 18.2), "new": Limit(5.0, 10)}
+
+
+def test_runs_are_read_as_they_were_written():
     recorded = {
-        "one": Recording({"cores": "2"}, 3, {"a": Limit(10.5, 12.0), "b": Limit(0, 0)}),
-        "other": Recording({}, 1, {}),
+        "one": Recording({"cores": "2"}, [Run("2026-01-02", {"a": 10.5, "b": 0.0})]),
+        "other": Recording({}, [Run("2026-01-02", {}), Run("2026-01-03", {"a": 1.0})]),
     }
 
-    assert gate.parse(gate.encode(recorded)) == recorded
+    read = gate.parse(gate.encode(recorded))
+
+    assert read == recorded
+    assert read["one"].limits == {"a": Limit(10.5, 10), "b": Limit(0, 0)}
 
 
-def document(**limit):
-    return {"one": {"machine": {}, "runs": 2, "limits": {"a": limit}}}
+def document(**run):
+    return {"one": {"machine": {}, "runs": [run]}}
 
 
 @pytest.mark.parametrize(
     ("document", "named"),
     [
         ([], "gate.json: Expected `object`, got `array`"),
-        ({"one": {"machine": {}, "limits": {}}}, "`runs`"),
-        ({"limits": {"a": {"recorded": 1}}}, "`machine`"),
-        (document(recorded=1), r"`tolerance_percent`.*limits"),
-        (document(recorded="1", tolerance_percent=3), r"got `str`.*limits.*recorded"),
-        (document(recorded=-1, tolerance_percent=3), r">= 0.*recorded"),
+        ({"one": {"machine": {}}}, "`runs`"),
+        ({"runs": {"ratios": {}}}, "`machine`"),
+        ({"one": {"machine": {}, "runs": []}}, r"length >= 1.*runs"),
+        (document(ratios={}), r"`date`.*runs"),
+        (document(date="2026-01-02", ratios={"a": "1"}), r"got `str`.*ratios"),
+        (document(date="2026-01-02", ratios={"a": -1}), r">= 0.*ratios"),
     ],
 )
-def test_a_file_that_holds_no_limits_is_refused_by_name(document, named):
+def test_a_file_that_holds_no_runs_is_refused_by_name(document, named):
     with pytest.raises(ValueError, match=named):
         gate.parse(json.dumps(document))
 
