@@ -332,6 +332,32 @@ async def test_a_server_that_is_not_ready_any_more_is_not_pressed_for_metadata()
     assert server.polls == 5
 
 
+async def test_a_question_for_metadata_that_breaks_is_not_asked_without_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    server = Server()
+    server.described = Described()
+
+    async def broken(_: ProbeTarget) -> Described:
+        raise RuntimeError("a defect")
+
+    async with polling(server, clock=lambda: now[0]) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 1000)
+        await results.until(lambda: results.polled)
+        monkeypatch.setattr(server, "describe", broken)
+        now[0] += 30
+        poller.ask_now("pod")
+        async with asyncio.timeout(5):
+            while server.polls < 2 or poller.in_flight:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0)
+        monkeypatch.undo()
+        poller.watch(KEY, [target(), target(pod_uid="waker")], PollPace.STABLE, 1000)
+        await results.until(lambda: len(results.polled) == 2)
+
+    assert server.polls == 3
+
+
 async def test_metadata_that_fails_once_stays_known() -> None:
     previous = ProbeResult(
         "pod",

@@ -29,6 +29,7 @@ from moorage_operator.state import ObjectKey
 from .driver import Driver
 from .interrogation import as_spoken, interrogate
 from .pace import (
+    FAILING_FIRST_SECONDS,
     Standing,
     Usual,
     delay_seconds,
@@ -356,7 +357,9 @@ class Poller:
         delay = delay_seconds(poll.pace, self._stretched(poll.interval), standing)
         delay *= 1 - JITTER + 2 * JITTER * self._edges.jitter()
         if standing.ready and describes_soon(poll.undescribed):
-            delay = min(delay, max(0.0, poll.describe_due - self._edges.clock()))
+            # No sooner than a second: a question that breaks leaves the next one due at once.
+            soon = max(FAILING_FIRST_SECONDS, poll.describe_due - self._edges.clock())
+            delay = min(delay, soon)
         again = self._smoke.again_in_seconds(uid)
         return delay if again is None else min(delay, again)
 
