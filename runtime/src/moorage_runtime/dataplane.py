@@ -118,6 +118,7 @@ class Dataplane:
 
         Raises:
             ModelNotFound, VersionNotFound: There is none.
+            RepositoryUnread: As ``check_scanned``.
         """
         status = self._registry.find(name, version).status()
         if self._is_draining and status.state == "READY":
@@ -130,7 +131,7 @@ class Dataplane:
         """Metadata of the version that a request with this version would reach.
 
         Raises:
-            ModelNotFound, VersionNotFound: There is none.
+            ModelNotFound, VersionNotFound, RepositoryUnread: As ``model_ready``.
             ModelNotReady: It is not loaded.
         """
         return self._registry.loaded(name, version).metadata
@@ -143,6 +144,14 @@ class Dataplane:
     def index_here(self) -> tuple[ModelStatus, ...]:
         """As ``model_index``, of this worker alone."""
         return self._registry.statuses()
+
+    def check_scanned(self) -> None:
+        """To be asked before a name is called unknown.
+
+        Raises:
+            RepositoryUnread: What the repository holds is not known yet.
+        """
+        self._registry.check_scanned()
 
     def labelled(self, label: str) -> tuple[str, str] | None:
         """Model and version of a label of GRPS; see the registry's ``labelled``."""

@@ -15,6 +15,7 @@ path of the server's disk or a stack trace.
     |  `- VersionNotFound
     |- Unavailable             try again later
     |  |- ModelNotReady        known, but loading or failed to load
+    |  |- RepositoryUnread     what the server has is not known, so neither is what it has not
     |  |- QueueFull
     |  `- ShuttingDown
     |- DeadlineExceeded
@@ -94,6 +95,12 @@ class ModelNotReady(Unavailable):
     """The model is known but still loading, or its load failed."""
 
     reason = "ModelNotReady"
+
+
+class RepositoryUnread(Unavailable):
+    """The name is none of a model, but the repository has not been read: it may become one."""
+
+    reason = "RepositoryUnread"
 
 
 class QueueFull(Unavailable):

@@ -19,7 +19,7 @@ from prometheus_client.utils import floatToGoString
 
 OK: Final = "ok"
 # Outcomes in which the client, not the server, chose the name.
-_UNKNOWN: Final = frozenset({"ModelNotFound", "VersionNotFound"})
+_UNKNOWN: Final = frozenset({"ModelNotFound", "VersionNotFound", "RepositoryUnread"})
 _VERSION: Final = ("model", "version")
 
 

@@ -81,6 +81,9 @@ class FakeDataplane:
                 return found.name, found.version
         return (label, "") if label in {each.name for each in self.model_index()} else None
 
+    def check_scanned(self) -> None:
+        """The repository has been read."""
+
     def model_ready(self, name: str, version: str = "") -> ModelStatus:
         model = self._find(name, version)
         if self.is_draining and model.state == "READY":

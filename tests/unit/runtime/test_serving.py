@@ -84,6 +84,24 @@ async def test_nothing_is_ready_before_the_repository_is_read(tmp_path):
     assert server.dataplane.ready()
 
 
+async def test_a_model_becomes_known_together_with_its_versions(tmp_path):
+    write_onnx(tmp_path / "a" / "1" / "model.onnx")
+    server = Server(tmp_path)
+    await server.load()
+    write_onnx(tmp_path / "b" / "1" / "model.onnx")
+
+    looking = asyncio.create_task(server.loader.refresh())
+    while not looking.done():
+        # at every step of the way it is either unknown or has its version
+        try:
+            assert server.dataplane.model_ready("b").version == "1"
+        except ModelNotFound:
+            assert "b" not in server.registry.names
+        await asyncio.sleep(0)
+
+    assert server.dataplane.model_ready("b").version == "1"
+
+
 async def test_models_and_versions_answer(tmp_path):
     write_onnx(tmp_path / "a" / "1" / "model.onnx")
     write_onnx(tmp_path / "a" / "2" / "model.onnx", "Neg")

@@ -46,6 +46,9 @@ class FakeDataplane:
             for m in self._models
         )
 
+    def check_scanned(self) -> None:
+        """The repository has been read."""
+
     def model_ready(self, name: str, version: str = "") -> ModelStatus:
         model = self._find(name, version)
         return ModelStatus(name, model.metadata.version, model.state, model.message)

@@ -33,6 +33,7 @@ CODES: Final[Mapping[type[errors.RuntimeFault], int]] = MappingProxyType(
         errors.VersionNotFound: 404,
         errors.Unavailable: 503,
         errors.ModelNotReady: 503,
+        errors.RepositoryUnread: 503,
         errors.QueueFull: 503,
         errors.ShuttingDown: 503,
         errors.DeadlineExceeded: 504,
@@ -146,16 +147,19 @@ class GrpsCalls:
         Raises:
             InvalidRequest: None is asked for and there is no default.
             ModelNotFound: There is no such model.
+            RepositoryUnread: The models are not known yet.
         """
         if not asked:
             default = self._dataplane.default_model()
             if default is None:
+                self._dataplane.check_scanned()
                 raise errors.InvalidRequest(
                     "model: is missing, and the server has several models and no default"
                 )
             return default, ""
         found = self._dataplane.labelled(asked)
         if found is None:
+            self._dataplane.check_scanned()
             raise errors.ModelNotFound(
                 f"model: {asked[:200]!r} is unknown; expected 'name-version' or 'name' of a model"
             )

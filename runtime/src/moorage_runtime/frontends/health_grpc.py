@@ -116,6 +116,8 @@ class _Health:
                 status = self._dataplane.model_ready(*candidate)
             except errors.NotFound:
                 continue
+            except errors.RepositoryUnread:
+                return ServingStatus.NOT_SERVING
             return _serving(is_it=status.state == "READY")
         return ServingStatus.SERVICE_UNKNOWN
 

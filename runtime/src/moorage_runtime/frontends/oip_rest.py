@@ -43,6 +43,7 @@ HTTP_STATUS: Final[Mapping[type[errors.RuntimeFault], int]] = MappingProxyType(
         errors.VersionNotFound: 404,
         errors.Unavailable: 503,
         errors.ModelNotReady: 503,
+        errors.RepositoryUnread: 503,
         errors.QueueFull: 503,
         errors.ShuttingDown: 503,
         errors.DeadlineExceeded: 504,

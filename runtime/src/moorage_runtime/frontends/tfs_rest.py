@@ -59,6 +59,7 @@ HTTP_STATUS: Final[Mapping[type[errors.RuntimeFault], int]] = MappingProxyType(
         errors.VersionNotFound: 404,
         errors.Unavailable: 503,
         errors.ModelNotReady: 503,
+        errors.RepositoryUnread: 503,
         errors.QueueFull: 503,
         errors.ShuttingDown: 503,
         errors.DeadlineExceeded: 504,
@@ -94,6 +95,7 @@ class TfsRestFrontend:
     def _status(self, target: Target) -> bytes:
         numbered = self._numbered(target.model)
         if not numbered:
+            self._dataplane.check_scanned()
             raise errors.ModelNotFound(f"Could not find any versions of model {target.model}")
         if target.label is not None:
             wanted = self._labelled(target.model, target.label)
@@ -109,7 +111,7 @@ class TfsRestFrontend:
     def _metadata(self, target: Target) -> bytes:
         try:
             metadata = self._model(target)
-        except errors.ModelNotReady as fault:
+        except (errors.ModelNotReady, errors.RepositoryUnread) as fault:
             raise errors.NotFound(_servable_not_found(target)) from fault
         numbers = {status.version: number for number, status in self._numbered(target.model)}
         return tfs_status.encode_metadata(metadata, numbers[metadata.version])

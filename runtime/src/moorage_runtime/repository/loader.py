@@ -139,8 +139,10 @@ class Loader:
 
         Raises:
             ModelNotFound: There is no such model.
+            RepositoryUnread: What there is, is not known yet.
         """
         if name not in self._registry.names:
+            self._registry.check_scanned()
             raise ModelNotFound(f"unknown model '{name}'")
         self._unloaded_by_request.add(name)
         model = self._registry.model(name)
@@ -160,14 +162,15 @@ class Loader:
 
     async def _take_over(self, layout: ModelLayout, *, reload: bool) -> list[asyncio.Task[None]]:
         """Bring one model in step with its layout; the loads that this began."""
-        model = self._registry.model(layout.name)
         try:
             config = await asyncio.to_thread(self._config, layout)
             wanted = _wanted(layout, config, self._options.latest_versions)
         except InvalidConfig as fault:
             log.error("model '%s': %s", layout.name, fault.message)  # noqa: TRY400 - the same
-            self._fail_all(model, layout, fault.message)
+            self._fail_all(layout, fault.message)
             return []
+        # known from here on, together with its versions
+        model = self._registry.model(layout.name)
         model.default_version = config.default_version
         model.is_default = config.default
         for gone in [v for v in model.versions if v not in {w.version for w in wanted}]:
@@ -289,7 +292,8 @@ class Loader:
             return None
         return root if root.is_file() else root / layout.folder / item.folder / item.file
 
-    def _fail_all(self, model: Model, layout: ModelLayout, message: str) -> None:
+    def _fail_all(self, layout: ModelLayout, message: str) -> None:
+        model = self._registry.model(layout.name)
         for item in layout.versions:
             version = model.versions.setdefault(item.version, Version(model.name, item.version))
             version.message = message

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from moorage_runtime.errors import ModelNotFound, ModelNotReady, VersionNotFound
+from moorage_runtime.errors import ModelNotFound, ModelNotReady, RepositoryUnread, VersionNotFound
 from moorage_runtime.execution import Runner
 from moorage_runtime.inference import ModelMetadata, ModelStatus
 from moorage_runtime.repository.layout import version_key
@@ -150,18 +150,32 @@ class Registry:
             if any(v.state != "UNLOADED" for v in model.versions.values())
         )
 
+    def check_scanned(self) -> None:
+        """To be asked before a name is called unknown.
+
+        Raises:
+            RepositoryUnread: What the repository holds is not known yet.
+        """
+        if not self.is_scanned:
+            raise RepositoryUnread(
+                "this server has not read its model repository yet, so it cannot tell its models"
+            )
+
     def find(self, name: str, version: str) -> Version:
         """The version that a request means; "" is the model's default.
 
         Raises:
             ModelNotFound: There is no such model.
             VersionNotFound: The model has no such version.
+            RepositoryUnread: As ``check_scanned``.
         """
         model = self._models.get(name)
         if model is None:
+            self.check_scanned()
             raise ModelNotFound(self._unknown(name))
         found = model.versions.get(version) if version else model.chosen
         if found is None:
+            self.check_scanned()
             raise VersionNotFound(
                 f"model '{name}' has no version '{version}', it has {_listed(model.versions)}"
             )
@@ -171,7 +185,7 @@ class Registry:
         """What answers for that version.
 
         Raises:
-            ModelNotFound, VersionNotFound: As ``find``.
+            ModelNotFound, VersionNotFound, RepositoryUnread: As ``find``.
             ModelNotReady: It is loading, failed or unloaded.
         """
         model = self._models.get(name)
@@ -216,7 +230,12 @@ class Registry:
         return self._labels.get(label)
 
     def default(self) -> str | None:
-        """The model that its configuration makes the default, or the only one there is."""
+        """The model that its configuration makes the default, or the only one there is.
+
+        The first one found is not the only one until all of the repository has been read.
+        """
+        if not self.is_scanned:
+            return None
         chosen = [name for name in self.names if self._models[name].is_default]
         if chosen:
             return chosen[0]

@@ -25,6 +25,7 @@ CODES: Final[Mapping[type[errors.RuntimeFault], str]] = MappingProxyType(
         errors.VersionNotFound: "NOT_FOUND",
         errors.Unavailable: "UNAVAILABLE",
         errors.ModelNotReady: "UNAVAILABLE",
+        errors.RepositoryUnread: "UNAVAILABLE",
         errors.QueueFull: "UNAVAILABLE",
         errors.ShuttingDown: "UNAVAILABLE",
         errors.DeadlineExceeded: "DEADLINE_EXCEEDED",
