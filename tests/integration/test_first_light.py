@@ -69,6 +69,15 @@ def test_ready_comes_within_half_a_second_of_the_model(
     assert time.monotonic() - began < 0.5 + 1.0  # a generous second for a busy machine
 
 
+def test_a_status_is_one_value_to_the_api_server(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    metadata = serve(api, kubelet, server)["metadata"]
+
+    (entry,) = [e for e in metadata["managedFields"] if e.get("subresource") == "status"]
+    assert entry["fieldsV1"] == {"f:status": {}}
+
+
 def test_nothing_of_the_operator_stands_on_the_users_object(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
