@@ -19,7 +19,13 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from moorage_runtime._generated import oip_pb2 as pb
-from moorage_runtime.codec import oip_binary, oip_proto_contents, oip_proto_raw, oip_shape
+from moorage_runtime.codec import (
+    oip_binary,
+    oip_proto_contents,
+    oip_proto_raw,
+    oip_proto_strings,
+    oip_shape,
+)
 from moorage_runtime.errors import InvalidRequest
 from moorage_runtime.inference import (
     InferRequest,
@@ -99,12 +105,11 @@ def decode_infer(data: bytes | memoryview) -> Decoded:
         InvalidRequest: The bytes are no such message, or break the rules of the wire form.
     """
     cut = oip_proto_raw.cut(data)
-    if cut is None:
-        message = _parse(pb.ModelInferRequest, data)
-        raw = message.raw_input_contents
-    else:
-        message = _parse(pb.ModelInferRequest, cut.rest)
-        raw = cut.tensors
+    rest = data if cut is None else cut.rest
+    strings = oip_proto_strings.cut(rest)
+    message = _parse(pb.ModelInferRequest, rest if strings is None else strings.rest)
+    raw = message.raw_input_contents if cut is None else cut.tensors
+    contents = {} if strings is None else strings.contents
     _require_name(message.model_name, "model_name")
     if raw and len(raw) != len(message.inputs):
         raise InvalidRequest(
@@ -112,7 +117,7 @@ def decode_infer(data: bytes | memoryview) -> Decoded:
             "one for each"
         )
     inputs = tuple(
-        _decode_input(item, raw[index] if raw else None, index)
+        _decode_input(item, contents.get(index), raw[index] if raw else None, index)
         for index, item in enumerate(message.inputs)
     )
     outputs = tuple(
@@ -223,13 +228,26 @@ def _parse(message: type[Any], data: bytes | memoryview) -> Any:
         ) from error
 
 
+def _parse_strings(contents: memoryview) -> list[pb.InferTensorContents]:
+    try:
+        return list(oip_proto_strings.parse(contents))
+    except DecodeError as error:
+        raise InvalidRequest(
+            f"the {len(contents)} bytes of an input's contents are no "
+            f"{pb.InferTensorContents.DESCRIPTOR.full_name} message"
+        ) from error
+
+
 def _require_name(name: str, field: str) -> None:
     if not name:
         raise InvalidRequest(f"{field}: is empty; expected the name of a model")
 
 
 def _decode_input(
-    item: pb.ModelInferRequest.InferInputTensor, raw: bytes | memoryview | None, index: int
+    item: pb.ModelInferRequest.InferInputTensor,
+    strings: memoryview | None,
+    raw: bytes | memoryview | None,
+    index: int,
 ) -> Tensor:
     path = f"inputs[{index}]"
     datatype = _DATATYPES.get(item.datatype)
@@ -240,8 +258,9 @@ def _decode_input(
         )
     shape = oip_shape.check(item.shape, f"{path}.shape")
     if raw is None:
-        array = oip_proto_contents.decode(item.contents, datatype, shape, path)
-    elif item.HasField("contents") and oip_proto_contents.has_values(item.contents):
+        contents = [item.contents] if strings is None else _parse_strings(strings)
+        array = oip_proto_contents.decode(contents, datatype, shape, path)
+    elif strings or (item.HasField("contents") and oip_proto_contents.has_values(item.contents)):
         raise InvalidRequest(
             f"{path}.contents: has values beside raw_input_contents; expected one of the two"
         )

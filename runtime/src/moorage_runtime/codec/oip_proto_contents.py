@@ -6,7 +6,7 @@ the datatype's range is refused, never cut off.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -48,12 +48,13 @@ def has_values(contents: InferTensorContents) -> bool:
 
 
 def decode(
-    contents: InferTensorContents, datatype: Datatype, shape: tuple[int, ...], path: str
+    contents: Sequence[InferTensorContents], datatype: Datatype, shape: tuple[int, ...], path: str
 ) -> NDArray[Any]:
     """The array that the contents hold; it owns its memory.
 
     Args:
-        contents: The message; without any value where the shape has no element.
+        contents: The message, in one piece unless its values are strings; without any value where
+            the shape has no element.
         datatype: Type of the elements.
         shape: Real dimensions.
         path: Where the input stands in the request, for messages.
@@ -63,6 +64,21 @@ def decode(
             the shape has elements, or a value outside the datatype's range.
     """
     field = _FIELD.get(datatype)
+    for piece in contents:
+        _check_fields(piece, field, datatype, path)
+    values: list[Any] = [] if field is None else [getattr(piece, field) for piece in contents]
+    found, count = sum(map(len, values)), math.prod(shape)
+    if found != count:
+        raise InvalidRequest(
+            f"{path}.contents: {found} values in {field or 'no field'}, but shape "
+            f"{list(shape)} has {count}"
+        )
+    return _convert(values, datatype, f"{path}.contents.{field}").reshape(shape)
+
+
+def _check_fields(
+    contents: InferTensorContents, field: str | None, datatype: Datatype, path: str
+) -> None:
     for descriptor, _ in contents.ListFields():
         if field is None:
             raise InvalidRequest(
@@ -73,14 +89,6 @@ def decode(
             raise InvalidRequest(
                 f"{path}.contents.{descriptor.name}: has values, but {datatype} goes into {field}"
             )
-    values: Any = () if field is None else getattr(contents, field)
-    count = math.prod(shape)
-    if len(values) != count:
-        raise InvalidRequest(
-            f"{path}.contents: {len(values)} values in {field or 'no field'}, but shape "
-            f"{list(shape)} has {count}"
-        )
-    return _convert(values, datatype, f"{path}.contents.{field}").reshape(shape)
 
 
 def encode(tensor: Tensor, contents: InferTensorContents) -> None:
@@ -93,11 +101,15 @@ def encode(tensor: Tensor, contents: InferTensorContents) -> None:
         field.extend(piece)
 
 
-def _convert(values: Any, datatype: Datatype, path: str) -> NDArray[Any]:
+def _convert(pieces: list[Any], datatype: Datatype, path: str) -> NDArray[Any]:
     if datatype is Datatype.BYTES:
-        size, step = len(values), string_arrays.PIECE_ELEMENTS
+        step = string_arrays.PIECE_ELEMENTS
         # a slice of the field makes Python's objects for its own elements alone
-        return string_arrays.collect((values[at : at + step] for at in range(0, size, step)), size)
+        slices = (
+            values[at : at + step] for values in pieces for at in range(0, len(values), step)
+        )
+        return string_arrays.collect(slices, sum(map(len, pieces)))
+    values = pieces[0] if pieces else ()
     if datatype in NARROW:
         return narrow(values, datatype, path)
     return np.array(values, NUMPY_DTYPE[datatype])

@@ -20,7 +20,7 @@ import msgspec
 from moorage_runtime._generated import oip_pb2 as pb
 
 _LENGTH: Final = 2  # wire type of bytes, strings and messages
-_RAW_INPUT: Final = pb.ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER << 3 | _LENGTH
+_RAW_INPUT: Final = pb.ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER
 _RAW_OUTPUT: Final = pb.ModelInferResponse.RAW_OUTPUT_CONTENTS_FIELD_NUMBER
 # Below this, the parser's copies take less than looking for the tensors.
 _CUT_FROM_BYTES: Final = 8 * 1024
@@ -30,11 +30,11 @@ _SIZE_BITS: Final = 35
 
 
 class Cut(msgspec.Struct, frozen=True, gc=False):
-    """A request's bytes in two.
+    """A message's bytes in two.
 
     Attributes:
-        rest: The message without its raw tensors.
-        tensors: The raw tensors; they share the request's memory.
+        rest: The message without the fields that were cut out, its raw tensors.
+        tensors: What those fields hold; they share the message's memory.
     """
 
     rest: bytes
@@ -46,21 +46,24 @@ def cut(data: bytes | memoryview) -> Cut | None:
 
     What is not plain (a field of another wire type, a broken length) is for the parser to judge.
     """
-    if len(data) < _CUT_FROM_BYTES:
-        return None
+    return None if len(data) < _CUT_FROM_BYTES else split(data, tag_of(_RAW_INPUT))
+
+
+def split(data: bytes | memoryview, tag: int) -> Cut | None:
+    """The contents of the fields with this tag apart from the rest; None where it is not plain."""
     view = memoryview(data)
     rest: list[memoryview] = []
     tensors: list[memoryview] = []
     at = 0
     while at < len(data):
-        tag = data[at]
-        if tag >= _ONE_BYTE_TAGS or tag & 7 != _LENGTH:
+        found = data[at]
+        if found >= _ONE_BYTE_TAGS or found & 7 != _LENGTH:
             return None
-        size, start = _size(data, at + 1)
+        size, start = size_at(data, at + 1)
         stop = start + size
         if stop > len(data) or start == at + 1:
             return None
-        if tag == _RAW_INPUT:
+        if found == tag:
             tensors.append(view[start:stop])
         else:
             rest.append(view[at:stop])
@@ -76,13 +79,18 @@ def append(message: bytes, tensors: Iterable[bytes | memoryview]) -> bytes:
     return b"".join(parts)
 
 
+def tag_of(field: int) -> int:
+    """What a field of type bytes, string or message begins with, where its number is below 16."""
+    return field << 3 | _LENGTH
+
+
 def block(field: int, content: bytes) -> bytes:
     """A field of type bytes, string or message."""
     return _head(field, len(content)) + content
 
 
 def _head(field: int, size: int) -> bytes:
-    head = bytearray((field << 3 | _LENGTH,))
+    head = bytearray((tag_of(field),))
     while size > 0x7F:
         head.append(size & 0x7F | 0x80)
         size >>= 7
@@ -90,7 +98,7 @@ def _head(field: int, size: int) -> bytes:
     return bytes(head)
 
 
-def _size(data: bytes | memoryview, at: int) -> tuple[int, int]:
+def size_at(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """The varint there and where it ends, which is where it begins if it is none."""
     size = 0
     for index, shift in enumerate(range(0, _SIZE_BITS, 7)):
