@@ -49,8 +49,11 @@ def _acts(made: World, options: argparse.Namespace) -> Mapping[str, Act]:
         "by_hand": lambda: cases.by_hand(made, options.burst),
         "burst": lambda: cases.grow(made, "burst", options.burst),
         "single": lambda: cases.grow(made, "single", len(names), replicas=1),
+        "few_changes_by_hand": lambda: by_hand.changes_by_hand(
+            made, names, options.change_seconds, a_second=options.changes_a_second // FEW
+        ),
         "changes_by_hand": lambda: by_hand.changes_by_hand(
-            made, len(names), options.change_seconds, a_second=options.changes_a_second
+            made, names, options.change_seconds, a_second=options.changes_a_second
         ),
         "few_changes": lambda: cases.changes(
             made, names, options.change_seconds, a_second=options.changes_a_second // FEW

@@ -93,16 +93,22 @@ async def _post(session: aiohttp.ClientSession, body: Body) -> None:
         await answer.read()
 
 
-async def main(content: dict[str, Any], models: int, replicas: int) -> None:
-    """Make them as the user of a kubeconfig, who has a token."""
+def connected(content: dict[str, Any], **options: Any) -> aiohttp.ClientSession:
+    """A session with the API server of a kubeconfig, as its user, who has a token."""
     cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]
     trusted = ssl.create_default_context(cafile=cluster["certificate-authority"])
-    async with aiohttp.ClientSession(
+    return aiohttp.ClientSession(
         cluster["server"],
         connector=aiohttp.TCPConnector(limit=PARALLEL, ssl=trusted),
         headers={"Authorization": f"Bearer {user['token']}"},
         raise_for_status=True,
-    ) as session:
+        **options,
+    )
+
+
+async def main(content: dict[str, Any], models: int, replicas: int) -> None:
+    """Make them as the user of a kubeconfig, who has a token."""
+    async with connected(content) as session:
         print(json.dumps(await make(session, models, replicas)))
 
 

@@ -96,8 +96,8 @@ def pod_readiness(pod: Mapping[str, Any], *, ready: bool, now: str) -> Body:
     return _status(pod, verdict, container, now)
 
 
-def model_status(pod: Mapping[str, Any], ready: str, now: str) -> Body:
-    """The least that says of a pod's model whether it is ready."""
+def model_status(namespace: str, name: str, ready: str, now: str) -> Body:
+    """The least that says of a model whether it is ready."""
     condition = {
         "type": "Ready",
         "status": ready,
@@ -108,7 +108,7 @@ def model_status(pod: Mapping[str, Any], ready: str, now: str) -> Body:
     return {
         "apiVersion": "moorage.dev/v1alpha1",
         "kind": "InferenceModel",
-        "metadata": {"name": pod["model"], "namespace": pod["namespace"]},
+        "metadata": {"name": name, "namespace": namespace},
         "status": {"conditions": [condition]},
     }
 

@@ -7,7 +7,7 @@ distance.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,14 +77,9 @@ class Models:
 
 
 class Pods:
-    """The readiness of each model's pods.
-
-    Attributes:
-        follow: Called with a pod's name and what its readiness has become, "True" or "False".
-    """
+    """The readiness of each model's pods."""
 
     def __init__(self) -> None:
-        self.follow: Callable[[str, str], None] | None = None
         self.verdicts: defaultdict[str, list[Verdict]] = defaultdict(list)
         self.bodies: dict[str, Body] = {}
         self.of_model: defaultdict[str, set[str]] = defaultdict(set)
@@ -100,9 +95,7 @@ class Pods:
         self.of_model[model].add(name)
         for condition in status.get("conditions") or []:
             if condition["type"] == "Ready":
-                is_new = _keep(self.verdicts[name], condition["status"], _waits_for(status))
-                if is_new and self.follow:
-                    self.follow(name, condition["status"])
+                _keep(self.verdicts[name], condition["status"], _waits_for(status))
 
     def drop(self, uid: str, version: str = "") -> None:
         """Pods are not deleted while they are measured."""
@@ -113,12 +106,10 @@ def _waits_for(status: Mapping[str, Any]) -> str:
     return str(containers[0].get("state", {}).get("waiting", {}).get("reason", ""))
 
 
-def _keep(verdicts: list[Verdict], status: str, reason: str) -> bool:
-    """Whether it is another verdict than the last."""
-    if verdicts and (verdicts[-1].status, verdicts[-1].reason) == (status, reason):
-        return False
-    verdicts.append(Verdict(time.monotonic(), status, reason))
-    return True
+def _keep(verdicts: list[Verdict], status: str, reason: str) -> None:
+    """Keep it where it is another verdict than the last."""
+    if not verdicts or (verdicts[-1].status, verdicts[-1].reason) != (status, reason):
+        verdicts.append(Verdict(time.monotonic(), status, reason))
 
 
 def latencies(

@@ -74,11 +74,6 @@ class World:
         """Write a pod's status as its kubelet would; `make` takes the time as a timestamp."""
         await self.client.apply(kinds.POD_STATUS, make(_now()), field_manager="kubelet")
 
-    async def report_model(self, make: Callable[[str], dict[str, Any]]) -> None:
-        """Write a model's status as an operator would; `make` takes the time as a timestamp."""
-        kind = kinds.INFERENCE_MODEL_STATUS
-        await self.client.apply(kind, make(_now()), field_manager="by-hand")
-
 
 @contextlib.asynccontextmanager
 async def world(folder: Path, program: Path) -> AsyncGenerator[World]:
