@@ -296,7 +296,9 @@ class WorkQueue(Generic[K]):
 
     def _enqueue(self, key: K, urgency: Urgency) -> None:
         if known := self._gathering.pop(key, None):
-            known[1].cancel()
+            gathered, timer = known
+            timer.cancel()
+            urgency = min(urgency, gathered)  # a timer that ends meanwhile makes it no routine
         self._lanes[urgency][key] = self._clock()
         self._wake_one()
 

@@ -148,6 +148,27 @@ async def test_a_key_whose_time_has_come_does_not_gather(time: Time) -> None:
     assert queue.depth == 1
 
 
+@pytest.mark.parametrize("then", [Urgency.SPEC, Urgency.FOLLOWING, Urgency.ROUTINE])
+async def test_what_ends_the_moment_of_a_more_urgent_change_leaves_it_as_urgent(
+    time: Time, then: Urgency
+) -> None:
+    queue: WorkQueue[str] = WorkQueue(
+        call_later=time.call_later,
+        clock=lambda: time.now,
+        gather=gather({Urgency.READINESS: 0.05}),
+    )
+    if then is Urgency.ROUTINE:
+        queue.schedule("a", 0.02)  # a timer adds it so
+    queue.add("a", Urgency.READINESS)
+
+    time.advance(0.02)
+    queue.add("a", then)
+
+    assert queue.waiting(Urgency.READINESS) == queue.depth == 1
+    time.advance(0.05)
+    assert queue.depth == 1
+
+
 async def waits(taking: asyncio.Future[str]) -> bool:
     await asyncio.sleep(0)
     return not taking.done()
