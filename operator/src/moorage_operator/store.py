@@ -350,7 +350,8 @@ class Store:
             self._changed(family.key, urgency)
 
     def _tell_of_pod(self, place: Place, before: PodObserved | None, pod: PodObserved) -> None:
-        moved = before is not None and _moved(before, pod)
+        # A list shows a pod that became ready while nobody watched for the first time as it is.
+        moved = pod.ready if before is None else _moved(before, pod)
         if before is None or moved:
             self._pod_moved(pod.uid)
         waits = before is not None and before.runtime.waiting_reason != pod.runtime.waiting_reason

@@ -229,6 +229,29 @@ def test_what_traffic_depends_on_is_more_urgent_than_the_rest(
     assert told == [Urgency.SPEC, Urgency.ROUTINE, urgency]
 
 
+@pytest.mark.parametrize(
+    ("ready", "urgency"), [("True", Urgency.READINESS), ("False", Urgency.ROUTINE)]
+)
+def test_a_pod_that_became_ready_while_nobody_watched_is_as_urgent(
+    ready: str, urgency: Urgency
+) -> None:
+    told: list[Urgency] = []
+    store = Store(
+        changed=lambda _, urgency: told.append(urgency),
+        pod_moved=lambda _: None,
+        child_gone=lambda _: None,
+    )
+    store.put_model(model())
+    status = {"conditions": [{"type": "Ready", "status": ready}]}
+    spec = {"containers": [{"name": "runtime", "image": "i"}]}
+
+    observe.Pods(store).put(
+        {"metadata": metadata("p", labels=LABELS), "spec": spec, "status": status}
+    )
+
+    assert told == [Urgency.SPEC, urgency]
+
+
 def test_a_model_that_loses_a_child_is_named_for_it_may_be_gone_too(told: Told) -> None:
     told.services.put({"metadata": owned("iris", uid="uid-iris") | {"uid": "s"}, "spec": {}})
     assert told.bereaved == []
