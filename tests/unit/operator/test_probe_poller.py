@@ -139,7 +139,10 @@ async def polling(
         smoked=lambda verdict, seconds: results.smoked.append((str(verdict), seconds)),
     )
     poller = Poller(
-        {("OpenInference", "HTTP"): server}, results.take, edges, polls_a_second=polls_a_second
+        {WAY: server, ("TensorFlowServing", "HTTP"): server},
+        results.take,
+        edges,
+        polls_a_second=polls_a_second,
     )
     task = asyncio.ensure_future(poller.run())
     try:
@@ -297,21 +300,44 @@ async def test_slow_metadata_does_not_hold_up_the_verdict(
     assert results.all[1].model == DESCRIBED.model
 
 
-async def test_metadata_that_was_not_told_is_asked_for_soon_among_many_replicas() -> None:
+@pytest.mark.parametrize(
+    "told", [Described(), Described(model=DESCRIBED.model), Described(server=DESCRIBED.server)]
+)
+async def test_metadata_that_was_not_told_is_asked_for_soon_among_many_replicas(
+    told: Described,
+) -> None:
     now = [1000.0]
     server = Server()
-    server.described = Described()
+    server.described = told
     async with polling(server, polls_a_second=0.001, clock=lambda: now[0]) as (poller, results):
         poller.watch(KEY, [target()], PollPace.STABLE, 10)
         await results.until(lambda: results.polled)
-        assert results.all[-1].model is None
+        assert (results.all[-1].server, results.all[-1].model) == (told.server, told.model)
 
         server.described = DESCRIBED
         now[0] += 30
         poller.watch(KEY, [target(), target(pod_uid="waker")], PollPace.STABLE, 10)
         await results.until(lambda: len(results.polled) == 3)
 
-    assert [result.model for result in results.all if result.pod_uid == "pod"][-1]
+    last = [result for result in results.all if result.pod_uid == "pod"][-1]
+    assert (last.server, last.model) == (DESCRIBED.server, DESCRIBED.model)
+
+
+async def test_a_protocol_that_tells_nothing_of_the_server_leaves_nothing_open() -> None:
+    now = [1000.0]
+    server = Server()
+    server.described = Described(model=DESCRIBED.model)
+    serving = target(protocol="TensorFlowServing")
+    waker = target(pod_uid="waker", protocol="TensorFlowServing")
+    async with polling(server, polls_a_second=0.001, clock=lambda: now[0]) as (poller, results):
+        poller.watch(KEY, [serving], PollPace.STABLE, 10)
+        await results.until(lambda: results.polled)
+        now[0] += 30
+        poller.watch(KEY, [serving, waker], PollPace.STABLE, 10)
+        await results.until(lambda: len(results.polled) == 2)
+
+    assert [result.pod_uid for result in results.all] == ["pod", "waker"]
+    assert server.polls == 2
 
 
 async def test_a_server_that_is_not_ready_any_more_is_not_pressed_for_metadata() -> None:

@@ -54,6 +54,9 @@ IN_FLIGHT = 1024
 
 JITTER = 0.2
 
+WITHOUT_SERVER_METADATA = frozenset({"TensorFlowServing"})
+"""Protocols in which a server tells nothing of itself."""
+
 
 @dataclass(slots=True)
 class _Poll:
@@ -383,9 +386,11 @@ class Poller:
 
 
 def _is_described(result: ProbeResult) -> bool:
-    """Whether the server has told its model's metadata, and what shows its protocol."""
+    """Whether the server has told all metadata that its protocol has, and what shows that."""
     spoken = result.spoken
-    return result.model is not None and (spoken is None or spoken.evidence != ANSWERED)
+    if result.model is None or (spoken and spoken.evidence == ANSWERED):
+        return False
+    return bool(result.server or (spoken and spoken.protocol in WITHOUT_SERVER_METADATA))
 
 
 def _has_new_tests(before: ProbeTarget, after: ProbeTarget) -> bool:
