@@ -55,6 +55,12 @@ def is_named(pod: dict[str, Any], name: str) -> bool:
     return pod["metadata"]["name"] == name
 
 
+def told(kubectl: Kubectl, name: str) -> dict[str, bool]:
+    """The model's pods in its status, and which of them are ready."""
+    replicas = kubectl.get(KIND, name)["status"].get("replicaStatuses", [])
+    return {each["pod"]: each["ready"] for each in replicas}
+
+
 def restarts(kubectl: Kubectl, name: str) -> int:
     (pod,) = living(kubectl, name)
     return pod["status"]["containerStatuses"][0]["restartCount"]
@@ -109,6 +115,13 @@ def test_models_go_on_without_an_operator_and_the_truth_comes_back_with_it(kubec
 
         operators.run("scale", "deployment/moorage", "--replicas=1")
         kubectl.wait_condition("digits", "UpToDate", "True", seconds=90)
+        # until the operator has looked, the status is that of the pod before
+        eventually(
+            "the newcomer is told of and serves",
+            lambda: told(kubectl, "gated"),
+            lambda pods: pods == {newcomer["metadata"]["name"]: True},
+            60,
+        )
         kubectl.wait_condition("gated", "Ready", "True", "Serving", seconds=30)
 
     assert tally.failures == []
