@@ -90,7 +90,7 @@ class Pods:
         name = metadata["name"]
         kept = {key: status[key] for key in ("containerStatuses", "podIP") if key in status}
         model = metadata["labels"][MODEL_LABEL]
-        named = {"name": name, "namespace": metadata["namespace"], "model": model}
+        named = {"name": name, "namespace": metadata["namespace"]}
         self.bodies[name] = {"metadata": named, "status": kept}
         self.of_model[model].add(name)
         for condition in status.get("conditions") or []:

@@ -76,18 +76,24 @@ def told() -> Told:
     return made
 
 
-@pytest.mark.parametrize(
-    ("generation", "urgency"), [(1, Urgency.ROUTINE), (2, Urgency.SPEC), (None, Urgency.SPEC)]
-)
-def test_a_spec_that_the_status_tells_of_is_no_new_one(
-    generation: int | None, urgency: Urgency
-) -> None:
+def overheard() -> tuple[Store, list[Urgency]]:
+    """A store, and how urgent its changes were."""
     told: list[Urgency] = []
     store = Store(
         changed=lambda _, urgency: told.append(urgency),
         pod_moved=lambda _: None,
         child_gone=lambda _: None,
     )
+    return store, told
+
+
+@pytest.mark.parametrize(
+    ("generation", "urgency"), [(1, Urgency.ROUTINE), (2, Urgency.SPEC), (None, Urgency.SPEC)]
+)
+def test_a_spec_that_the_status_tells_of_is_no_new_one(
+    generation: int | None, urgency: Urgency
+) -> None:
+    store, told = overheard()
     body = model(status={"observedGeneration": 1})
     if generation:
         body["metadata"]["generation"] = generation
@@ -213,12 +219,7 @@ def test_a_model_is_parsed_again_once_more_than_its_status_changes(
 def test_what_traffic_depends_on_is_more_urgent_than_the_rest(
     status: dict[str, Any], urgency: Urgency
 ) -> None:
-    told: list[Urgency] = []
-    store = Store(
-        changed=lambda _, urgency: told.append(urgency),
-        pod_moved=lambda _: None,
-        child_gone=lambda _: None,
-    )
+    store, told = overheard()
     pods = observe.Pods(store)
     spec = {"containers": [{"name": "runtime", "image": "i"}]}
     store.put_model(model())
@@ -235,12 +236,7 @@ def test_what_traffic_depends_on_is_more_urgent_than_the_rest(
 def test_a_pod_that_became_ready_while_nobody_watched_is_as_urgent(
     ready: str, urgency: Urgency
 ) -> None:
-    told: list[Urgency] = []
-    store = Store(
-        changed=lambda _, urgency: told.append(urgency),
-        pod_moved=lambda _: None,
-        child_gone=lambda _: None,
-    )
+    store, told = overheard()
     store.put_model(model())
     status = {"conditions": [{"type": "Ready", "status": ready}]}
     spec = {"containers": [{"name": "runtime", "image": "i"}]}

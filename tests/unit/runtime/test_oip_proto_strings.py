@@ -31,6 +31,13 @@ def request(*inputs, **members) -> bytes:
     return message.SerializeToString()
 
 
+def with_contents(elements: int, tail: bytes = b"") -> bytes:
+    """A request whose input says so many elements and holds LONG, with something behind them."""
+    item = pb.ModelInferRequest.InferInputTensor(name="x", datatype="BYTES", shape=[elements])
+    held = oip_proto_raw.block(5, bytes(contents([b"ab"] * LONG)) + tail)
+    return b"\x0a\x01m" + oip_proto_raw.block(5, item.SerializeToString() + held)
+
+
 def parsed(data: memoryview) -> list[list[bytes]]:
     return [list(piece.bytes_contents) for piece in oip_proto_strings.parse(data)]
 
@@ -161,36 +168,15 @@ def test_a_long_list_becomes_an_array_of_its_strings():
             r"inputs\[0\].contents: has values beside raw_input_contents",
         ),
         (
-            b"\x0a\x01m"
-            + oip_proto_raw.block(
-                5,
-                pb.ModelInferRequest.InferInputTensor(
-                    name="x", datatype="BYTES", shape=[LONG + 1]
-                ).SerializeToString()
-                + oip_proto_raw.block(5, bytes(contents([b"ab"] * LONG))),
-            ),
+            with_contents(LONG + 1),
             rf"{LONG} values in bytes_contents, but shape \[{LONG + 1}\] has {LONG + 1}",
         ),
         (
-            b"\x0a\x01m"
-            + oip_proto_raw.block(
-                5,
-                pb.ModelInferRequest.InferInputTensor(
-                    name="x", datatype="BYTES", shape=[LONG]
-                ).SerializeToString()
-                + oip_proto_raw.block(5, bytes(contents([b"ab"] * LONG)) + b"\x42\x05a"),
-            ),
+            with_contents(LONG, b"\x42\x05a"),
             "contents are no inference.InferTensorContents message",
         ),
         (
-            b"\x0a\x01m"
-            + oip_proto_raw.block(
-                5,
-                pb.ModelInferRequest.InferInputTensor(
-                    name="x", datatype="BYTES", shape=[LONG]
-                ).SerializeToString()
-                + oip_proto_raw.block(5, bytes(contents([b"ab"] * LONG)) + b"\x18\x01"),
-            ),
+            with_contents(LONG, b"\x18\x01"),
             r"inputs\[0\].contents.int64_contents: has values",
         ),
     ],
