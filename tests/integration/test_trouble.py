@@ -3,6 +3,7 @@
 import re
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -219,17 +220,33 @@ def test_the_operator_outlives_a_crd_that_goes_and_comes(
     eventually("watches models", lambda: again.get("Deployment", "after"), seconds=40)
 
 
-def test_only_the_namespaces_of_the_list_are_served(api: Api, tmp_path: Path) -> None:
-    mine, other = Api(api.kubeconfig, f"{api.namespace}-mine"), api
-    mine.of("Namespace").create(
-        body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": mine.namespace}}
-    )
-    rights = operators_kubeconfig(api.kubeconfig, tmp_path, [mine.namespace])
-    operator = OperatorProcess(rights, tmp_path / "log", ("--namespaces", mine.namespace))
+@pytest.fixture
+def mine(api: Api, operator: OperatorProcess) -> Iterator[Api]:
+    """A namespace that an installation of its own serves, while that of all others is held."""
+    made = Api(api.kubeconfig, f"{api.namespace}-mine")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": made.namespace}}
+    made.of("Namespace").create(body=namespace)
+    with operator.held():
+        yield made
+    made.delete("InferenceModel", "iris")
+
+
+IN_ONE = "moorage-in-one"
+"""A release of the chart that has rights in one namespace alone."""
+
+
+def of_one_namespace(mine: Api, folder: Path) -> OperatorProcess:
+    """The operator of that release; not started."""
+    rights = operators_kubeconfig(mine.kubeconfig, folder, [mine.namespace], release=IN_ONE)
+    return OperatorProcess(rights, folder / "log", ("--namespaces", mine.namespace))
+
+
+def test_only_the_namespaces_of_the_list_are_served(api: Api, mine: Api, tmp_path: Path) -> None:
+    operator = of_one_namespace(mine, tmp_path)
     operator.start()
     try:
         operator.wait_ready()
-        other.apply(model("iris"))
+        api.apply(model("iris"))
         mine.apply(model("iris"))
         eventually("served", lambda: mine.get("Deployment", "iris"))
         eventually("told", lambda: mine.condition("iris")[1])
@@ -238,7 +255,31 @@ def test_only_the_namespaces_of_the_list_are_served(api: Api, tmp_path: Path) ->
         assert eventually("seen", lambda: operator.metric("moorage_models")) == 1
     finally:
         operator.stop()
-        mine.delete("InferenceModel", "iris")
+
+
+def test_models_are_listed_beside_pods_and_left_alone_until_those_are_known(
+    mine: Api, tmp_path: Path
+) -> None:
+    operator = of_one_namespace(mine, tmp_path)
+    role = f"{IN_ONE}-operator"
+    rules = mine.get("Role", role)["rules"]
+    without_pods = [rule for rule in rules if rule["resources"] != ["pods"]]
+    mine.patch("Role", role, {"rules": without_pods})
+    mine.apply(model("iris"))
+    refusals = ("moorage_api_requests_total", 'resource="pods"', 'verb="list"', 'code="403"')
+    operator.start()
+    try:
+        eventually("the model is known", lambda: operator.metric("moorage_models") == 1)
+        refused = operator.metric(*refusals)
+        eventually("pods asked for again", lambda: operator.metric(*refusals) > refused)
+        assert "first list of pods" in operator.ask("/readyz")[1]
+        assert not mine.get("Deployment", "iris")
+
+        mine.patch("Role", role, {"rules": rules})
+        eventually("served", lambda: mine.get("Deployment", "iris"))
+        operator.wait_ready()
+    finally:
+        operator.stop()
 
 
 def test_the_calls_that_were_made_are_the_ones_that_the_table_grants(

@@ -16,7 +16,11 @@ TEMPLATES = ("templates/rbac.yaml", "templates/serviceaccount.yaml")
 
 
 def operators_kubeconfig(
-    kubeconfig: Path, folder: Path, watch_namespaces: Sequence[str] = ()
+    kubeconfig: Path,
+    folder: Path,
+    watch_namespaces: Sequence[str] = (),
+    *,
+    release: str = RELEASE,
 ) -> Path:
     """A kubeconfig with which one may do what the chart's roles grant the operator, and no more.
 
@@ -24,10 +28,11 @@ def operators_kubeconfig(
         kubeconfig: The administrator's.
         folder: Where the new one goes.
         watch_namespaces: The chart's value of that name; the namespaces are there already.
+        release: Of the chart; each has a service account of its own, of the same name.
     """
     manifests = _run(
         # helm's own guess, without a cluster, is a version that the chart does not support
-        *("helm", "template", RELEASE, CHART, "--namespace", NAMESPACE, "--kube-version", "1.34"),
+        *("helm", "template", release, CHART, "--namespace", NAMESPACE, "--kube-version", "1.34"),
         *("--set-json", f"watchNamespaces={json.dumps(list(watch_namespaces))}"),
         *(word for each in TEMPLATES for word in ("--show-only", each)),
     )
@@ -35,7 +40,7 @@ def operators_kubeconfig(
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     _run(*admin, "apply", "-f", "-", stdin=json.dumps(namespace))
     _run(*admin, "apply", "-f", "-", stdin=manifests)
-    token = _run(*admin, "create", "token", RELEASE, "--namespace", NAMESPACE, "--duration=2h")
+    token = _run(*admin, "create", "token", release, "--namespace", NAMESPACE, "--duration=2h")
     content = json.loads(kubeconfig.read_text())
     content["users"] = [
         {"name": user["name"], "user": {"token": token}} for user in content["users"]

@@ -43,6 +43,7 @@ KINDS = {
     "Gateway": "gateway.networking.k8s.io/v1",
     "GatewayClass": "gateway.networking.k8s.io/v1",
     "Pod": "v1",
+    "Role": "rbac.authorization.k8s.io/v1",
     "ConfigMap": "v1",
     "ResourceQuota": "v1",
     "Namespace": "v1",

@@ -17,14 +17,12 @@ import socket
 import uuid
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from . import handlers, heap, image_volumes
 from .apply import Applier
-from .config import OperatorConfig
 from .events import EventPoster
 from .existence import Existence
 from .health_server import HealthServer
@@ -92,6 +90,7 @@ class App:
         self._metrics.built(version)
         self._stop = asyncio.Event()
         self._waiting = "waiting for the API server"
+        self._listed = False
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: WorkQueue[ObjectKey] = WorkQueue(
             call_later=loop.call_later,
@@ -143,7 +142,7 @@ class App:
                 self._settings.health_host,
                 self._settings.health_port,
                 live=self.troubles,
-                ready=lambda: [self._waiting] if self._waiting else [],
+                ready=self._unready,
                 metrics=self._exposition,
             )
             try:
@@ -169,6 +168,12 @@ class App:
             found.append("no worker takes a model from the queue")
         return found
 
+    def _unready(self) -> Sequence[str]:
+        """What the process waits for before it can be relied on."""
+        if self._waiting:
+            return [self._waiting]
+        return [] if self._listed else ["waiting for the first list of pods and children"]
+
     async def _serve(self) -> int:
         started = await self._unless_stopped(self._start())
         if not started:
@@ -184,10 +189,11 @@ class App:
 
     async def _start(self) -> None:
         await self._wait_for_crd()
-        self._waiting = "waiting for the first list of pods and children"
         for reflector in self._reflectors:
             self._spawn(reflector.run(), f"watch {reflector.kind.rbac_name}")
         self._spawn(self._optional.run(), "optional kinds")
+        # Listed meanwhile, and looked at by nobody before pods and children are known.
+        self._spawn(self._watch_models(), "watch inferencemodels")
         synced = asyncio.gather(
             *(reflector.synced.wait() for reflector in self._reflectors),
             self._optional.settled.wait(),
@@ -196,7 +202,11 @@ class App:
         if not synced.done():  # a reflector never ends by itself: a defect of ours
             synced.cancel()
             return
-        config = await self._with_image_volumes()
+        config = await image_volumes.settled(self._client, self._settings)
+        self._listed = True
+        namespaces, selector = self._settings.namespaces, self._settings.watch_label_selector
+        scope = {"namespaces": list(namespaces), "selector": selector}
+        logger.info("operator started", extra=scope)
         reconciler = Reconciler(
             self._hands(),
             config,
@@ -216,17 +226,6 @@ class App:
         self._spawn(self._events.run(), "events")
         self._spawn(self._sweep(), "sweep")
         self._spawn(heap.keep_trimmed(), "heap")
-        self._spawn(self._watch_models(), "watch inferencemodels")
-
-    async def _with_image_volumes(self) -> OperatorConfig:
-        """The configuration, with what the cluster says where the settings leave it open."""
-        settings, config = self._settings, self._settings.config
-        if settings.image_volumes != "auto":
-            return replace(config, image_volumes=settings.image_volumes == "always")
-        namespace = next(iter(settings.namespaces), config.namespace or "default")
-        found = await image_volumes.find(self._client, namespace)
-        logger.info("image volumes", extra={"used": found.usable, "why": found.why})
-        return replace(config, image_volumes=found.usable)
 
     async def _lead(self, leadership: Leadership) -> None:
         """Try to lead; a process that waits has everything in the store by the time it does."""
@@ -246,11 +245,8 @@ class App:
         """Watch the models; where that breaks, wait for the CRD and watch again."""
         while True:
             await self._wait_for_crd()
-            self._waiting = ""
             take = partial(handlers.take, self._store, self._existence)
             namespaces, selector = self._settings.namespaces, self._settings.watch_label_selector
-            scope = {"namespaces": list(namespaces), "selector": selector}
-            logger.info("operator started", extra=scope)
             try:
                 await self._forget_missed()
                 await handlers.watch_models(self._access, take, namespaces, selector=selector)
@@ -263,6 +259,7 @@ class App:
         while True:
             try:
                 if await self._client.serves(kinds.INFERENCE_MODELS):
+                    self._waiting = ""
                     return
                 reason = (
                     "the CRD inferencemodels.moorage.dev is not installed: apply "
@@ -394,8 +391,5 @@ class App:
         metrics.poll_targets.set(self._poller.targets)
         metrics.poll_least_interval.set(self._poller.least_interval_seconds)
         metrics.leading.set(self._leads.is_set())
-        readiness = self._store.readiness()
-        told = {status: readiness[status] for status in ("True", "False")}
-        for status, count in {**told, "Unknown": readiness.total() - sum(told.values())}.items():
-            metrics.models.labels(status).set(count)
+        metrics.tell_readiness(self._store.readiness())
         return metrics.text()

@@ -2,7 +2,8 @@
 
     a Deployment, tried without being made --> does the API server keep the field?
     the nodes                              --> do kubelet and container runtime mount it?
-                                               both --> OperatorConfig.image_volumes
+                                               both --> OperatorConfig.image_volumes, unless
+                                               the settings say so themselves
 
 Both have to be asked. The API server forgets the fields of a feature that is off at it, and says
 nothing of the nodes; a node tells its versions, and not which features are on. So a kubelet counts
@@ -13,15 +14,20 @@ Source: Kubernetes feature gate ImageVolume (on by default from 1.35); releases 
 and CRI-O 1.33.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from .config import OperatorConfig
 from .kube import errors, kinds
 from .kube.client import KubeClient
+from .settings import Settings
 
-__all__ = ["Verdict", "find", "judge_nodes", "keeps_image"]
+__all__ = ["Verdict", "find", "judge_nodes", "keeps_image", "settled"]
+
+logger = logging.getLogger(__name__)
 
 KUBELET = (1, 35)
 RUNTIMES = {"containerd": (2, 1), "cri-o": (1, 33)}
@@ -36,6 +42,17 @@ class Verdict:
 
     why: str
     usable: bool = False
+
+
+async def settled(client: KubeClient, settings: Settings) -> OperatorConfig:
+    """The configuration, with what the cluster says where the settings leave it open."""
+    config = settings.config
+    if settings.image_volumes != "auto":
+        return replace(config, image_volumes=settings.image_volumes == "always")
+    namespace = next(iter(settings.namespaces), config.namespace or "default")
+    found = await find(client, namespace)
+    logger.info("image volumes", extra={"used": found.usable, "why": found.why})
+    return replace(config, image_volumes=found.usable)
 
 
 async def find(client: KubeClient, namespace: str) -> Verdict:

@@ -4,6 +4,7 @@ No metric has a label for a model: ten thousand models with three replicas would
 than a Prometheus likes. What concerns one model stands in its status.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import prometheus_client as prometheus
@@ -103,7 +104,7 @@ class Metrics:
             "1 while the cluster has this optional kind of child, 0 while not.",
             "kind",
         )
-        self.models = gauge("moorage_models", "InferenceModels by the status of Ready.", "ready")
+        self._models = gauge("moorage_models", "InferenceModels by the status of Ready.", "ready")
         self._build = gauge("moorage_operator_build_info", "1, with the version.", "version")
 
     def passed(self, outcome: str, seconds: float) -> None:
@@ -144,6 +145,12 @@ class Metrics:
     def built(self, version: str) -> None:
         """Which version runs."""
         self._build.labels(version).set(1)
+
+    def tell_readiness(self, models: Counter[str]) -> None:
+        """How many models have which status of Ready."""
+        told = {status: models[status] for status in ("True", "False")}
+        for status, count in {**told, "Unknown": models.total() - sum(told.values())}.items():
+            self._models.labels(status).set(count)
 
     def text(self) -> bytes:
         """The exposition format."""
