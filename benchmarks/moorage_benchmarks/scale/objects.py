@@ -15,6 +15,8 @@ thousands in one it would be all that is measured."""
 
 PORT = 8000
 MODEL_LABEL = "moorage.dev/model"
+BY_HAND_LABEL = "by-hand"
+"""What `children` and their pods have, and what the operator makes has not."""
 
 Body = dict[str, Any]
 
@@ -50,17 +52,18 @@ def model(name: str, *, replicas: int, number: int) -> Body:
 
 def children(name: str, *, replicas: int, number: int) -> tuple[Body, Body, Body]:
     """What the operator makes for a model: Service, Deployment, disruption budget."""
-    metadata = {"name": name, "namespace": _namespace(number)}
-    selector = {"matchLabels": {"app": name}}
+    labels = {BY_HAND_LABEL: name}
+    metadata = {"name": name, "namespace": _namespace(number), "labels": labels}
+    selector = {"matchLabels": labels}
     template = {
-        "metadata": {"labels": {"app": name}},
+        "metadata": {"labels": labels},
         "spec": {
             "nodeName": f"fake-{number % NODES}",
             "automountServiceAccountToken": False,
             "containers": [{"name": "server", "image": "example.com/server:1"}],
         },
     }
-    service = {"selector": {"app": name}, "ports": [{"name": "http", "port": PORT}]}
+    service = {"selector": labels, "ports": [{"name": "http", "port": PORT}]}
     deployment = {"replicas": replicas, "selector": selector, "template": template}
     budget = {"maxUnavailable": 1, "selector": selector}
     return (

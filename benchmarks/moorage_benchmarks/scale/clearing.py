@@ -1,0 +1,42 @@
+"""Takes away what was made by hand, so that the next case has the cluster to itself.
+
+    cases.by_hand -> minimal_creator, until all is available -> **clear**
+
+The garbage collector does not run beside the benchmark, so each kind is deleted by itself, owners
+first.
+"""
+
+from typing import Any
+
+from moorage_benchmarks.scale.minimal_creator import connected
+from moorage_benchmarks.scale.objects import BY_HAND_LABEL, NAMESPACES
+
+KINDS = (
+    ("/apis/apps/v1", "deployments"),
+    ("/apis/apps/v1", "replicasets"),
+    ("/api/v1", "pods"),
+    ("/api/v1", "services"),
+    ("/apis/policy/v1", "poddisruptionbudgets"),
+)
+
+
+async def clear(content: dict[str, Any]) -> None:
+    """Delete all of it, as the user of a kubeconfig, until nothing of it is left.
+
+    A controller that has not heard of its ReplicaSet's end may make one more pod.
+
+    Raises:
+        aiohttp.ClientError: The API server cannot be reached, or refuses.
+    """
+    async with connected(content) as session:
+        for group, plural in KINDS:
+            for namespace in NAMESPACES:
+                path = f"{group}/namespaces/{namespace}/{plural}"
+                mine = {"labelSelector": BY_HAND_LABEL}
+                left = True
+                while left:
+                    now = {**mine, "gracePeriodSeconds": "0"}
+                    async with session.delete(path, params=now) as answer:
+                        await answer.read()
+                    async with session.get(path, params={**mine, "limit": "1"}) as answer:
+                        left = bool((await answer.json())["items"])
