@@ -9,6 +9,7 @@ from moorage_benchmarks.operator_scale import (
     SMALL_WRITE,
     SMALL_WRITES_HOW,
     Figures,
+    burst_rows,
     grow_rows,
     in_mebibytes,
     in_seconds,
@@ -20,6 +21,7 @@ from moorage_benchmarks.scale.isolation import run_isolated
 CASES = (
     "first",
     "by_hand",
+    "burst_by_hand",
     "burst",
     "single",
     "few_changes_by_hand",
@@ -44,10 +46,10 @@ HOW = (
     "begin when its watch sees the pod; under a load that the machine cannot carry they tell of "
     "the machine. The load average is that of the minute before a case began, other work on the "
     "machine included. By hand: the same Services, Deployments and disruption budgets, created "
-    "without models and an operator, which is what the machine can do at most, and taken away "
-    "again before the burst. Changes by hand: "
-    "the same changes, each told by the least of programs, which watches the pods, asks nobody "
-    "and writes one condition, while no operator runs. "
+    "without models and an operator, and taken away again. Burst by hand and changes by hand: the "
+    "same models and changes, served by the least of programs in place of the operator, which "
+    "watches models and pods, makes each child by one POST, asks nobody and writes one condition; "
+    "that is what the machine can do at most. "
     f"{SMALL_WRITES_HOW}"
 )
 
@@ -104,6 +106,7 @@ def _rows(found: Figures) -> list[list[str]]:
             in_seconds(floor["children_exist_seconds"]),
         ],
         [by_hand, "all pods ready", in_seconds(floor["all_available_seconds"])],
+        *burst_rows("burst by hand", found["burst_by_hand"]),
         *grow_rows("burst", found["burst"]),
         *_change_rows(found["few_changes"], found["few_changes_by_hand"]),
         *_change_rows(found["changes"], found["changes_by_hand"]),

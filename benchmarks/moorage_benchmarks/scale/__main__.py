@@ -47,6 +47,7 @@ def _acts(made: World, options: argparse.Namespace) -> Mapping[str, Act]:
         "first": lambda: cases.grow(made, "first", 1),
         "empty": lambda: starts.empty(made, python),
         "by_hand": lambda: cases.by_hand(made, options.burst),
+        "burst_by_hand": lambda: by_hand.burst_by_hand(made, options.burst),
         "burst": lambda: cases.grow(made, "burst", options.burst),
         "single": lambda: cases.grow(made, "single", len(names), replicas=1),
         "few_changes_by_hand": lambda: by_hand.changes_by_hand(

@@ -31,14 +31,27 @@ LARGE_REPLICAS = 500
 
 async def grow(world: World, prefix: str, count: int, *, replicas: int = REPLICAS) -> Figures:
     """Create models, all at once, and wait until each is Ready."""
-    names = [f"{prefix}-{number}" for number in range(count)]
+    models = [objects.model(f"{prefix}-{n}", replicas=replicas, number=n) for n in range(count)]
     before = await world.operator.usage()
+    found = await until_ready(world, models)
+    after = await world.operator.usage()
+    return {
+        **found,
+        "operator_cpu_seconds": after.cpu - before.cpu,
+        "api_requests_a_model": (after.requests - before.requests) / count,
+        "api_writes_a_model": (after.writes - before.writes) / count,
+        "api_requests_by_kind": after.requests_by_kind(before, count),
+        "polls_a_model": (after.polls - before.polls) / count,
+    }
+
+
+async def until_ready(world: World, models: Sequence[objects.Body]) -> Figures:
+    """Create these models, all at once, and wait until each is told to be Ready, by whomever."""
+    names = [model["metadata"]["name"] for model in models]
+    count = len(names)
     began = time.monotonic()
     async with small_writes(world.client) as waited:
-        accepted = await world.create(
-            kinds.INFERENCE_MODELS,
-            (objects.model(name, replicas=replicas, number=n) for n, name in enumerate(names)),
-        )
+        accepted = await world.create(kinds.INFERENCE_MODELS, models)
         await until(
             f"{count} Deployments and Services exist",
             lambda: all(n in world.deployments.since and n in world.services.since for n in names),
@@ -51,20 +64,14 @@ async def grow(world: World, prefix: str, count: int, *, replicas: int = REPLICA
             lambda: world.models.ready.issuperset(names),
             READY_SECONDS,
         )
-    after = await world.operator.usage()
     return {
         "models": count,
-        "replicas": replicas,
+        "replicas": models[0]["spec"]["replicas"],
         "accepted_seconds": accepted,
         "services_exist_seconds": services,
         "children_exist_seconds": max(exist) - began,
         "children_exist_p50_seconds": figures.median(exist) - began,
         "all_ready_seconds": max(world.models.verdicts[n][-1].at for n in names) - began,
-        "operator_cpu_seconds": after.cpu - before.cpu,
-        "api_requests_a_model": (after.requests - before.requests) / count,
-        "api_writes_a_model": (after.writes - before.writes) / count,
-        "api_requests_by_kind": after.requests_by_kind(before, count),
-        "polls_a_model": (after.polls - before.polls) / count,
         **_spread("pods_ready_to_ready", ready_latencies(world, names)),
         **_spread("small_write", waited),
     }

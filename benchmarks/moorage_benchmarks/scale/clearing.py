@@ -1,6 +1,6 @@
 """Takes away what was made by hand, so that the next case has the cluster to itself.
 
-    cases.by_hand -> minimal_creator, until all is available -> **clear**
+    what the operator does not make, until all of it is there and told of -> **clear**
 
 The garbage collector does not run beside the benchmark, so each kind is deleted by itself, owners
 first.
@@ -12,6 +12,7 @@ from moorage_benchmarks.scale.minimal_creator import connected
 from moorage_benchmarks.scale.objects import BY_HAND_LABEL, NAMESPACES
 
 KINDS = (
+    ("/apis/moorage.dev/v1alpha1", "inferencemodels"),
     ("/apis/apps/v1", "deployments"),
     ("/apis/apps/v1", "replicasets"),
     ("/api/v1", "pods"),

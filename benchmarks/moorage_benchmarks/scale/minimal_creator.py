@@ -71,7 +71,7 @@ async def _round_trip(session: aiohttp.ClientSession) -> float:
         metadata = {"name": f"round-trip-{number}", "namespace": objects.NAMESPACES[0]}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
         began = time.monotonic()
-        await _post(session, body)
+        await post(session, body)
         taken.append(time.monotonic() - began)
     return figures.median(taken)
 
@@ -81,12 +81,17 @@ async def _post_all(session: aiohttp.ClientSession, bodies: Iterable[Body]) -> N
 
     async def work() -> None:
         for body in waiting:
-            await _post(session, body)
+            await post(session, body)
 
     await asyncio.gather(*(work() for _ in range(PARALLEL)))
 
 
-async def _post(session: aiohttp.ClientSession, body: Body) -> None:
+async def post(session: aiohttp.ClientSession, body: Body) -> None:
+    """Create an object.
+
+    Raises:
+        aiohttp.ClientError: The API server cannot be reached, or refuses it.
+    """
     group, plural = PLACES[body["kind"]]
     path = f"{group}/namespaces/{body['metadata']['namespace']}/{plural}"
     async with session.post(path, json=body) as answer:
@@ -99,7 +104,7 @@ def connected(content: dict[str, Any], **options: Any) -> aiohttp.ClientSession:
     trusted = ssl.create_default_context(cafile=cluster["certificate-authority"])
     return aiohttp.ClientSession(
         cluster["server"],
-        connector=aiohttp.TCPConnector(limit=PARALLEL, ssl=trusted),
+        connector=aiohttp.TCPConnector(limit=2 * PARALLEL, ssl=trusted),
         headers={"Authorization": f"Bearer {user['token']}"},
         raise_for_status=True,
         **options,

@@ -1,4 +1,4 @@
-"""The least that tells of a model what becomes of its pod: a watch, and a write for each change.
+"""The least that tells of a model what becomes of its pods: a watch, and a write for each change.
 
     python -m moorage_benchmarks.scale.minimal_teller KUBECONFIG -> tells until it is ended
 
@@ -9,6 +9,8 @@ of the operator in it. It asks no server, and what it writes is a condition.
 import asyncio
 import json
 import sys
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from moorage_benchmarks.scale.objects import MODEL_LABEL, Body
 
 WATCHING = "watching"
 LINE_BYTES = 1 << 20
+PATH = "/api/v1/pods"
 PODS = {"labelSelector": MODEL_LABEL}
 APPLY = {"fieldManager": "by-hand", "force": "true", "fieldValidation": "Ignore"}
 
@@ -31,11 +34,14 @@ class Teller:
 
     Args:
         session: To the API server.
+        replicas: Pods of each model.
     """
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
+    def __init__(self, session: aiohttp.ClientSession, replicas: int = 1) -> None:
         self._session = session
-        self._said: dict[str, str] = {}
+        self._replicas = replicas
+        self._ready: defaultdict[str, set[str]] = defaultdict(set)
+        self._said: dict[str, bool] = {}
         self._news: dict[str, Body] = {}
         self._writing: dict[str, asyncio.Task[None]] = {}
 
@@ -45,31 +51,36 @@ class Teller:
         Raises:
             aiohttp.ClientError: The API server cannot be reached, or refuses something.
         """
-        async with self._session.get("/api/v1/pods", params=PODS) as answer:
-            pods = await answer.json()
+        pods = await listed(self._session, PATH, PODS)
         for pod in pods["items"]:
-            self._said[pod["metadata"]["name"]] = _ready(pod)
-        since = {**PODS, "watch": "1", "resourceVersion": pods["metadata"]["resourceVersion"]}
-        async with self._session.get("/api/v1/pods", params=since, timeout=_NEVER) as answer:
-            print(WATCHING, flush=True)
-            async for line in answer.content:
-                self._see(json.loads(line)["object"])
+            model, told = self._take(pod)
+            self._said[model] = told
+        print(WATCHING, flush=True)
+        async for event in changes(self._session, PATH, PODS, pods):
+            self._see(event["object"])
+
+    def _take(self, pod: Body) -> tuple[str, bool]:
+        """The pod's model, and whether all of its pods are ready now."""
+        metadata = pod["metadata"]
+        model = metadata["labels"][MODEL_LABEL]
+        keep = self._ready[model].add if _is_ready(pod) else self._ready[model].discard
+        keep(metadata["name"])
+        return model, len(self._ready[model]) == self._replicas
 
     def _see(self, pod: Body) -> None:
-        name, ready = pod["metadata"]["name"], _ready(pod)
-        if self._said.get(name) == ready:
+        model, ready = self._take(pod)
+        if self._said.get(model, False) == ready:
             return
-        self._said[name] = ready
-        self._news[name] = pod
-        if name not in self._writing:  # else what is being written is followed by this
-            self._writing[name] = asyncio.create_task(self._write(name))
+        self._said[model] = ready
+        namespace = pod["metadata"]["namespace"]
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._news[model] = objects.model_status(namespace, model, str(ready), now)
+        if model not in self._writing:  # else what is being written is followed by this
+            self._writing[model] = asyncio.create_task(self._write(model))
 
-    async def _write(self, name: str) -> None:
-        while (pod := self._news.pop(name, None)) is not None:
-            metadata = pod["metadata"]
-            namespace, model = metadata["namespace"], metadata["labels"][MODEL_LABEL]
-            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            status = objects.model_status(namespace, model, _ready(pod), now)
+    async def _write(self, model: str) -> None:
+        while (status := self._news.pop(model, None)) is not None:
+            namespace = status["metadata"]["namespace"]
             path = f"/apis/moorage.dev/v1alpha1/namespaces/{namespace}/inferencemodels/{model}"
             async with self._session.patch(
                 f"{path}/status",
@@ -78,15 +89,46 @@ class Teller:
                 headers={"Content-Type": "application/apply-patch+yaml"},
             ) as answer:
                 await answer.read()
-        del self._writing[name]
+        del self._writing[model]
 
 
 _NEVER = aiohttp.ClientTimeout(total=None)
 
 
-def _ready(pod: Body) -> str:
+async def listed(session: aiohttp.ClientSession, path: str, selected: Mapping[str, str]) -> Body:
+    """All objects of a kind.
+
+    Raises:
+        aiohttp.ClientError: The API server cannot be reached, or refuses.
+    """
+    async with session.get(path, params=selected) as answer:
+        return dict(await answer.json())
+
+
+async def changes(
+    session: aiohttp.ClientSession, path: str, selected: Mapping[str, str], since: Body
+) -> AsyncGenerator[Body]:
+    """What the API server tells of a kind after a list of it, until cancelled.
+
+    It ends the watch of who does not keep up, who then goes on where it has come to.
+
+    Raises:
+        aiohttp.ClientError: The API server cannot be reached, or refuses.
+        KeyError: It has forgotten what came after that.
+    """
+    version = since["metadata"]["resourceVersion"]
+    while True:
+        words = {**selected, "watch": "1", "resourceVersion": version}
+        async with session.get(path, params=words, timeout=_NEVER) as answer:
+            async for line in answer.content:
+                event = json.loads(line)
+                version = event["object"]["metadata"]["resourceVersion"]
+                yield event
+
+
+def _is_ready(pod: Body) -> bool:
     conditions: list[Any] = pod.get("status", {}).get("conditions") or []
-    return next((str(c["status"]) for c in conditions if c["type"] == "Ready"), "False")
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 async def main(content: dict[str, Any]) -> None:

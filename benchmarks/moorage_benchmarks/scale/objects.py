@@ -16,7 +16,7 @@ thousands in one it would be all that is measured."""
 PORT = 8000
 MODEL_LABEL = "moorage.dev/model"
 BY_HAND_LABEL = "by-hand"
-"""What `children` and their pods have, and what the operator makes has not."""
+"""What is made without the operator has it, pods included."""
 
 Body = dict[str, Any]
 
@@ -50,9 +50,24 @@ def model(name: str, *, replicas: int, number: int) -> Body:
     }
 
 
-def children(name: str, *, replicas: int, number: int) -> tuple[Body, Body, Body]:
-    """What the operator makes for a model: Service, Deployment, disruption budget."""
-    labels = {BY_HAND_LABEL: name}
+def by_hand(model: Body) -> Body:
+    """A model that is not the operator's."""
+    metadata = model["metadata"]
+    return {**model, "metadata": {**metadata, "labels": {BY_HAND_LABEL: metadata["name"]}}}
+
+
+def children(
+    name: str, *, replicas: int, number: int, of_model: bool = False
+) -> tuple[Body, Body, Body]:
+    """What the operator makes for a model: Service, Deployment, disruption budget.
+
+    Args:
+        name: Of each, and of the model.
+        replicas: Pods.
+        number: That of the model.
+        of_model: They carry the label by which all who watch models' children find them.
+    """
+    labels = {BY_HAND_LABEL: name} | ({MODEL_LABEL: name} if of_model else {})
     metadata = {"name": name, "namespace": _namespace(number), "labels": labels}
     selector = {"matchLabels": labels}
     template = {
