@@ -192,7 +192,7 @@ class Poller:
     @property
     def least_interval_seconds(self) -> float:
         """How often the budget lets each replica be asked, were all of them stable."""
-        return stretched_seconds(0.0, len(self._polls), self._polls_a_second)
+        return self._stretched(0.0)
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -219,7 +219,7 @@ class Poller:
         poll = self._polls.get(uid)
         same = poll is not None and self._packer.holds(poll.packed, target)
         packed = poll.packed if poll and same else self._packer.pack(target)
-        known = self._packer.unpack(poll.packed) if poll and not same else target
+        known = self._target(poll) if poll and not same else target
         if poll is None or not (known == target or known.asks_as(target)):
             again = poll is not None and poll.running
             poll = _Poll(key, packed, pace, interval, since=now, running=again, again=again)
@@ -293,7 +293,7 @@ class Poller:
         late = started - poll.due
         since_last = None if poll.asked is None else started - poll.asked
         poll.asked = started
-        target = self._packer.unpack(poll.packed)
+        target = self._target(poll)
         try:
             await self._ask(poll, target, started)
         finally:
@@ -329,13 +329,13 @@ class Poller:
         """Put a container whose model is ready to its smoke tests."""
         if poll.result is None or poll.result.model_ready.verdict is not True:
             return
-        if target := as_spoken(self._packer.unpack(poll.packed), poll.result.spoken):
+        if target := as_spoken(self._target(poll), poll.result.spoken):
             self._smoke.consider(target)
 
     def _smoke_ended(self, uid: str) -> None:
         poll = self._polls.get(uid)
         if poll and poll.result:
-            outcome = self._smoke.outcome(self._packer.unpack(poll.packed))
+            outcome = self._smoke.outcome(self._target(poll))
             self._take(poll, replace(poll.result, smoke=outcome))
             if not poll.running:
                 self._schedule(uid, poll, self._delay(uid, poll))
@@ -365,6 +365,9 @@ class Poller:
             delay = min(delay, soon)
         again = self._smoke.again_in_seconds(uid)
         return delay if again is None else min(delay, again)
+
+    def _target(self, poll: _Poll) -> ProbeTarget:
+        return self._packer.unpack(poll.packed)
 
     def _standing(self, poll: _Poll) -> Standing:
         result = poll.result
