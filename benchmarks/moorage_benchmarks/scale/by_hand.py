@@ -34,6 +34,8 @@ async def burst_by_hand(world: World, count: int) -> Figures:
     async with _in_place_of_the_operator(world, minimal_controller.__name__, str(REPLICAS)):
         found = await until_ready(world, models)
         await clearing.clear(json.loads(world.kubeconfig.read_text()))
+    for model in models:
+        world.models.forget(model["metadata"]["name"])
     return found
 
 

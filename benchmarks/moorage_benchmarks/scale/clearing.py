@@ -8,16 +8,16 @@ first.
 
 from typing import Any
 
-from moorage_benchmarks.scale.minimal_creator import connected
+from moorage_benchmarks.scale.minimal_creator import PLACES, connected
 from moorage_benchmarks.scale.objects import BY_HAND_LABEL, NAMESPACES
 
 KINDS = (
     ("/apis/moorage.dev/v1alpha1", "inferencemodels"),
-    ("/apis/apps/v1", "deployments"),
+    PLACES["Deployment"],
     ("/apis/apps/v1", "replicasets"),
     ("/api/v1", "pods"),
-    ("/api/v1", "services"),
-    ("/apis/policy/v1", "poddisruptionbudgets"),
+    PLACES["Service"],
+    PLACES["PodDisruptionBudget"],
 )
 
 

@@ -104,6 +104,7 @@ def connected(content: dict[str, Any], **options: Any) -> aiohttp.ClientSession:
     trusted = ssl.create_default_context(cafile=cluster["certificate-authority"])
     return aiohttp.ClientSession(
         cluster["server"],
+        # beside those who make children there are watches, and writes of what became of them
         connector=aiohttp.TCPConnector(limit=2 * PARALLEL, ssl=trusted),
         headers={"Authorization": f"Bearer {user['token']}"},
         raise_for_status=True,

@@ -75,6 +75,11 @@ class Models:
     def drop(self, uid: str, version: str = "") -> None:
         """Models are not deleted while they are measured."""
 
+    def forget(self, name: str) -> None:
+        """The model was taken away after it was measured."""
+        self.verdicts.pop(name, None)
+        self.ready.discard(name)
+
 
 class Pods:
     """The readiness of each model's pods."""
