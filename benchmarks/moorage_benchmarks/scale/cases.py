@@ -77,7 +77,7 @@ async def until_ready(world: World, models: Sequence[objects.Body]) -> Figures:
     }
 
 
-async def by_hand(world: World, count: int, *, replicas: int = REPLICAS) -> Figures:
+async def by_hand(world: World, count: int) -> Figures:
     """The floor of `grow`: the children of so many models, made at once without any operator.
 
     They are taken away again: a Service costs the API server more the more of them there are.
@@ -86,7 +86,7 @@ async def by_hand(world: World, count: int, *, replicas: int = REPLICAS) -> Figu
         BenchmarkError: They could not be made.
     """
     words = [sys.executable, "-m", minimal_creator.__name__, str(world.kubeconfig)]
-    made = json.loads(await asyncio.to_thread(run, [*words, str(count), str(replicas)]))
+    made = json.loads(await asyncio.to_thread(run, [*words, str(count)]))
     names = [minimal_creator.name(number) for number in range(count)]
     await until(
         f"{count} Deployments are available",
@@ -97,7 +97,7 @@ async def by_hand(world: World, count: int, *, replicas: int = REPLICAS) -> Figu
     await clearing.clear(json.loads(world.kubeconfig.read_text()))
     return {
         "models": count,
-        "replicas": replicas,
+        "replicas": REPLICAS,
         **made,
         "all_available_seconds": available,
     }

@@ -8,8 +8,8 @@ first.
 
 from typing import Any
 
-from moorage_benchmarks.scale.minimal_creator import PLACES, connected
-from moorage_benchmarks.scale.objects import BY_HAND_LABEL, NAMESPACES
+from moorage_benchmarks.scale.minimal_creator import connected
+from moorage_benchmarks.scale.objects import BY_HAND_LABEL, NAMESPACES, PLACES
 
 KINDS = (
     ("/apis/moorage.dev/v1alpha1", "inferencemodels"),

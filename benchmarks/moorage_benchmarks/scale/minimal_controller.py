@@ -4,8 +4,8 @@
 
 The floor of a crowd of new models: how soon they can have their children, and how soon a status
 can say that they are ready, while the API server takes the models in and its controllers make
-pods. Nothing of the operator is in it. It asks no server, creates each child by one POST, Services
-before Deployments, and compares nothing with what is there.
+pods. Nothing of the operator is in it but what its children look like. It asks no server, creates
+each child by one POST, Services before Deployments, and compares nothing with what is there.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import uvloop
 
-from moorage_benchmarks.scale import objects
+from moorage_benchmarks.scale import copies, objects
 from moorage_benchmarks.scale.minimal_creator import PARALLEL, connected, post
 from moorage_benchmarks.scale.minimal_teller import LINE_BYTES, Teller, changes, listed
 from moorage_benchmarks.scale.objects import Body
@@ -37,6 +37,7 @@ class Maker:
         self._session = session
         self._waiting: asyncio.PriorityQueue[tuple[int, int, Body]] = asyncio.PriorityQueue()
         self._count = 0
+        self._children: tuple[Body, ...] = ()
 
     async def run(self) -> None:
         """Watch and make until cancelled.
@@ -44,6 +45,7 @@ class Maker:
         Raises:
             aiohttp.ClientError: The API server cannot be reached, or refuses something.
         """
+        self._children = await copies.served_children(self._session)
         models = await listed(self._session, MODELS, MINE)
         for model in models["items"]:
             self._queue(model)
@@ -57,10 +59,9 @@ class Maker:
     def _queue(self, model: Body) -> None:
         name = model["metadata"]["name"]
         number = int(name.rpartition("-")[2])
-        replicas = model["spec"]["replicas"]
-        made = objects.children(name, replicas=replicas, number=number, of_model=True)
-        for order, body in enumerate(made):
+        for order, child in enumerate(self._children):
             self._count += 1  # bodies have no order
+            body = copies.copy(child, name, number, of_model=True)
             self._waiting.put_nowait((order, self._count, body))
 
     async def _make(self) -> None:

@@ -1,6 +1,6 @@
 """The least that makes the children of models in Python: POST after POST over aiohttp.
 
-    python -m moorage_benchmarks.scale.minimal_creator KUBECONFIG MODELS REPLICAS -> JSON
+    python -m moorage_benchmarks.scale.minimal_creator KUBECONFIG MODELS -> JSON
 
 A process of its own, so that its CPU time is that of the requests alone. Nothing of the operator
 is in it: what makes the operator's client slower must not make the floor slower too.
@@ -19,18 +19,11 @@ import aiohttp
 import uvloop
 
 from moorage_benchmarks import figures
-from moorage_benchmarks.scale import objects
-from moorage_benchmarks.scale.objects import Body
+from moorage_benchmarks.scale import copies, objects
+from moorage_benchmarks.scale.objects import PLACES, Body
 
 PARALLEL = 32
 ROUND_TRIPS = 100
-# Where objects of a kind are posted, before and behind their namespace.
-PLACES = {
-    "ConfigMap": ("/api/v1", "configmaps"),
-    "Service": ("/api/v1", "services"),
-    "Deployment": ("/apis/apps/v1", "deployments"),
-    "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
-}
 
 
 def name(number: int) -> str:
@@ -38,7 +31,7 @@ def name(number: int) -> str:
     return f"by-hand-{number}"
 
 
-async def make(session: aiohttp.ClientSession, models: int, replicas: int) -> dict[str, float]:
+async def make(session: aiohttp.ClientSession, models: int) -> dict[str, float]:
     """Make them and tell what it took.
 
     Returns:
@@ -50,8 +43,10 @@ async def make(session: aiohttp.ClientSession, models: int, replicas: int) -> di
         aiohttp.ClientError: The API server cannot be reached, or refuses an object.
     """
     write_seconds = await _round_trip(session)
-    made = [objects.children(name(n), replicas=replicas, number=n) for n in range(models)]
-    services, deployments, budgets = zip(*made, strict=True)
+    services, deployments, budgets = (
+        [copies.copy(child, name(n), n, of_model=False) for n in range(models)]
+        for child in await copies.served_children(session)
+    )
     began, cpu = time.monotonic(), time.process_time()
     await _post_all(session, services)
     await _post_all(session, deployments)
@@ -112,11 +107,11 @@ def connected(content: dict[str, Any], **options: Any) -> aiohttp.ClientSession:
     )
 
 
-async def main(content: dict[str, Any], models: int, replicas: int) -> None:
+async def main(content: dict[str, Any], models: int) -> None:
     """Make them as the user of a kubeconfig, who has a token."""
     async with connected(content) as session:
-        print(json.dumps(await make(session, models, replicas)))
+        print(json.dumps(await make(session, models)))
 
 
 if __name__ == "__main__":
-    uvloop.run(main(json.loads(Path(sys.argv[1]).read_text()), *map(int, sys.argv[2:])))
+    uvloop.run(main(json.loads(Path(sys.argv[1]).read_text()), int(sys.argv[2])))

@@ -18,7 +18,25 @@ MODEL_LABEL = "moorage.dev/model"
 BY_HAND_LABEL = "by-hand"
 """What is made without the operator has it, pods included."""
 
+PLACES = {
+    "ConfigMap": ("/api/v1", "configmaps"),
+    "Service": ("/api/v1", "services"),
+    "Deployment": ("/apis/apps/v1", "deployments"),
+    "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
+}
+"""Where objects of a kind are posted, before and behind their namespace."""
+
 Body = dict[str, Any]
+
+
+def namespace(number: int) -> str:
+    """Where the model of this number is."""
+    return NAMESPACES[number % len(NAMESPACES)]
+
+
+def node_name(number: int) -> str:
+    """The fake node on which the pods of the model of this number run."""
+    return f"fake-{number % NODES}"
 
 
 def node(number: int) -> Body:
@@ -29,7 +47,7 @@ def node(number: int) -> Body:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
-            "name": f"fake-{number}",
+            "name": node_name(number),
             "annotations": {"kwok.x-k8s.io/node": "fake"},
         },
         "spec": {"podCIDR": pods, "podCIDRs": [pods]},
@@ -41,11 +59,11 @@ def model(name: str, *, replicas: int, number: int) -> Body:
     return {
         "apiVersion": "moorage.dev/v1alpha1",
         "kind": "InferenceModel",
-        "metadata": {"name": name, "namespace": _namespace(number)},
+        "metadata": {"name": name, "namespace": namespace(number)},
         "spec": {
             "replicas": replicas,
             "runtime": {"image": "example.com/server:1"},
-            "podTemplate": {"spec": {"nodeName": f"fake-{number % NODES}"}},
+            "podTemplate": {"spec": {"nodeName": node_name(number)}},
         },
     }
 
@@ -56,49 +74,12 @@ def by_hand(model: Body) -> Body:
     return {**model, "metadata": {**metadata, "labels": {BY_HAND_LABEL: metadata["name"]}}}
 
 
-def children(
-    name: str, *, replicas: int, number: int, of_model: bool = False
-) -> tuple[Body, Body, Body]:
-    """What the operator makes for a model: Service, Deployment, disruption budget.
-
-    Args:
-        name: Of each, and of the model.
-        replicas: Pods.
-        number: That of the model.
-        of_model: They carry the label by which all who watch models' children find them.
-    """
-    labels = {BY_HAND_LABEL: name} | ({MODEL_LABEL: name} if of_model else {})
-    metadata = {"name": name, "namespace": _namespace(number), "labels": labels}
-    selector = {"matchLabels": labels}
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {
-            "nodeName": f"fake-{number % NODES}",
-            "automountServiceAccountToken": False,
-            "containers": [{"name": "server", "image": "example.com/server:1"}],
-        },
-    }
-    service = {"selector": labels, "ports": [{"name": "http", "port": PORT}]}
-    deployment = {"replicas": replicas, "selector": selector, "template": template}
-    budget = {"maxUnavailable": 1, "selector": selector}
-    return (
-        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service},
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": deployment},
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": metadata,
-            "spec": budget,
-        },
-    )
-
-
 def bystander(number: int) -> Body:
     """A pod of somebody else, which runs nowhere and never changes."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": f"bystander-{number}", "namespace": _namespace(number)},
+        "metadata": {"name": f"bystander-{number}", "namespace": namespace(number)},
         "spec": {
             "nodeName": "elsewhere",
             "automountServiceAccountToken": False,
@@ -144,10 +125,6 @@ def pod_crash(pod: Mapping[str, Any], now: str) -> Body:
         "lastState": {"terminated": {**ended, "message": "out of luck"}},
     }
     return _status(pod, "False", container, now)
-
-
-def _namespace(number: int) -> str:
-    return NAMESPACES[number % len(NAMESPACES)]
 
 
 def _status(pod: Mapping[str, Any], verdict: str, container: Body, now: str) -> Body:

@@ -3,7 +3,7 @@
 import ipaddress
 
 import pytest
-from moorage_benchmarks.scale import objects
+from moorage_benchmarks.scale import copies, objects
 from moorage_benchmarks.scale.answers import Pods
 from moorage_benchmarks.scale.operator_process import Usage, parse_samples
 from moorage_benchmarks.scale.sightings import Verdict, latencies
@@ -66,3 +66,41 @@ def test_an_ailing_pod_alone_does_not_answer():
     assert answers[3].startswith(b"HTTP/1.1 200")
     pods.answer("127.0.0.1", "DELETE", "/silent/10.128.0.1")
     assert pods.answer("10.128.0.1", "GET", "/v2") is not None
+
+
+@pytest.mark.parametrize("of_model", [True, False])
+def test_a_copied_child_is_like_the_one_that_was_served_but_for_its_names(of_model: bool) -> None:
+    labels = {"moorage.dev/model": "first-0"}
+    pods = {"nodeName": "fake-0", "containers": [{"name": "runtime"}]}
+    served = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": "first-0",
+            "namespace": objects.namespace(0),
+            "uid": "u",
+            "labels": labels,
+            "annotations": {copies.REVISION: "1", "kept": '{"name":"first-0"}'},
+            "managedFields": [{}],
+        },
+        "spec": {"replicas": 2, "template": {"metadata": {"labels": labels}, "spec": pods}},
+        "status": {"replicas": 2},
+    }
+
+    made = copies.copy(served, "least-7", 7, of_model=of_model)
+
+    of = {"moorage.dev/model" if of_model else "by-hand-model": "least-7", "by-hand": "least-7"}
+    assert made == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": "least-7",
+            "namespace": objects.namespace(7),
+            "labels": of,
+            "annotations": {"kept": '{"name":"least-7"}'},
+        },
+        "spec": {
+            "replicas": 2,
+            "template": {"metadata": {"labels": of}, "spec": {**pods, "nodeName": "fake-7"}},
+        },
+    }

@@ -1,0 +1,67 @@
+"""The children that the operator makes for a model, as whoever takes its place makes them.
+
+    a model that the operator served --> **served_children** --> **copy** --> POST
+
+So what is made by hand costs the API server, its controllers and all who watch what the
+operator's own children cost: each probe, label and annotation is in every event of a pod.
+"""
+
+import json
+from typing import Any
+
+import aiohttp
+
+from moorage_benchmarks.scale import objects
+from moorage_benchmarks.scale.objects import BY_HAND_LABEL, MODEL_LABEL, PLACES, Body
+
+SERVED = "first-0"
+"""The model that is copied, the benchmark's first, with the number 0."""
+
+KINDS = ("Service", "Deployment", "PodDisruptionBudget")
+"""In the order in which they are made."""
+
+# What the API server and its controllers have added.
+ADDRESSES = {"clusterIP", "clusterIPs"}
+REVISION = "deployment.kubernetes.io/revision"
+
+
+async def served_children(session: aiohttp.ClientSession) -> tuple[Body, ...]:
+    """The children of the model that is copied, in the order of `KINDS`.
+
+    Raises:
+        aiohttp.ClientError: The API server cannot be reached, or one of them is not there.
+    """
+    found: list[Body] = []
+    for kind in KINDS:
+        group, plural = PLACES[kind]
+        path = f"{group}/namespaces/{objects.namespace(0)}/{plural}/{SERVED}"
+        async with session.get(path) as answer:
+            found.append({**await answer.json(), "kind": kind})
+    return tuple(found)
+
+
+def copy(child: Body, name: str, number: int, *, of_model: bool) -> Body:
+    """The same child for another name and number. Pure.
+
+    Args:
+        child: As the API server has it.
+        name: Of the copy, and of the model.
+        number: That of the model.
+        of_model: It carries the label by which all who watch models' children find them.
+    """
+    metadata = child["metadata"]
+    annotations = dict(metadata.get("annotations") or {})
+    annotations.pop(REVISION, None)
+    labels = {**metadata["labels"], BY_HAND_LABEL: name}
+    spec = {key: value for key, value in child["spec"].items() if key not in ADDRESSES}
+    if template := spec.get("template"):
+        marked = {**template["metadata"]["labels"], BY_HAND_LABEL: name}
+        spec["template"] = {**template, "metadata": {**template["metadata"], "labels": marked}}
+    made = {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}
+    text = json.dumps(made).replace(SERVED, name)
+    text = text.replace(objects.node_name(0), objects.node_name(number))
+    if not of_model:
+        text = text.replace(MODEL_LABEL, f"{BY_HAND_LABEL}-model")
+    copied: dict[str, Any] = json.loads(text)
+    copied["metadata"] |= {"name": name, "namespace": objects.namespace(number)}
+    return {"apiVersion": child["apiVersion"], "kind": child["kind"], **copied}
