@@ -11,13 +11,13 @@ restarts no pod; and a revision that failed stays rejected.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, cast
 
 import msgspec
 
 from . import labels
-from .api.v1alpha1 import DisruptionBudget, InferenceModel, Rollout, Scaling
+from .api.v1alpha1 import InferenceModel, parse
 from .memo import by_identity
 from .resources.pod_template import REVISION_LENGTH, canonical_hash
 from .state import RevisionRecord
@@ -40,6 +40,9 @@ APART = {
     "namespace", "name", "uid", "generation", "deleting", "problems", "replicas", "suspend",
     "scaling", "disruption_budget", "network_policy", "canary_approved",
 }  # fmt: skip
+
+# What is kept of a model has none of these, but those of the model that it is read for.
+PRESENT = APART | {"rollout_request", "rollout"}
 
 # Annotations of an object may have 256 KiB together, and others write theirs.
 SPEC_LIMIT_BYTES = 128 << 10
@@ -171,19 +174,19 @@ def spec_hash(model: InferenceModel) -> str:
     A field with its default counts as absent, so that a newer version's new fields, which the API
     server fills in by itself, change nothing.
     """
-    said = _said_of(model, APART)
-    return canonical_hash([model.uid, said])[:REVISION_LENGTH]
+    return canonical_hash([model.uid, _said_of(model, APART)])[:REVISION_LENGTH]
 
 
 @by_identity
 def write_spec(model: InferenceModel) -> str:
-    """What a revision was rendered from, as JSON; empty where it is too large to be kept."""
-    anybody = replace(
-        model, namespace="", name="", uid="", generation=0, rollout_request="",
-        canary_approved="", replicas=0, suspend=False, rollout=Rollout(), scaling=Scaling(),
-        disruption_budget=DisruptionBudget.AUTO, network_policy=None,
-    )  # fmt: skip
-    text = msgspec.json.encode(anybody, order="deterministic")
+    """What a revision was rendered from, as JSON; empty where it is too large to be kept.
+
+    What is as in `_blank` is left out: the text goes into each event of a Deployment and of its
+    ReplicaSets.
+    """
+    anybody = replace(model, **{name: getattr(_blank()[0], name) for name in PRESENT})
+    said = _beyond(msgspec.to_builtins(anybody), _blank()[1])
+    text = msgspec.json.encode(said, order="deterministic")
     return text.decode() if len(text) <= SPEC_LIMIT_BYTES else ""
 
 
@@ -195,24 +198,36 @@ def read_spec(record: RevisionRecord, model: InferenceModel) -> InferenceModel |
     understand.
     """
     try:
-        then = msgspec.json.decode(record.spec, type=InferenceModel)
+        said = msgspec.json.decode(record.spec, type=dict[str, Any])
+        then = msgspec.convert(_completed(said, _blank()[1]), type=InferenceModel)
     except msgspec.MsgspecError:
         return None
-    return replace(
-        then,
-        namespace=model.namespace,
-        name=model.name,
-        uid=model.uid,
-        generation=model.generation,
-        rollout_request=model.rollout_request,
-        canary_approved=model.canary_approved,
-        replicas=model.replicas,
-        suspend=model.suspend,
-        rollout=model.rollout,
-        scaling=model.scaling,
-        disruption_budget=model.disruption_budget,
-        network_policy=model.network_policy,
-    )
+    return replace(then, **{name: getattr(model, name) for name in PRESENT})
+
+
+@cache
+def _blank() -> tuple[InferenceModel, dict[str, Any]]:
+    """A model of which nothing is said, and the same as JSON has it."""
+    model = parse({"metadata": {"name": "", "namespace": "", "uid": ""}, "spec": {}})
+    blank = replace(model, problems=())
+    return blank, msgspec.to_builtins(blank)
+
+
+def _beyond(value: dict[str, Any], blank: Mapping[str, Any]) -> dict[str, Any]:
+    """What a value says that a blank one does not."""
+    return {
+        name: _beyond(part, blank[name]) if isinstance(part, dict) and blank.get(name) else part
+        for name, part in value.items()
+        if name not in blank or part != blank[name]
+    }
+
+
+def _completed(said: dict[str, Any], blank: Mapping[str, Any]) -> dict[str, Any]:
+    """The value of which `_beyond` left so much."""
+    return {**blank} | {
+        name: _completed(part, blank[name]) if isinstance(part, dict) and blank.get(name) else part
+        for name, part in said.items()
+    }
 
 
 @by_identity

@@ -1,8 +1,10 @@
 """Which revision runs: given up, rolled back, paused, tried again, pinned over an upgrade."""
 
 import dataclasses
+import json
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from moorage_operator import plan as planning
@@ -470,6 +472,26 @@ def test_a_record_gives_back_spec_and_template():
 
     assert read_spec(record(of), larger) == larger
     assert read_template(record(of)) == make_pod_template(of, CONFIG)
+
+
+def test_what_has_its_default_is_not_kept():
+    of = model(health={"periodSeconds": 5, "timeoutSeconds": 4}, runtime={"image": "a:1"})
+
+    kept = json.loads(write_spec(of))
+
+    assert kept == {
+        "model": {"name": of.name},
+        "runtime": {"image": "a:1"},
+        "health": {"timeout_seconds": 4},
+    }
+
+
+def test_a_record_with_all_defaults_spelled_out_is_read_too():
+    of = model(health={"timeoutSeconds": 4}, contract={"outputs": [{"name": "y", "shape": []}]})
+    whole = msgspec.json.encode(of)
+
+    assert read_spec(RevisionRecord(b"{}", whole), of) == of
+    assert read_spec(record(of), of) == of
 
 
 @pytest.mark.parametrize("spec", [b"", b"{", b"[]", b'{"runtime":3}'])
