@@ -65,7 +65,8 @@ def _not_yet(
     current = [replica for replica in replicas if replica.current]
     serving = sum(1 for replica in current if replica.serving)
     earlier = sum(1 for replica in replicas if not (replica.current or _retires(replica, course)))
-    settled = len(current) == desired == serving and not earlier and _is_observed(observed)
+    seen = _is_observed(observed, current)
+    settled = len(current) == desired == serving and not earlier and seen
     if course and settled and (desired == 0 or (blamed is None and canary is None)):
         return _pending_update() if course.update_pending else None
     sentence = f"{serving} of {desired} replicas of this spec serve"
@@ -105,7 +106,14 @@ def _pending_update() -> Finding:
     )
 
 
-def _is_observed(observed: Observed) -> bool:
-    """Whether the Deployment controller has seen the Deployment as it is now."""
+def _is_observed(observed: Observed, current: Sequence[Replica]) -> bool:
+    """Whether the Deployment controller has seen the Deployment as it is now.
+
+    Pods of one that was never changed show it, long before the controller of a busy cluster says
+    so; a status need not be written twice for that.
+    """
     deployment = observed.deployment
-    return deployment is not None and deployment.observed_generation >= deployment.generation
+    if deployment is None:
+        return False
+    told = deployment.observed_generation >= deployment.generation
+    return told or (deployment.generation == 1 and bool(current))

@@ -520,6 +520,14 @@ def test_a_deployment_that_its_controller_has_not_seen_is_not_up_to_date():
     assert verdict(planned(MODEL, seen), "UpToDate") == ("False", "RollingOut")
 
 
+def test_pods_show_that_a_deployment_was_seen_that_was_never_changed():
+    unseen = deployment(generation=1, observed_generation=0)
+
+    assert verdict(planned(MODEL, serving(MODEL, deployment=unseen)), "UpToDate")[0] == "True"
+    empty = model(replicas=0)
+    assert verdict(planned(empty, observed(deployment=unseen)), "UpToDate")[0] == "False"
+
+
 def test_a_rollout_past_its_deadline_says_so():
     stuck = DeploymentCondition("Progressing", status=False, reason="ProgressDeadlineExceeded")
     of = children(deployment(conditions=(stuck,)))
