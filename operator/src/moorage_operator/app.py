@@ -54,8 +54,9 @@ SWEEP_SECONDS = 600.0
 GATHER_SECONDS = 0.5
 """What nobody waits for waits so long for more of its kind, so that one pass sees all of it."""
 
-ANSWER_SECONDS = 0.005, 0.05
-"""A pod that becomes ready waits for its server's answer as long as answers take, within these."""
+ANSWER_SECONDS = 0.005, 0.1
+"""A change of readiness waits for the answers of servers that are being asked for twice as long as
+answers take, within these; when the last has come it waits no longer."""
 
 DRAIN_SECONDS = 3.0
 """Passes under way get so long to end; what they leave undone the next process does."""
@@ -375,10 +376,10 @@ class App:
     def _pod_moved(self, uid: str) -> None:
         self._poller.ask_now(uid)
 
-    def _moment(self, urgency: Urgency) -> float:
-        if urgency is Urgency.READINESS:
+    def _moment(self, key: ObjectKey, urgency: Urgency) -> float:
+        if urgency is Urgency.READINESS and self._poller.owed.is_owed(key):
             least, most = ANSWER_SECONDS
-            return max(least, min(most, self._poller.usual.seconds))
+            return max(least, min(most, 2 * self._poller.usual.seconds))
         return GATHER_SECONDS if urgency is Urgency.ROUTINE else 0.0
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:

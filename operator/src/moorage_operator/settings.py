@@ -230,8 +230,8 @@ OPTIONS = (
         _integer(1, 256),
         "N",
         "Models that are worked on at a time, new ones on half of them; of a crowd of new ones "
-        "twice as many get their Deployments at a time. A pass waits for the API server most of "
-        "its time; 32 keep one API server busy without crowding it.",
+        "as many again get their Deployments. A pass waits for the API server most of its time; "
+        "32 keep one API server busy without crowding it.",
     ),
     Option(
         "--polls-a-second",

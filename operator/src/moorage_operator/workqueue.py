@@ -46,10 +46,10 @@ TURN = 8
 MAKING = (Urgency.SPEC, Urgency.FOLLOWING)
 """The lanes whose passes make what is not there yet, the first before the other."""
 
-CROWD = 3
-"""Times as many models as usual are worked on while a crowd of new ones gets what follows: a
-request each, and the more of them are under way, the fewer wait behind the pods that those before
-them bring about."""
+CROWD = 2
+"""Times as many models as usual are worked on while a crowd of new ones gets what follows, a
+request each. More of them would make the children no sooner, and what traffic depends on would
+wait behind them in the API server."""
 
 
 def bounds_for(workers: int) -> Mapping[Urgency, int]:
@@ -87,7 +87,8 @@ class WorkQueue(Generic[K]):
         jitter: A number from [0, 1), to spread retries.
         rest: Seconds after a key's pass in which it does not run again, whatever happens.
         bounds: How many keys of a lane run at a time; a lane without a bound has all workers.
-        gather: Seconds that a change of an urgency waits for further ones of its key.
+        gather: Seconds that a change of an urgency waits for further ones of its key, 0 where it
+            is the last to be waited for: then the key waits no longer.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class WorkQueue(Generic[K]):
         jitter: Callable[[], float] = random.random,
         rest: Callable[[K], float] = lambda _: 0.0,
         bounds: Mapping[Urgency, int] = MappingProxyType({}),
-        gather: Callable[[Urgency], float] = lambda _: 0.0,
+        gather: Callable[[K, Urgency], float] = lambda _, __: 0.0,
     ) -> None:
         self._gather = gather
         self._gathering: dict[K, tuple[Urgency, Timer]] = {}
@@ -272,7 +273,7 @@ class WorkQueue(Generic[K]):
 
     def _collect(self, key: K, urgency: Urgency) -> None:
         """Let the key wait for its moment, unless it does so already, or has none."""
-        moment = self._gather(urgency)
+        moment = self._gather(key, urgency)
         if moment <= 0:
             self._enqueue(key, urgency)
             return

@@ -35,6 +35,7 @@ class Server:
 
     def __init__(self, answer: Answer = YES) -> None:
         self.answer = answer
+        self.broken = False
         self.described = DESCRIBED
         self.outputs: Outputs | Answer = {"y": (1,)}
         self.questions: list[str] = []
@@ -58,6 +59,8 @@ class Server:
         self.questions.append("model")
         self.asked.set()
         await self.gate.wait()
+        if self.broken:
+            raise RuntimeError("a defect")
         return self.answer
 
     async def describe(self, _: ProbeTarget) -> Described:
@@ -91,11 +94,13 @@ class Results:
         self.all: list[ProbeResult] = []
         self.polled: list[Polled] = []
         self.smoked: list[tuple[str, float]] = []
+        self.heard: Callable[[], object] = lambda: None
         self._changed = asyncio.Event()
 
     def take(self, key: ObjectKey, result: ProbeResult) -> None:
         assert key == KEY
         self.all.append(result)
+        self.heard()
         self._changed.set()
 
     def count(self, polled: Polled) -> None:
@@ -239,6 +244,57 @@ async def test_ask_now_during_a_poll_asks_once_more() -> None:
         await results.until(lambda: len(results.polled) == 2)
 
     assert server.polls == 2
+
+
+async def test_an_answer_is_owed_until_it_is_given() -> None:
+    server = Server()
+    server.gate.clear()
+    owed: list[bool] = []
+    async with polling(server) as (poller, results):
+        results.heard = lambda: owed.append(poller.owed.is_owed(KEY))
+        poller.watch(KEY, [target(), target(pod_uid="other")], PollPace.STABLE, 1000)
+        assert poller.owed.is_owed(KEY)
+        server.gate.set()
+        await results.until(lambda: len(results.polled) == 2)
+        assert owed == [True, False]
+
+        poller.ask_now("pod")
+        assert poller.owed.is_owed(KEY)
+        await results.until(lambda: len(results.polled) == 3)
+        assert not poller.owed.is_owed(KEY)
+
+
+@pytest.mark.parametrize("until", ["forgotten", "replaced", "broken"])
+async def test_what_will_not_be_answered_is_not_owed(until: str) -> None:
+    server = Server()
+    server.gate.clear()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 1000)
+        await asyncio.wait_for(server.asked.wait(), 5)
+        if until == "forgotten":
+            poller.forget(KEY)
+        elif until == "replaced":
+            poller.watch(KEY, [target(pod_uid="other")], PollPace.STABLE, 1000)
+            server.gate.set()
+            await results.until(lambda: results.all)
+        else:
+            server.broken = True
+            server.gate.set()
+            await asyncio.wait(poller._tasks, timeout=5)
+
+        assert not poller.owed.is_owed(KEY)
+
+
+async def test_what_comes_round_by_itself_is_owed_to_nobody() -> None:
+    server = Server()
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 0.01)
+        await results.until(lambda: results.polled)
+        server.gate.clear()
+        server.asked.clear()
+        await asyncio.wait_for(server.asked.wait(), 5)
+
+        assert not poller.owed.is_owed(KEY)
 
 
 async def test_the_answer_of_a_container_that_was_replaced_is_void() -> None:

@@ -51,8 +51,8 @@ def time() -> Time:
     return Time()
 
 
-def gather(moments: Mapping[Urgency, float]) -> Callable[[Urgency], float]:
-    return lambda urgency: moments.get(urgency, 0.0)
+def gather(moments: Mapping[Urgency, float]) -> Callable[[str, Urgency], float]:
+    return lambda _, urgency: moments.get(urgency, 0.0)
 
 
 @pytest.fixture
@@ -167,6 +167,28 @@ async def test_what_ends_the_moment_of_a_more_urgent_change_leaves_it_as_urgent(
     assert queue.waiting(Urgency.READINESS) == queue.depth == 1
     time.advance(0.05)
     assert queue.depth == 1
+
+
+async def test_the_last_change_that_a_key_waits_for_ends_its_moment(time: Time) -> None:
+    waited_for = {"a"}
+    queue: WorkQueue[str] = WorkQueue(
+        call_later=time.call_later,
+        clock=lambda: time.now,
+        gather=lambda key, _: 0.1 if key in waited_for else 0.0,
+    )
+    queue.add("a", Urgency.READINESS)
+    time.advance(0.01)
+    queue.add("a", Urgency.READINESS)
+    assert queue.depth == 0
+
+    waited_for.clear()
+    queue.add("a", Urgency.READINESS)
+
+    assert queue.waiting(Urgency.READINESS) == 1
+    assert await queue.get() == "a"
+    queue.done("a")
+    time.advance(1.0)
+    assert queue.depth == 0
 
 
 async def waits(taking: asyncio.Future[str]) -> bool:

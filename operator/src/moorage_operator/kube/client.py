@@ -73,7 +73,7 @@ class KubeClient:
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(
-            # 32 workers, three times as many with a crowd of new models, and the watches stay
+            # 32 workers, twice as many with a crowd of new models, and the watches stay
             # below; more would only queue in the API server.
             limit=128,
             ssl=self._context or True,

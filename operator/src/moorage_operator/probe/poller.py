@@ -19,15 +19,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from sys import intern
 
-from moorage_operator.answers import ANSWERED, AnswerReason, ProbeResult
+from moorage_operator.answers import AnswerReason, ProbeResult
 from moorage_operator.packing import Packer
 from moorage_operator.planned import PollPace, ProbeTarget
 from moorage_operator.sharing import share_answers
 from moorage_operator.smoke import SmokeVerdict
 from moorage_operator.state import ObjectKey
 
+from .comparison import has_new_tests, is_described, says_the_same
 from .driver import Driver
 from .interrogation import as_spoken, interrogate
+from .owed import Owed
 from .pace import (
     FAILING_FIRST_SECONDS,
     Standing,
@@ -53,9 +55,6 @@ IN_FLIGHT = 1024
 """Polls at a time, waiting ones included: each holds a connection and some 10 KiB."""
 
 JITTER = 0.2
-
-WITHOUT_SERVER_METADATA = frozenset({"TensorFlowServing"})
-"""Protocols in which a server tells nothing of itself."""
 
 
 @dataclass(slots=True)
@@ -118,7 +117,8 @@ class Poller:
         polls_a_second: The budget that replicas which serve share.
 
     Attributes:
-        usual: How long polls take that are answered.
+        owed: Whose answers are waited for.
+        usual: How long they take to come.
     """
 
     def __init__(
@@ -142,6 +142,7 @@ class Poller:
         self._tasks: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Semaphore(STARTING)
         self._in_flight = asyncio.Semaphore(IN_FLIGHT)
+        self.owed = Owed()
         self.usual = Usual()
         self._smoke = SmokeRunner(drivers, self._smoke_ended, edges.clock, edges.smoked)
 
@@ -156,6 +157,7 @@ class Poller:
         wanted = {intern(target.pod_uid): target for target in targets}
         for uid in set(self._by_key.get(key, ())) - wanted.keys():
             self._polls.pop(uid, None)
+            self.owed.settle(key, uid)
             self._smoke.forget(uid)
         if wanted:
             self._by_key[key] = tuple(wanted)
@@ -174,6 +176,7 @@ class Poller:
         if poll is None:
             return
         poll.since = self._edges.clock()
+        self.owed.ask(poll.key, pod_uid)
         if poll.running:
             poll.again = True
         else:
@@ -224,11 +227,13 @@ class Poller:
             again = poll is not None and poll.running
             poll = _Poll(key, packed, pace, interval, since=now, running=again, again=again)
             self._polls[uid] = poll
+            calm = target.vouched and pace is PollPace.STABLE
+            if not calm:
+                self.owed.ask(key, uid)
             if not again:
-                calm = target.vouched and pace is PollPace.STABLE
                 self._schedule(uid, poll, self.least_interval_seconds if calm else 0.0)
             return
-        if _has_new_tests(known, target):
+        if has_new_tests(known, target):
             self.ask_now(uid)
         poll.packed = packed
         if (poll.pace, poll.interval) == (pace, interval):
@@ -301,7 +306,7 @@ class Poller:
         outcome = poll.result.model_ready.reason if poll.result else "Dropped"
         spent = self._edges.clock() - started
         if poll.result and poll.result.model_ready.verdict is not None:
-            self.usual.took(spent)
+            self.usual.took(late + spent)
         self._edges.polled(
             Polled(target.protocol, target.transport, outcome, spent, late, since_last)
         )
@@ -313,15 +318,16 @@ class Poller:
         ):
             if self._polls.get(target.pod_uid) is not poll:
                 return  # another container, or no longer wanted: the answer is void
+            self.owed.settle(poll.key, target.pod_uid)
             self._take(poll, replace(result, smoke=self._smoke.outcome(target)))
         if describe and poll.result and poll.result.model_ready.verdict is True:
-            poll.undescribed = 0 if _is_described(poll.result) else poll.undescribed + 1
+            poll.undescribed = 0 if is_described(poll.result) else poll.undescribed + 1
             again = describe_seconds(poll.undescribed, self.least_interval_seconds)
             poll.describe_due = started + again
         self._test(poll)
 
     def _take(self, poll: _Poll, result: ProbeResult) -> None:
-        if poll.result is None or not _says_the_same(poll.result, result):
+        if poll.result is None or not says_the_same(poll.result, result):
             poll.result = share_answers(result)
             self._deliver(poll.key, poll.result)
 
@@ -343,6 +349,8 @@ class Poller:
     def _reschedule(self, uid: str, poll: _Poll) -> None:
         poll.running = False
         current = self._polls.get(uid)
+        if current is poll and not poll.again:
+            self.owed.settle(poll.key, uid)
         if current is None:
             return
         if current is not poll:
@@ -383,20 +391,3 @@ class Poller:
 
     def _stretched(self, interval: float) -> float:
         return stretched_seconds(interval, len(self._polls), self._polls_a_second)
-
-
-def _is_described(result: ProbeResult) -> bool:
-    """Whether the server has told all metadata that its protocol has, and what shows that."""
-    spoken = result.spoken
-    if result.model is None or (spoken and spoken.evidence == ANSWERED):
-        return False
-    return bool(result.server or (spoken and spoken.protocol in WITHOUT_SERVER_METADATA))
-
-
-def _has_new_tests(before: ProbeTarget, after: ProbeTarget) -> bool:
-    wanted, known = after.smoke, before.smoke
-    return wanted is not None and (known is None or known.digest != wanted.digest)
-
-
-def _says_the_same(before: ProbeResult, after: ProbeResult) -> bool:
-    return replace(before, asked_at=after.asked_at) == after
