@@ -41,8 +41,8 @@ APART = {
     "scaling", "disruption_budget", "network_policy", "canary_approved",
 }  # fmt: skip
 
-# What is kept of a model has none of these, but those of the model that it is read for.
-PRESENT = APART | {"rollout_request", "rollout"}
+# What is kept of a model has none of these; they come from the model that it is read for.
+PRESENT = APART - {"deleting", "problems"} | {"rollout_request", "rollout"}
 
 # Annotations of an object may have 256 KiB together, and others write theirs.
 SPEC_LIMIT_BYTES = 128 << 10
@@ -184,8 +184,9 @@ def write_spec(model: InferenceModel) -> str:
     What is as in `_blank` is left out: the text goes into each event of a Deployment and of its
     ReplicaSets.
     """
-    anybody = replace(model, **{name: getattr(_blank()[0], name) for name in PRESENT})
-    said = _beyond(msgspec.to_builtins(anybody), _blank()[1])
+    nobody, blank = _blank()
+    anybody = replace(model, **{name: getattr(nobody, name) for name in PRESENT})
+    said = _beyond(msgspec.to_builtins(anybody), blank)
     text = msgspec.json.encode(said, order="deterministic")
     return text.decode() if len(text) <= SPEC_LIMIT_BYTES else ""
 
@@ -199,7 +200,8 @@ def read_spec(record: RevisionRecord, model: InferenceModel) -> InferenceModel |
     """
     try:
         said = msgspec.json.decode(record.spec, type=dict[str, Any])
-        then = msgspec.convert(_completed(said, _blank()[1]), type=InferenceModel)
+        _, blank = _blank()
+        then = msgspec.convert(_completed(said, blank), type=InferenceModel)
     except msgspec.MsgspecError:
         return None
     return replace(then, **{name: getattr(model, name) for name in PRESENT})
@@ -213,21 +215,26 @@ def _blank() -> tuple[InferenceModel, dict[str, Any]]:
     return blank, msgspec.to_builtins(blank)
 
 
-def _beyond(value: dict[str, Any], blank: Mapping[str, Any]) -> dict[str, Any]:
+def _beyond(value: Any, blank: Any) -> Any:
     """What a value says that a blank one does not."""
+    if not (isinstance(value, dict) and isinstance(blank, dict)):
+        return value
+    parts = cast("dict[str, Any]", value).items()
+    known = cast("dict[str, Any]", blank)
     return {
-        name: _beyond(part, blank[name]) if isinstance(part, dict) and blank.get(name) else part
-        for name, part in value.items()
-        if name not in blank or part != blank[name]
+        name: _beyond(part, known.get(name))
+        for name, part in parts
+        if name not in known or part != known[name]
     }
 
 
-def _completed(said: dict[str, Any], blank: Mapping[str, Any]) -> dict[str, Any]:
+def _completed(said: Any, blank: Any) -> Any:
     """The value of which `_beyond` left so much."""
-    return {**blank} | {
-        name: _completed(part, blank[name]) if isinstance(part, dict) and blank.get(name) else part
-        for name, part in said.items()
-    }
+    if not (isinstance(said, dict) and isinstance(blank, dict)):
+        return said
+    parts = cast("dict[str, Any]", said).items()
+    known = cast("dict[str, Any]", blank)
+    return {**known, **{name: _completed(part, known.get(name)) for name, part in parts}}
 
 
 @by_identity

@@ -474,6 +474,16 @@ def test_a_record_gives_back_spec_and_template():
     assert read_template(record(of)) == make_pod_template(of, CONFIG)
 
 
+def test_the_problems_of_the_present_spec_are_not_those_of_a_record():
+    present = model(replicas=-1)
+    assert present.problems
+
+    then = read_spec(record(GOOD), present)
+
+    assert then is not None
+    assert then.problems == ()
+
+
 def test_what_has_its_default_is_not_kept():
     of = model(health={"periodSeconds": 5, "timeoutSeconds": 4}, runtime={"image": "a:1"})
 
@@ -494,7 +504,7 @@ def test_a_record_with_all_defaults_spelled_out_is_read_too():
     assert read_spec(record(of), of) == of
 
 
-@pytest.mark.parametrize("spec", [b"", b"{", b"[]", b'{"runtime":3}'])
+@pytest.mark.parametrize("spec", [b"", b"{", b"[]", b'{"runtime":3}', b'{"protocol":{"a":1}}'])
 def test_a_record_of_another_version_is_no_spec(spec):
     assert read_spec(RevisionRecord(b"{}", spec), GOOD) is None
 

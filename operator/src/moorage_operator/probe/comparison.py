@@ -1,6 +1,7 @@
-"""What a poll's result or target says that the one before did not; pure.
+"""A replica's answers and its target, compared with what was known and what is wanted; pure.
 
-It stands in the poller, between an answer and who hears of it, and between a target and its tests.
+The poller goes by it: what is new is delivered, what is missing is asked for again, other smoke
+tests are run.
 """
 
 from dataclasses import replace
