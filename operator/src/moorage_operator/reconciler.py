@@ -186,6 +186,7 @@ class Reconciler:
         """
         hands = self._hands
         if plan.status == record.status:
+            hands.pace.forget(record.key)
             return None
         urgent = is_urgent(record.status, plan.status)
         if short and not urgent:
@@ -229,6 +230,7 @@ class Reconciler:
     def _forget(self, key: ObjectKey) -> None:
         # The children go with their owner reference; here only memory is freed.
         self._hands.poller.forget(key)
+        self._hands.pace.forget(key)
         self._hands.lookups.forget(key)
         if uid := self._seen.pop(key, None):
             self._hands.statuses.forget(uid)

@@ -24,8 +24,17 @@ FORGET_SECONDS = 2 * PAUSE_LAST_SECONDS
 PROGRESS_A_SECOND = 25.0
 PROGRESS_AT_ONCE = 20
 """Writes of mere progress, of all models together. Each costs the API server some 5 ms of CPU
-time, as much as a child. Where it takes longer to answer they come as slowly as it answers them:
-what is written most often is the first that a busy API server is spared."""
+time, as much as a child."""
+
+PROGRESS_APART = 4
+"""Mere progress comes as far apart as so many statuses take to write, one after the other: what is
+written most often is the first that a busy API server is spared."""
+
+LATENCY_WEIGHT = 1 / 8
+
+FAR_SECONDS = PAUSE_LAST_SECONDS
+"""Whose turn is farther away looks again half way: most of those ahead come to be Ready meanwhile,
+and need theirs no more."""
 
 PASSING_REASONS = {
     Reason.PENDING,
@@ -84,24 +93,32 @@ class StatusPace:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self._spacing = 1 / PROGRESS_A_SECOND
+        self._latency = 0.0
+        self._free = -math.inf  # when the first turn is that nobody has had
         self._last: dict[ObjectKey, _Last] = {}  # in the order of their writes
-        self._turns: dict[ObjectKey, float] = {}  # when it is whose turn within the budget
-        self._next_turn = -math.inf
+        self._waiting: dict[ObjectKey, None] = {}  # in the order of their turns
 
     def wait_seconds(self, key: ObjectKey) -> float:
-        """How long a status that is not urgent has to wait; where it does, its turn is kept."""
+        """How long a status that is not urgent has to wait; where it does, its place is kept."""
         now = self.clock()
         last = self._last.get(key)
         rested = last.at + last.pause if last else now
-        turn = self._turns.pop(key, None)
-        if turn is None:
-            turn = max(self._next_turn, now - PROGRESS_AT_ONCE * self._spacing)
-            self._next_turn = turn + self._spacing
-        until = max(rested, turn)
-        if now < until:
-            self._turns[key] = turn
-        return max(0.0, until - now)
+        self._waiting.setdefault(key)
+        spacing = max(1 / PROGRESS_A_SECOND, PROGRESS_APART * self._latency)
+        # Turns that came while their models rested are still theirs; others lapse.
+        kept = PROGRESS_AT_ONCE + len(self._waiting) - 1
+        first = max(self._free, now - kept * spacing)
+        ahead = next(place for place, each in enumerate(self._waiting) if each == key)
+        wait = max(rested, first + ahead * spacing) - now
+        if wait > 0:
+            return wait / 2 if wait > FAR_SECONDS else wait
+        self._free = first + spacing
+        del self._waiting[key]
+        return 0.0
+
+    def forget(self, key: ObjectKey) -> None:
+        """The model has nothing to write any more: those behind it move up."""
+        self._waiting.pop(key, None)
 
     def wrote(self, key: ObjectKey, *, urgent: bool, seconds: float) -> None:
         """The model's status was written, within so many seconds.
@@ -111,8 +128,8 @@ class StatusPace:
         """
         now = self.clock()
         self._forget_old(now)
-        self._turns.pop(key, None)
-        self._spacing = max(1 / PROGRESS_A_SECOND, seconds)
+        self.forget(key)
+        self._latency += (seconds - self._latency) * LATENCY_WEIGHT
         last = self._last.pop(key, None)
         longer = last is not None and not urgent
         pause = min(2 * last.pause, PAUSE_LAST_SECONDS) if last and longer else PAUSE_FIRST_SECONDS

@@ -168,6 +168,22 @@ async def test_progress_waits_for_the_pause_after_a_write_and_a_failure_does_not
     assert ready(fakes.statuses[2]) == "InvalidSpec"
 
 
+async def test_progress_that_was_undone_leaves_its_turn_to_others(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    fakes.store.put_pod(("ns", "iris"), PodObserved("a", "a", NOW, revision="other"))
+    assert await reconciler.reconcile(KEY) == PAUSE_FIRST_SECONDS
+    pace = reconciler._hands.pace
+    assert list(pace._waiting) == [KEY]
+
+    fakes.store.drop_pod("a")
+    assert await reconciler.reconcile(KEY) is None
+
+    assert not pace._waiting
+
+
 async def test_of_a_crowd_each_model_gets_what_it_serves_with_before_any_gets_more(
     fakes: Fakes, reconciler: Reconciler
 ) -> None:
@@ -329,6 +345,8 @@ async def test_a_model_that_is_gone_or_going_is_forgotten_and_not_written(
 ) -> None:
     fakes.store.put_model(model())
     await reconciler.reconcile(KEY)
+    fakes.store.put_pod(("ns", "iris"), PodObserved("a", "a", NOW, revision="other"))
+    assert await reconciler.reconcile(KEY) == PAUSE_FIRST_SECONDS
     fakes.acts.clear()
     if gone:
         fakes.store.drop_model(KEY, "u")
@@ -338,6 +356,7 @@ async def test_a_model_that_is_gone_or_going_is_forgotten_and_not_written(
     assert await reconciler.reconcile(KEY) is None
 
     assert set(fakes.acts) == {"forget"}
+    assert not reconciler._hands.pace._waiting
 
 
 async def test_a_model_that_turns_out_to_be_gone_leaves_the_store(

@@ -7,10 +7,12 @@ import pytest
 
 from moorage_operator.state import ObjectKey
 from moorage_operator.status_pace import (
+    FAR_SECONDS,
     FORGET_SECONDS,
     PAUSE_FIRST_SECONDS,
     PAUSE_LAST_SECONDS,
     PROGRESS_A_SECOND,
+    PROGRESS_APART,
     PROGRESS_AT_ONCE,
     StatusPace,
     is_urgent,
@@ -101,28 +103,46 @@ def test_progress_of_all_models_keeps_within_a_budget() -> None:
     assert pace.wait_seconds(keys[-1]) == 0.0
 
 
-def test_progress_comes_as_slowly_as_the_api_server_answers() -> None:
+def test_progress_has_a_part_of_what_the_api_server_can_do() -> None:
     clock = Clock()
     pace = StatusPace(clock)
-    pace.wrote(KEY, urgent=True, seconds=2.0)
+    for _ in range(100):
+        pace.wrote(KEY, urgent=True, seconds=0.05)
     others = [ObjectKey("ns", str(number)) for number in range(2 * PROGRESS_AT_ONCE)]
 
     waits = [wait for key in others if (wait := pace.wait_seconds(key))]
 
     assert [after - before for before, after in itertools.pairwise(waits)] == pytest.approx(
-        [2.0] * (len(waits) - 1)
+        [PROGRESS_APART * 0.05] * (len(waits) - 1), rel=1e-3
     )
 
 
-def test_an_urgent_write_gives_its_turn_up() -> None:
+def test_whoever_needs_its_turn_no_more_lets_the_others_move_up() -> None:
+    """A thousand models that come to be Ready leave the last none of their turns to wait for."""
     clock = Clock()
     pace = StatusPace(clock)
-    while not pace.wait_seconds(KEY):
-        pass
+    keys = [ObjectKey("ns", str(number)) for number in range(1000)]
+    last = [pace.wait_seconds(key) for key in keys][-1]
+    assert last > FAR_SECONDS
+    for number, key in enumerate(keys[:-1]):
+        if number % 2:
+            pace.wrote(key, urgent=True, seconds=0.0)
+        else:
+            pace.forget(key)
 
-    pace.wrote(KEY, urgent=True, seconds=0.0)
+    clock.now += PAUSE_FIRST_SECONDS
 
-    assert not pace._turns
+    assert pace.wait_seconds(keys[-1]) == 0.0
+    assert pace.wait_seconds(KEY) == 0.0
+
+
+def test_whose_turn_is_far_away_looks_again_half_way() -> None:
+    clock = Clock()
+    pace = StatusPace(clock)
+    count = PROGRESS_AT_ONCE + 1 + round(10 * FAR_SECONDS * PROGRESS_A_SECOND)
+    waits = [pace.wait_seconds(ObjectKey("ns", str(number))) for number in range(count)]
+
+    assert max(waits) == pytest.approx(5 * FAR_SECONDS, rel=0.01)
 
 
 def test_models_that_were_not_written_lately_are_forgotten() -> None:
