@@ -264,6 +264,23 @@ async def test_an_answer_is_owed_until_it_is_given() -> None:
         assert not poller.owed.is_owed(KEY)
 
 
+async def test_an_answer_to_an_earlier_question_is_not_the_one_that_is_owed() -> None:
+    server = Server()
+    server.gate.clear()
+    owed: list[bool] = []
+    async with polling(server) as (poller, results):
+        results.heard = lambda: owed.append(poller.owed.is_owed(KEY))
+        poller.watch(KEY, [target()], PollPace.STABLE, 1000)
+        await asyncio.wait_for(server.asked.wait(), 5)
+        poller.ask_now("pod")
+        server.gate.set()
+        await results.until(lambda: results.all)
+        assert owed == [True]
+
+        await results.until(lambda: len(results.polled) == 2)
+        assert not poller.owed.is_owed(KEY)
+
+
 @pytest.mark.parametrize("until", ["forgotten", "replaced", "broken"])
 async def test_what_will_not_be_answered_is_not_owed(until: str) -> None:
     server = Server()

@@ -318,7 +318,8 @@ class Poller:
         ):
             if self._polls.get(target.pod_uid) is not poll:
                 return  # another container, or no longer wanted: the answer is void
-            self.owed.settle(poll.key, target.pod_uid)
+            if not poll.again:
+                self.owed.settle(poll.key, target.pod_uid)
             self._take(poll, replace(result, smoke=self._smoke.outcome(target)))
         if describe and poll.result and poll.result.model_ready.verdict is True:
             poll.undescribed = 0 if is_described(poll.result) else poll.undescribed + 1
