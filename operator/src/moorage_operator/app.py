@@ -349,7 +349,7 @@ class App:
             self._lookups,
             History(self._client),
             self._events,
-            StatusPace(self._clock),
+            StatusPace(self._clock, asyncio.get_running_loop().call_later, self._queue.add),
         )
 
     def _make_optional_reflectors(self, kind: str) -> list[Reflector]:

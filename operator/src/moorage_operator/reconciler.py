@@ -180,9 +180,10 @@ class Reconciler:
         return tuple(objects)
 
     async def _write_status(self, record: ModelRecord, plan: Plan, *, short: bool) -> float | None:
-        """Seconds until the model must be looked at for its status; None where it stands written.
+        """Seconds until the model must be looked at for its status.
 
-        It has to wait so long, or it is written and something follows from it.
+        It has to rest so long, or it is written and something follows from it. None where it
+        stands written, or its model will be woken.
         """
         hands = self._hands
         if plan.status == record.status:
@@ -191,7 +192,7 @@ class Reconciler:
         urgent = is_urgent(record.status, plan.status)
         if short and not urgent:
             return None  # the pass that finishes this one writes it
-        if not urgent and (wait := hands.pace.wait_seconds(record.key)):
+        if not urgent and (wait := hands.pace.wait_seconds(record.key)) != 0:
             return wait
         began = hands.pace.clock()
         if not await hands.statuses.write(record, plan.status):

@@ -1,6 +1,6 @@
 """When a status is worth a write now, and when a little later.
 
-    plan.status --> is_urgent --> write, or wait for the rest of a model's pause --> write
+    plan.status --> is_urgent --> write, or rest, or stand in the line --> wake --> write
 
 What a user or a pager waits for is written at once. How far a model has come on its way (pods
 made, containers started, one of two replicas ready) is written at once too, but not again and
@@ -31,10 +31,6 @@ PROGRESS_APART = 4
 written most often is the first that a busy API server is spared."""
 
 LATENCY_WEIGHT = 1 / 8
-
-FAR_SECONDS = PAUSE_LAST_SECONDS
-"""Whose turn is farther away looks again half way: most of those ahead come to be Ready meanwhile,
-and need theirs no more."""
 
 PASSING_REASONS = {
     Reason.PENDING,
@@ -82,43 +78,51 @@ class _Last:
 
 
 class StatusPace:
-    """The pauses of models whose status was written lately.
+    """The pauses of models whose status was written lately, and the line of those that wait.
 
     Args:
         clock: Monotonic seconds.
+        call_later: Calls a function after some seconds, as the event loop's does.
+        wake: Has a model looked at whose turn has come.
 
     Attributes:
         clock: The same.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        call_later: Callable[[float, Callable[[], None]], object],
+        wake: Callable[[ObjectKey], None],
+    ) -> None:
         self.clock = clock
+        self._call_later = call_later
+        self._wake = wake
         self._latency = 0.0
         self._free = -math.inf  # when the first turn is that nobody has had
         self._last: dict[ObjectKey, _Last] = {}  # in the order of their writes
-        self._waiting: dict[ObjectKey, None] = {}  # in the order of their turns
+        self._line: dict[ObjectKey, None] = {}  # in the order of their turns
+        self._turns: set[ObjectKey] = set()
+        self._is_timed = False
 
-    def wait_seconds(self, key: ObjectKey) -> float:
-        """How long a status that is not urgent has to wait; where it does, its place is kept."""
+    def wait_seconds(self, key: ObjectKey) -> float | None:
+        """How long a status that is not urgent has to wait; None: until its model is woken."""
         now = self.clock()
         last = self._last.get(key)
-        rested = last.at + last.pause if last else now
-        self._waiting.setdefault(key)
-        spacing = max(1 / PROGRESS_A_SECOND, PROGRESS_APART * self._latency)
-        # Turns that came while their models rested are still theirs; others lapse.
-        kept = PROGRESS_AT_ONCE + len(self._waiting) - 1
-        first = max(self._free, now - kept * spacing)
-        ahead = next(place for place, each in enumerate(self._waiting) if each == key)
-        wait = max(rested, first + ahead * spacing) - now
-        if wait > 0:
-            return wait / 2 if wait > FAR_SECONDS else wait
-        self._free = first + spacing
-        del self._waiting[key]
+        rest = last.at + last.pause - now if last else 0.0
+        if rest > 0:
+            return rest
+        if key not in self._turns and (self._line or not self._take_turn(now)):
+            self._line.setdefault(key)
+            self._time()
+            return None
+        self._turns.discard(key)
         return 0.0
 
     def forget(self, key: ObjectKey) -> None:
         """The model has nothing to write any more: those behind it move up."""
-        self._waiting.pop(key, None)
+        self._line.pop(key, None)
+        self._turns.discard(key)
 
     def wrote(self, key: ObjectKey, *, urgent: bool, seconds: float) -> None:
         """The model's status was written, within so many seconds.
@@ -134,6 +138,33 @@ class StatusPace:
         longer = last is not None and not urgent
         pause = min(2 * last.pause, PAUSE_LAST_SECONDS) if last and longer else PAUSE_FIRST_SECONDS
         self._last[key] = _Last(now, pause)
+
+    def _take_turn(self, now: float) -> bool:
+        """Whether there is a turn now; it is taken."""
+        spacing = self._spacing()
+        turn = max(self._free, now - PROGRESS_AT_ONCE * spacing)
+        if turn > now:
+            return False
+        self._free = turn + spacing
+        return True
+
+    def _time(self) -> None:
+        """Have the first in the line woken when the next turn comes, unless that is arranged."""
+        if self._line and not self._is_timed:
+            self._is_timed = True
+            self._call_later(max(self._free - self.clock(), 0.0), self._turn)
+
+    def _turn(self) -> None:
+        self._is_timed = False
+        while self._line and self._take_turn(self.clock()):
+            key = next(iter(self._line))
+            del self._line[key]
+            self._turns.add(key)
+            self._wake(key)
+        self._time()
+
+    def _spacing(self) -> float:
+        return max(1 / PROGRESS_A_SECOND, PROGRESS_APART * self._latency)
 
     def _forget_old(self, now: float) -> None:
         while self._last:

@@ -1,7 +1,7 @@
 """A pass, with the plan's own objects and fakes where the cluster would be."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -57,7 +57,12 @@ class Fakes:
         self.crowded = False
         self.again: list[tuple[ObjectKey, Urgency]] = []
         self.changes = False
+        self.timers: list[Callable[[], None]] = []
+        self.woken: list[ObjectKey] = []
         self.store = deaf_store()
+
+    def call_later(self, _: float, call: Callable[[], None]) -> None:
+        self.timers.append(call)
 
     async def apply(
         self, record: ModelRecord, objects: tuple[Mapping[str, Any], ...], *, keeps_others: bool
@@ -115,7 +120,7 @@ def fakes() -> Fakes:
 
 @pytest.fixture
 def reconciler(fakes: Fakes) -> Reconciler:
-    pace = StatusPace(lambda: fakes.now)
+    pace = StatusPace(lambda: fakes.now, fakes.call_later, fakes.woken.append)
     hands = Hands(fakes.store, fakes, fakes, fakes, fakes, fakes, fakes, pace)  # type: ignore[arg-type]
     config = OperatorConfig(runtime_image="runtime:1")
     now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -168,20 +173,46 @@ async def test_progress_waits_for_the_pause_after_a_write_and_a_failure_does_not
     assert ready(fakes.statuses[2]) == "InvalidSpec"
 
 
-async def test_progress_that_was_undone_leaves_its_turn_to_others(
-    fakes: Fakes, reconciler: Reconciler
-) -> None:
+async def stand_in_line(fakes: Fakes, reconciler: Reconciler) -> None:
+    """Have the model wait to tell of a pod, because others took all turns there were."""
     fakes.store.put_model(model())
     await reconciler.reconcile(KEY)
+    fakes.now = PAUSE_FIRST_SECONDS
+    while reconciler._hands.pace.wait_seconds(ObjectKey("ns", "another")) == 0.0:
+        pass
     fakes.store.put_pod(("ns", "iris"), PodObserved("a", "a", NOW, revision="other"))
-    assert await reconciler.reconcile(KEY) == PAUSE_FIRST_SECONDS
-    pace = reconciler._hands.pace
-    assert list(pace._waiting) == [KEY]
+    assert await reconciler.reconcile(KEY) is None
+    assert len(fakes.statuses) == 1
+    assert KEY in reconciler._hands.pace._line
 
-    fakes.store.drop_pod("a")
+
+async def test_progress_is_written_when_its_turn_has_come(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    await stand_in_line(fakes, reconciler)
+    fakes.now += 1.0
+    for call in fakes.timers:
+        call()
+    assert fakes.woken[-1] == KEY
+
+    await reconciler.reconcile(KEY)
+
+    assert len(fakes.statuses) == 2
+
+
+@pytest.mark.parametrize("end", ["undone", "deleted"])
+async def test_progress_that_is_told_no_more_leaves_its_turn_to_others(
+    fakes: Fakes, reconciler: Reconciler, end: str
+) -> None:
+    await stand_in_line(fakes, reconciler)
+    if end == "undone":
+        fakes.store.drop_pod("a")
+    else:
+        fakes.store.drop_model(KEY, "u")
+
     assert await reconciler.reconcile(KEY) is None
 
-    assert not pace._waiting
+    assert KEY not in reconciler._hands.pace._line
 
 
 async def test_of_a_crowd_each_model_gets_what_it_serves_with_before_any_gets_more(
@@ -345,8 +376,6 @@ async def test_a_model_that_is_gone_or_going_is_forgotten_and_not_written(
 ) -> None:
     fakes.store.put_model(model())
     await reconciler.reconcile(KEY)
-    fakes.store.put_pod(("ns", "iris"), PodObserved("a", "a", NOW, revision="other"))
-    assert await reconciler.reconcile(KEY) == PAUSE_FIRST_SECONDS
     fakes.acts.clear()
     if gone:
         fakes.store.drop_model(KEY, "u")
@@ -356,7 +385,6 @@ async def test_a_model_that_is_gone_or_going_is_forgotten_and_not_written(
     assert await reconciler.reconcile(KEY) is None
 
     assert set(fakes.acts) == {"forget"}
-    assert not reconciler._hands.pace._waiting
 
 
 async def test_a_model_that_turns_out_to_be_gone_leaves_the_store(

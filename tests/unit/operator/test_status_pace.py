@@ -1,13 +1,12 @@
 """Which status is written at once, and how long a model's pauses are."""
 
-import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from moorage_operator.state import ObjectKey
 from moorage_operator.status_pace import (
-    FAR_SECONDS,
     FORGET_SECONDS,
     PAUSE_FIRST_SECONDS,
     PAUSE_LAST_SECONDS,
@@ -60,97 +59,137 @@ def test_what_somebody_waits_for_is_urgent_and_progress_is_not(
     assert is_urgent(before, after) is urgent
 
 
-class Clock:
-    now = 100.0
+class Time:
+    """A clock with timers, and who was woken."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.woken: list[ObjectKey] = []
 
     def __call__(self) -> float:
         return self.now
 
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.timers.append((self.now + seconds, call))
 
-def test_a_model_that_was_never_written_does_not_wait() -> None:
-    assert StatusPace(Clock()).wait_seconds(KEY) == 0.0
+    def advance(self, seconds: float) -> None:
+        """Let so much time pass, and each timer end when it is due."""
+        end = self.now + seconds
+        while due := [each for each in self.timers if each[0] <= end]:
+            first = min(due, key=lambda each: each[0])
+            self.timers.remove(first)
+            self.now = max(self.now, first[0])
+            first[1]()
+        self.now = end
 
 
-def test_the_pause_doubles_with_each_write_of_progress_and_begins_anew_with_an_urgent_one() -> (
-    None
-):
-    clock = Clock()
-    pace = StatusPace(clock)
-    waits: list[float] = []
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def pace(time: Time) -> StatusPace:
+    return StatusPace(time, time.call_later, time.woken.append)
+
+
+def keys(count: int) -> list[ObjectKey]:
+    return [ObjectKey("ns", str(number)) for number in range(count)]
+
+
+def exhaust(pace: StatusPace) -> None:
+    """Take the turns that may be had at once."""
+    for key in keys(PROGRESS_AT_ONCE + 1):
+        assert pace.wait_seconds(key) == 0.0
+
+
+def test_a_model_that_was_never_written_does_not_wait(pace: StatusPace) -> None:
+    assert pace.wait_seconds(KEY) == 0.0
+
+
+def test_the_pause_doubles_with_each_write_of_progress_and_begins_anew_with_an_urgent_one(
+    time: Time, pace: StatusPace
+) -> None:
+    waits: list[float | None] = []
     for urgent in (False, False, False, False, False, True, False):
         pace.wrote(KEY, urgent=urgent, seconds=0.0)
-        waits.append(pace.wait_seconds(KEY))
-        clock.now += waits[-1]
+        wait = pace.wait_seconds(KEY)
+        waits.append(wait)
+        time.advance(wait or 0.0)
         assert pace.wait_seconds(KEY) == 0.0
 
     assert waits == [PAUSE_FIRST_SECONDS, 2.0, 4.0, 8.0, PAUSE_LAST_SECONDS, 1.0, 2.0]
 
 
-def test_progress_of_all_models_keeps_within_a_budget() -> None:
-    clock = Clock()
-    pace = StatusPace(clock)
-    clock.now += 1000.0
-    keys = [ObjectKey("ns", str(number)) for number in range(3 * PROGRESS_AT_ONCE)]
+def test_progress_of_all_models_keeps_within_a_budget(time: Time, pace: StatusPace) -> None:
+    exhaust(pace)
+    waiting = keys(100)[-30:]
 
-    waits = [pace.wait_seconds(key) for key in keys]
+    assert [pace.wait_seconds(key) for key in waiting] == [None] * len(waiting)
 
-    at_once = waits.count(0.0)
-    assert PROGRESS_AT_ONCE <= at_once <= PROGRESS_AT_ONCE + 1
-    assert waits[-1] == pytest.approx((len(keys) - at_once) / PROGRESS_A_SECOND)
-    # Whoever waits keeps its turn, however often it asks.
-    assert pace.wait_seconds(keys[-1]) == pytest.approx(waits[-1])
-    clock.now += waits[-1]
-    assert pace.wait_seconds(keys[-1]) == 0.0
+    time.advance(10.4 / PROGRESS_A_SECOND)
+    assert time.woken == waiting[:10]
+    # Whoever asks again keeps its place, and whose turn has come has it once.
+    assert pace.wait_seconds(waiting[20]) is None
+    assert pace.wait_seconds(waiting[0]) == 0.0
+    assert pace.wait_seconds(waiting[0]) is None
+
+    time.advance(21 / PROGRESS_A_SECOND)
+    assert time.woken == [*waiting, waiting[0]]
+    assert not time.timers
 
 
-def test_progress_has_a_part_of_what_the_api_server_can_do() -> None:
-    clock = Clock()
-    pace = StatusPace(clock)
+def test_progress_has_a_part_of_what_the_api_server_can_do(time: Time, pace: StatusPace) -> None:
     for _ in range(100):
         pace.wrote(KEY, urgent=True, seconds=0.05)
-    others = [ObjectKey("ns", str(number)) for number in range(2 * PROGRESS_AT_ONCE)]
+    exhaust(pace)
+    waiting = keys(100)[-30:]
+    for key in waiting:
+        pace.wait_seconds(key)
 
-    waits = [wait for key in others if (wait := pace.wait_seconds(key))]
+    time.advance(10.4 * PROGRESS_APART * 0.05)
 
-    assert [after - before for before, after in itertools.pairwise(waits)] == pytest.approx(
-        [PROGRESS_APART * 0.05] * (len(waits) - 1), rel=1e-3
-    )
+    assert time.woken == waiting[:10]
 
 
-def test_whoever_needs_its_turn_no_more_lets_the_others_move_up() -> None:
+def test_whoever_needs_its_turn_no_more_lets_the_others_move_up(
+    time: Time, pace: StatusPace
+) -> None:
     """A thousand models that come to be Ready leave the last none of their turns to wait for."""
-    clock = Clock()
-    pace = StatusPace(clock)
-    keys = [ObjectKey("ns", str(number)) for number in range(1000)]
-    last = [pace.wait_seconds(key) for key in keys][-1]
-    assert last > FAR_SECONDS
-    for number, key in enumerate(keys[:-1]):
+    exhaust(pace)
+    waiting = keys(1000)[-900:]
+    for key in waiting:
+        pace.wait_seconds(key)
+    for number, key in enumerate(waiting[:-1]):
         if number % 2:
             pace.wrote(key, urgent=True, seconds=0.0)
         else:
             pace.forget(key)
 
-    clock.now += PAUSE_FIRST_SECONDS
+    time.advance(1.1 / PROGRESS_A_SECOND)
 
-    assert pace.wait_seconds(keys[-1]) == 0.0
-    assert pace.wait_seconds(KEY) == 0.0
-
-
-def test_whose_turn_is_far_away_looks_again_half_way() -> None:
-    clock = Clock()
-    pace = StatusPace(clock)
-    count = PROGRESS_AT_ONCE + 1 + round(10 * FAR_SECONDS * PROGRESS_A_SECOND)
-    waits = [pace.wait_seconds(ObjectKey("ns", str(number))) for number in range(count)]
-
-    assert max(waits) == pytest.approx(5 * FAR_SECONDS, rel=0.01)
+    assert time.woken == waiting[-1:]
 
 
-def test_models_that_were_not_written_lately_are_forgotten() -> None:
-    clock = Clock()
-    pace = StatusPace(clock)
-    for number in range(5):
-        pace.wrote(ObjectKey("ns", str(number)), urgent=False, seconds=0.0)
-    clock.now += FORGET_SECONDS
+def test_a_turn_that_was_given_is_not_kept_beyond_an_urgent_write(
+    time: Time, pace: StatusPace
+) -> None:
+    exhaust(pace)
+    pace.wait_seconds(KEY)
+    time.advance(1.1 / PROGRESS_A_SECOND)
+    assert time.woken == [KEY]
+
+    pace.wrote(KEY, urgent=True, seconds=0.0)
+
+    assert pace.wait_seconds(KEY) == PAUSE_FIRST_SECONDS
+    assert not pace._turns
+
+
+def test_models_that_were_not_written_lately_are_forgotten(time: Time, pace: StatusPace) -> None:
+    for key in keys(5):
+        pace.wrote(key, urgent=False, seconds=0.0)
+    time.advance(FORGET_SECONDS)
 
     pace.wrote(KEY, urgent=False, seconds=0.0)
 
