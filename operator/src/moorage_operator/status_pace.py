@@ -30,6 +30,9 @@ PROGRESS_APART = 4
 """Mere progress comes as far apart as so many statuses take to write, one after the other: what is
 written most often is the first that a busy API server is spared."""
 
+PROGRESS_APART_SECONDS = 1.0
+"""At most, so that no minutes of silence follow a moment in which writes took half a minute."""
+
 LATENCY_WEIGHT = 1 / 8
 
 PASSING_REASONS = {
@@ -164,7 +167,8 @@ class StatusPace:
         self._time()
 
     def _spacing(self) -> float:
-        return max(1 / PROGRESS_A_SECOND, PROGRESS_APART * self._latency)
+        apart = min(PROGRESS_APART * self._latency, PROGRESS_APART_SECONDS)
+        return max(1 / PROGRESS_A_SECOND, apart)
 
     def _forget_old(self, now: float) -> None:
         while self._last:

@@ -12,6 +12,7 @@ from moorage_operator.status_pace import (
     PAUSE_LAST_SECONDS,
     PROGRESS_A_SECOND,
     PROGRESS_APART,
+    PROGRESS_APART_SECONDS,
     PROGRESS_AT_ONCE,
     StatusPace,
     is_urgent,
@@ -149,6 +150,21 @@ def test_progress_has_a_part_of_what_the_api_server_can_do(time: Time, pace: Sta
         pace.wait_seconds(key)
 
     time.advance(10.4 * PROGRESS_APART * 0.05)
+
+    assert time.woken == waiting[:10]
+
+
+def test_a_moment_in_which_nothing_went_does_not_silence_progress(
+    time: Time, pace: StatusPace
+) -> None:
+    for _ in range(100):
+        pace.wrote(KEY, urgent=True, seconds=30.0)
+    exhaust(pace)
+    waiting = keys(100)[-30:]
+    for key in waiting:
+        pace.wait_seconds(key)
+
+    time.advance(10.4 * PROGRESS_APART_SECONDS)
 
     assert time.woken == waiting[:10]
 
