@@ -1,4 +1,4 @@
-"""Which status is written at once, and how long a model's pauses are."""
+"""Which status is written at once, how long a model's pauses are, and whose turn is next."""
 
 from collections.abc import Callable
 from typing import Any
@@ -141,30 +141,25 @@ def test_progress_of_all_models_keeps_within_a_budget(time: Time, pace: StatusPa
     assert not time.timers
 
 
-def test_progress_has_a_part_of_what_the_api_server_can_do(time: Time, pace: StatusPace) -> None:
-    for _ in range(100):
-        pace.wrote(KEY, urgent=True, seconds=0.05)
-    exhaust(pace)
-    waiting = keys(100)[-30:]
-    for key in waiting:
-        pace.wait_seconds(key)
-
-    time.advance(10.4 * PROGRESS_APART * 0.05)
-
-    assert time.woken == waiting[:10]
-
-
-def test_a_moment_in_which_nothing_went_does_not_silence_progress(
-    time: Time, pace: StatusPace
+@pytest.mark.parametrize(
+    ("write_seconds", "apart"),
+    [
+        (0.05, PROGRESS_APART * 0.05),
+        # A moment in which nothing went does not silence progress.
+        (30.0, PROGRESS_APART_SECONDS),
+    ],
+)
+def test_progress_has_a_part_of_what_the_api_server_can_do(
+    time: Time, pace: StatusPace, write_seconds: float, apart: float
 ) -> None:
     for _ in range(100):
-        pace.wrote(KEY, urgent=True, seconds=30.0)
+        pace.wrote(KEY, urgent=True, seconds=write_seconds)
     exhaust(pace)
     waiting = keys(100)[-30:]
     for key in waiting:
         pace.wait_seconds(key)
 
-    time.advance(10.4 * PROGRESS_APART_SECONDS)
+    time.advance(10.4 * apart)
 
     assert time.woken == waiting[:10]
 
