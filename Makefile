@@ -1,5 +1,5 @@
-# The only way to run things. `make demo` and `make test` need a Debian-like machine with Python 3.11+
-# and root; everything else that they use they install themselves.
+# Runs everything. `make test` needs Debian with Python 3.11 or later and root, and installs what else
+# it uses. `make demo` needs the same, or Docker, kind, kubectl and helm.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -8,11 +8,24 @@ CLUSTER_PROGRAM := localcluster/cluster
 # Pins with hashes, and nothing of where they were downloaded from.
 RESOLVE := uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_proto grpc_native
+# More than 0: so many inputs, divided among the targets, however long they take.
+FUZZ_INPUTS ?= 0
+# Histories of the simulation.
+SEEDS ?= 100000
+CHAOS_SECONDS ?= 600
+# The schedule of faults; empty: a random one, which the run prints.
+CHAOS_SEED ?=
+SOAK_SECONDS ?= 3600
+# llama.cpp without optimization and without what its Python server does not need, to build it fast.
+SMALL_LLAMA_CPP := -DCMAKE_C_FLAGS_RELEASE=-O0 -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DGGML_NATIVE=OFF \
+	-DGGML_LLAMAFILE=OFF -DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF -DLLAMA_CURL=OFF
+BENCHMARKS ?= runtime grpc peers operator-scale operator-stress
+FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_proto grpc_native http compressed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test check format lint types unit fixtures crds lock \
-        conformance fuzz integration autoscalers e2e bench bench-gate clean
+.PHONY: help setup demo demo-down images test check format lint types unit fixtures generate lock audit
+.PHONY: conformance openai attack hostile fuzz mutate integration idle faults transitions simulate chaos soak autoscalers
+.PHONY: e2e bench clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -25,21 +38,24 @@ guard:
 $(VENV)/.installed: requirements/dev.txt operator/pyproject.toml runtime/pyproject.toml cli/pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'installing python3-venv'; apt-get update -qq && apt-get install -qq -y python3-venv >/dev/null; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e operator -e runtime -e cli
 	@touch $@
 
-setup: guard $(VENV)/.installed ## Make .venv with the packages and the development tools
+setup: guard $(VENV)/.installed ## Create .venv with the packages and the development tools
 
-demo: guard ## Install what is missing, find or start a cluster, serve a model, ask it
+demo: guard ## Start a cluster, install the chart, serve a model and send it requests
 	$(PYTHON) demo/demo.py up
 
-demo-down: guard ## Remove everything that make demo made
+images: guard ## Build both images for REGISTRY=HOST/TEAM, with SBOMs; PUSH=1 pushes; TAG= and EXTRAS= are optional
+	$(PYTHON) demo/build_images.py --registry "$(REGISTRY)" --tag "$(TAG)" --extras "$(EXTRAS)" --push "$(PUSH)"
+
+demo-down: guard ## Remove everything that make demo created
 	$(PYTHON) demo/demo.py down
 
-test: setup format lint types fixtures ## Everything that a user should trust
+test: setup format lint types fixtures ## All checks and tests, including those on a real cluster
 	$(CLUSTER_PROGRAM) install
-	$(BIN)/pytest tests
+	$(BIN)/pytest --session-timeout=4500 tests
 
 check: setup format lint types unit ## Format, lint, types, import rules, unit and contract tests
 
@@ -49,13 +65,13 @@ format: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --config .importlinter
-	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs crds charts examples operator runtime cli localcluster demo tests benchmarks
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs crds charts examples operator runtime cli localcluster demo tests benchmarks generate
 
 types: setup
 	$(BIN)/pyright
 
 unit: setup
-	$(BIN)/pytest tests/unit tests/contract tests/localcluster
+	$(BIN)/pytest tests/unit tests/contract tests/localcluster tests/simulation/test_simulation.py
 
 fixtures: setup ## Write the models that the protocol tests need to build/
 	$(BIN)/python tests/fixtures/make.py
@@ -63,45 +79,87 @@ fixtures: setup ## Write the models that the protocol tests need to build/
 conformance: setup fixtures ## Protocol vectors and third-party clients against the runtime
 	$(BIN)/pytest tests/conformance
 
-fuzz: setup ## Throw bytes at every frontend, FUZZ_SECONDS each
+openai: setup ## Build a real OpenAI-compatible server (five CPU-minutes), query and test it
+	OPENAI_SERVER=1 CMAKE_ARGS="$(SMALL_LLAMA_CPP)" $(BIN)/pytest tests/conformance/test_operator_openai.py
+
+attack: setup ## Hostile clients and overload against the running server, for a minute each
+	ATTACK_SECONDS=60 $(BIN)/pytest tests/attack --timeout=600
+
+hostile: setup ## Run hostile model servers against the operator's poller and a real operator; print the effects
+	$(CLUSTER_PROGRAM) install
+	$(BIN)/pytest -s tests/conformance/test_hostile.py tests/integration/test_hostile_servers.py
+
+fuzz: setup ## Fuzz every frontend, FUZZ_SECONDS each or FUZZ_INPUTS in total
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
-	@for target in $(FUZZ_TARGETS); do \
-	  echo "$$target"; $(BIN)/python tests/fuzz/run.py $$target -max_total_time=$(FUZZ_SECONDS) -verbosity=0 || exit 1; \
-	done
+	$(BIN)/python tests/fuzz/all.py --seconds=$(FUZZ_SECONDS) --inputs=$(FUZZ_INPUTS) $(FUZZ_TARGETS)
+
+# In a folder of its own, so that .venv stays what requirements/dev.txt says.
+build/mutation/.installed: requirements/mutation.txt $(VENV)/.installed
+	rm -rf build/mutation/packages
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --target build/mutation/packages -r $<
+	@touch $@
+
+mutate: setup build/mutation/.installed ## Change MODULES (all by default) in one place at a time; list the changes that no test detects
+	PYTHONPATH=$(CURDIR)/build/mutation/packages nice -n 15 $(BIN)/python tests/mutation/run.py $(MODULES)
 
 integration: setup ## The operator against a real kube-apiserver
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/pytest tests/integration
 
-autoscalers: setup ## Scale models by the real KEDA and by an adapter for custom metrics; builds both first, 18 minutes of a core
+faults: setup ## Every fault at every write and watch event of every scenario; about half an hour
+	$(CLUSTER_PROGRAM) install
+	$(BIN)/python tests/faults/run.py
+
+transitions: setup ## 10,000 random transitions of models, each result compared with a fresh model; about an hour
+	$(CLUSTER_PROGRAM) install
+	$(BIN)/python tests/transitions/run.py --transitions 10000
+
+simulate: setup ## Play 100,000 seeds of simulated histories with faults; over an hour on two cores
+	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
+
+chaos: setup ## Send traffic to six models while everything below them fails at random for CHAOS_SECONDS; needs root
+	$(BIN)/python tests/chaos/run.py --seconds $(CHAOS_SECONDS) --seed "$(CHAOS_SEED)"
+
+soak: setup ## Operator and runtime under steady load for SOAK_SECONDS; fail if memory, descriptors or threads grow
+	$(CLUSTER_PROGRAM) install
+	$(BIN)/python tests/soak/run.py --seconds $(SOAK_SECONDS)
+
+idle: setup ## Leave the operator alone for 15 minutes; fail if it restarts or reports itself unhealthy
+	$(CLUSTER_PROGRAM) install
+	IDLE_SECONDS=900 $(BIN)/pytest -s tests/integration/test_idle.py
+
+autoscalers: setup ## Scale models with the real KEDA and with a custom-metrics adapter; builds both first (18 CPU-minutes)
 	$(CLUSTER_PROGRAM) install
 	AUTOSCALERS=1 $(BIN)/pytest tests/integration/test_keda.py tests/integration/test_pod_metrics.py
 
 e2e: setup ## Chart, operator, runtime and real pods on the local cluster
 	$(BIN)/pytest tests/e2e
 
-crds: setup ## Copy crds/ into the chart and the cli, make the dashboard and the cli's page
-	$(PYTHON) charts/copy_crds.py
-	$(PYTHON) charts/make_dashboard.py
-	$(BIN)/python cli/make_data.py
+generate: setup ## Update every generated file: CRD copies, dashboard, CLI data, reference pages, message classes
+	$(BIN)/python generate/run.py
 
-bench: setup ## Run the benchmarks and print their tables
-	$(BIN)/python benchmarks/run.py
+bench: setup ## Run BENCHMARKS (all by default, over an hour) and print their tables
+	$(if $(findstring operator,$(BENCHMARKS)),$(CLUSTER_PROGRAM) install --fake-nodes)
+	$(BIN)/python benchmarks/run.py $(BENCHMARKS)
 
-bench-gate: setup ## Measure runtime and operator briefly, fail with the names of what got slower
-	$(CLUSTER_PROGRAM) install --fake-nodes
-	$(BIN)/python benchmarks/gate.py
+audit: guard ## Look for known vulnerabilities in all locked requirements; needs PyPI's advisory service
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
+	$(PYTHON) requirements/audit.py
 
 lock: setup ## Resolve the hashed requirements again (needs uv)
 	$(RESOLVE) operator/pyproject.toml -o operator/requirements.txt
 	$(RESOLVE) runtime/pyproject.toml -o runtime/requirements.txt
 	$(RESOLVE) cli/pyproject.toml -o cli/requirements.txt
-	for extra in openvino sklearn; do $(RESOLVE) --extra $$extra -c runtime/requirements.txt runtime/pyproject.toml -o runtime/requirements-$$extra.txt || exit; done
+	for extra in openvino pip tables text; do $(RESOLVE) --extra $$extra -c runtime/requirements.txt runtime/pyproject.toml -o runtime/requirements-$$extra.txt || exit; done
 	$(RESOLVE) --group dev operator/pyproject.toml runtime/pyproject.toml cli/pyproject.toml -o requirements/dev.txt
 	echo hatchling | $(RESOLVE) - -o requirements/build.txt
 	printf 'tritonclient[http,grpc]\n' | $(RESOLVE) - -o requirements/clients.txt
 	printf 'kserve\n' | $(RESOLVE) - -o requirements/clients-kserve.txt
+	printf 'llama-cpp-python[server]\ngguf\n' | $(RESOLVE) - -o requirements/openai.txt
 	echo atheris | $(RESOLVE) - -o requirements/fuzz.txt
+	echo mutmut | $(RESOLVE) -c requirements/dev.txt - -o requirements/mutation.txt
+	echo pip-audit | $(RESOLVE) - -o requirements/audit.txt
 	onnxruntime=$$(sed -n 's/^\(onnxruntime==[^ ]*\).*/\1/p' runtime/requirements.txt); \
 	for peer in triton:nvidia-pytriton==0.7.0 mlserver:mlserver==1.7.1 kserve:kserve==0.21.0; do \
 	  printf '%s\n' "$${peer#*:}" "$$onnxruntime" | $(RESOLVE) - -o benchmarks/peers/$${peer%%:*}/requirements.txt || exit; \

@@ -2,9 +2,9 @@
 
     environment, probes of the machine -> Facts -> choose -> Choice
 
-The rule: no cluster is touched that the user did not name. A current context is used only with
-CLUSTER=current; otherwise the demo makes a cluster of its own, with kind where a Docker engine
-runs, else from this repository's localcluster/.
+The demo never uses a cluster that the user did not name. It uses the current context only with
+CLUSTER=current. Otherwise it creates a cluster of its own: with kind if Docker and kind are
+available, else with localcluster/ of this repository.
 """
 
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ KINDS: tuple[ClusterKind, ...] = ("current", "kind", "local")
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the text says what failed, where to look and what to do."""
+    """The demo cannot continue; the text says what failed, where to look and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was found on this machine.
+    """The relevant state of this machine.
 
     Attributes:
         asked: Value of the CLUSTER variable, "" when unset.
         context: Name of kubectl's current context, "" when there is none.
         context_answers: Its API server answered within a few seconds.
         docker_runs: A Docker engine answers.
-        kind_installed: The `kind` command is there.
+        kind_installed: The `kind` command exists.
     """
 
     asked: str
@@ -39,7 +39,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The cluster to use and the sentence that tells the user why."""
+    """The cluster to use and the reason, as shown to the user."""
 
     kind: ClusterKind
     why: str
@@ -49,45 +49,50 @@ def choose(facts: Facts) -> Choice:
     """The cluster for these facts.
 
     Raises:
-        DemoError: CLUSTER names something unknown, or something that is not there.
+        DemoError: CLUSTER has an unknown value, or names a cluster that is not available.
     """
     if facts.asked == "current":
         return _current(facts)
     if facts.asked == "kind":
         return _kind(facts)
     if facts.asked == "local":
-        return Choice("local", "CLUSTER=local asks for the cluster of this repository")
+        return Choice("local", "CLUSTER=local is set")
     if facts.asked:
         raise DemoError(
-            f"CLUSTER={facts.asked!r} is not known; expected one of {', '.join(KINDS)}, or unset"
+            f"CLUSTER={facts.asked!r} is invalid: must be one of {', '.join(KINDS)}, or unset"
         )
     spared = (
-        f"; context {facts.context!r} answers but is left alone, CLUSTER=current would use it"
+        f"; to use the cluster of context {facts.context!r}, set CLUSTER=current"
         if facts.context_answers
         else ""
     )
     if facts.docker_runs and facts.kind_installed:
-        return Choice("kind", f"a Docker engine runs and kind is installed{spared}")
-    missing = "no Docker engine runs" if not facts.docker_runs else "kind is not installed"
-    return Choice("local", f"{missing}, so this repository's own cluster is used{spared}")
+        return Choice("kind", f"Docker is running and kind is installed{spared}")
+    missing = "Docker is not running" if not facts.docker_runs else "kind is not installed"
+    return Choice("local", f"{missing}{spared}")
 
 
 def _current(facts: Facts) -> Choice:
     if not facts.context:
         raise DemoError(
-            "CLUSTER=current, but kubectl has no current context; set KUBECONFIG or unset CLUSTER"
+            "CLUSTER=current is set, but kubectl has no current context: set KUBECONFIG or unset "
+            "CLUSTER"
         )
     if not facts.context_answers:
         raise DemoError(
-            f"CLUSTER=current, but the API server of context {facts.context!r} does not answer; "
-            "check `kubectl cluster-info` or unset CLUSTER"
+            f"CLUSTER=current is set, but the API server of context {facts.context!r} does not "
+            "answer: check `kubectl cluster-info` or unset CLUSTER"
         )
-    return Choice("current", f"CLUSTER=current confirms context {facts.context!r}")
+    return Choice("current", f"CLUSTER=current selects context {facts.context!r}")
 
 
 def _kind(facts: Facts) -> Choice:
     if not facts.docker_runs:
-        raise DemoError("CLUSTER=kind, but no Docker engine answers `docker info`")
+        raise DemoError(
+            "CLUSTER=kind is set, but Docker is not running: start it or unset CLUSTER"
+        )
     if not facts.kind_installed:
-        raise DemoError("CLUSTER=kind, but there is no `kind` command on the PATH")
-    return Choice("kind", "CLUSTER=kind asks for it")
+        raise DemoError(
+            "CLUSTER=kind is set, but kind is not in PATH: install it or unset CLUSTER"
+        )
+    return Choice("kind", "CLUSTER=kind is set")

@@ -1,8 +1,8 @@
-"""A cluster that the demo can install into, and the repository's own.
+"""The protocol of a cluster that the demo can install into, and the local cluster.
 
-Each builds the images in its own way, gets them onto its nodes, says which environment kubectl and
-helm need, and how the host reaches a Service. LocalCluster drives localcluster/cluster; those that
-need a Docker engine are in ``docker_clusters``.
+Each kind of cluster builds the images, loads them onto its nodes, provides the environment for
+kubectl and helm, and gives the host access to a Service. LocalCluster runs localcluster/cluster;
+``docker_clusters`` has those that need a Docker engine.
 """
 
 import os
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from choice import DemoError
-from images import Image
+from images import LOCAL_REGISTRY, Image
 from progress import Progress, Tasks
 
 HTTP_PORT = 8000
@@ -33,8 +33,8 @@ class Target(Protocol):
         """Add the tasks that end with a running cluster that has the images."""
         ...
 
-    def repository(self, image: Image) -> str:
-        """The image's name, without tag, as the cluster's nodes find it."""
+    def registry(self) -> str:
+        """The registry, with its path, in the image names that the nodes use."""
         ...
 
     def environment(self) -> dict[str, str]:
@@ -46,7 +46,7 @@ class Target(Protocol):
         ...
 
     def path_hint(self) -> str:
-        """What a user's PATH needs besides, as shell text, or ""."""
+        """Shell text that extends the user's PATH, or ""."""
         ...
 
     def reach(self, service: str, env: dict[str, str]) -> AbstractContextManager[tuple[str, str]]:
@@ -54,12 +54,12 @@ class Target(Protocol):
         ...
 
     def remove(self) -> None:
-        """Remove what the demo made."""
+        """Remove what the demo created."""
         ...
 
 
 class LocalCluster:
-    """The cluster of this repository: real components, no Docker."""
+    """The local cluster of this repository: real components, no Docker."""
 
     def __init__(self, root: Path, state: Path, progress: Progress) -> None:
         self._program = root / "localcluster" / "cluster"
@@ -75,8 +75,8 @@ class LocalCluster:
         """
         if os.geteuid() != 0:
             raise DemoError(
-                "this repository's cluster makes mounts, bridges and control groups, so it needs "
-                "root: run `sudo make demo`, or use CLUSTER=kind or CLUSTER=current"
+                "the local cluster creates mounts, bridges and control groups, so it needs root: "
+                "run `sudo make demo`, or set CLUSTER=kind or CLUSTER=current"
             )
         self._state.mkdir(parents=True, exist_ok=True)
         tasks.add(
@@ -94,7 +94,7 @@ class LocalCluster:
             lambda: self._step(
                 "binaries",
                 "Building Kubernetes, containerd, helm and CoreDNS from Go modules",
-                "10 min the first time, seconds after",
+                "10 min the first time, then seconds",
                 ["install", "--binaries"],
                 downloads="the Go module proxy and PyPI",
             ),
@@ -106,7 +106,7 @@ class LocalCluster:
                 "base-image",
                 lambda: self._step(
                     "base-image",
-                    "Making the base image",
+                    "Building the base image",
                     "1 min",
                     ["base-image"],
                     downloads="the Debian mirrors of /etc/apt",
@@ -124,12 +124,12 @@ class LocalCluster:
             needs = ["up", image.name] if image in missing else ["up"]
             tasks.add(f"load-{image.name}", lambda image=image: self._load(image), after=needs)
 
-    def repository(self, image: Image) -> str:
-        """As built; the images are imported."""
-        return image.repository
+    def registry(self) -> str:
+        """The registry in the names of the built images, which are imported."""
+        return LOCAL_REGISTRY
 
     def environment(self) -> dict[str, str]:
-        """KUBECONFIG of this cluster, its binaries in front of the PATH."""
+        """KUBECONFIG of this cluster, with its binaries first in PATH."""
         env = dict(os.environ)
         for line in self._output("env").splitlines():
             name, _, value = line.removeprefix("export ").partition("=")
@@ -142,12 +142,12 @@ class LocalCluster:
         return self._output("kubeconfig").strip()
 
     def path_hint(self) -> str:
-        """The kubectl and helm that are built here, where the machine has none."""
+        """The built kubectl and helm, if the machine has none."""
         return "" if shutil.which("kubectl") else f'; eval "$({self._program} env)"'
 
     @contextmanager
     def reach(self, service: str, env: dict[str, str]) -> Generator[tuple[str, str]]:
-        """The Service's cluster address: the host routes it."""
+        """The Service's cluster address, which the host can route."""
         address = subprocess.run(
             ["kubectl", "get", "service", service, "-o", "jsonpath={.spec.clusterIP}"],
             env=env,
@@ -159,7 +159,7 @@ class LocalCluster:
         yield f"{address}:{HTTP_PORT}", f"{address}:{GRPC_PORT}"
 
     def remove(self) -> None:
-        """Stop the cluster; nothing of it stays."""
+        """Stop the cluster and remove all of it."""
         with self._progress.step("Removing the cluster"):
             self._progress.run("down", [sys.executable, self._program, "down", "--purge"])
 
@@ -170,7 +170,7 @@ class LocalCluster:
             self._progress.run(name, [sys.executable, self._program, *words], downloads=downloads)
 
     def _build(self, image: Image) -> None:
-        # a half-written archive must never look like a finished one
+        # A partial archive must never look like a complete one.
         partial = self._state / f"{image.archive}.partial"
         partial.unlink(missing_ok=True)
         with self._progress.step(f"Building the {image.name} image", "1 min"):

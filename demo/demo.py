@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""`make demo` and `make demo-down`: from nothing to a model that answers, and back.
+"""`make demo` and `make demo-down`: start a cluster with a model that answers, and remove it.
 
     find a cluster -> build and load the images -> install the chart -> apply the example
-    -> watch it become Ready -> ask it over HTTP and gRPC -> show picture and answer
+    -> watch it become Ready -> query it over HTTP and gRPC -> show picture and answer
 
-Needs only Python's standard library; everything else it installs or builds. Steps that do not
-need each other run side by side.
+Needs only Python's standard library; it installs or builds everything else. Independent steps run
+in parallel.
 """
 
 import argparse
@@ -32,18 +32,18 @@ MODEL = "digits"
 RELEASE_NAMESPACE = "moorage-system"
 READY_TIMEOUT_SECONDS = 180
 PROBE_TIMEOUT_SECONDS = 5
-# What helm says of a release whose last operation never ended.
+# Helm's message for a release whose last operation never ended.
 LOCKED_RELEASE = "another operation (install/upgrade/rollback) is in progress"
 
 
 def main() -> int:
-    """Run one command; 0 when it worked."""
+    """Run one command; 0 on success."""
     parser = argparse.ArgumentParser(prog="demo", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument(
         "command",
         choices=["up", "install", "down"],
         help=(
-            "up: everything; install: stop once the chart is installed; down: remove everything"
+            "up: do everything; install: stop after installing the chart; down: remove everything"
         ),
     )
     options = parser.parse_args()
@@ -59,13 +59,13 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         progress.stop()
-        fail("interrupted; `make demo` goes on from here, `make demo-down` removes what is there")
+        fail("interrupted: run `make demo` to resume, or `make demo-down` to remove everything")
         return 130
     return 0
 
 
 def up(progress: Progress, *, ask: bool) -> None:
-    """Bring the cluster up, install, and (with `ask`) show the example at work."""
+    """Start the cluster, install the chart, and (with `ask`) query the example."""
     choice = choose(gather())
     progress.say(f"cluster: {choice.kind} ({choice.why})")
     target = make_target(choice, progress)
@@ -91,7 +91,7 @@ def up(progress: Progress, *, ask: bool) -> None:
 
 
 def gather() -> Facts:
-    """Look at this machine; nothing is changed."""
+    """Inspect this machine without changing it."""
     context = quiet_output(["kubectl", "config", "current-context"])
     answers = (
         bool(context)
@@ -121,7 +121,7 @@ def quiet_output(command: list[str]) -> str:
 
 
 def make_target(choice: Choice, progress: Progress) -> Target:
-    """The cluster that was chosen, as something to install into."""
+    """The chosen cluster as an installation target."""
     match choice.kind:
         case "local":
             return LocalCluster(ROOT, STATE, progress)
@@ -132,7 +132,7 @@ def make_target(choice: Choice, progress: Progress) -> Target:
 
 
 def chart_version() -> str:
-    """The chart's appVersion, which the images carry as well."""
+    """The appVersion of the chart, which is also part of the image tags."""
     for line in (ROOT / "charts" / "moorage" / "Chart.yaml").read_text().splitlines():
         if line.startswith("appVersion:"):
             return line.split(":", 1)[1].strip().strip("\"'")
@@ -140,9 +140,9 @@ def chart_version() -> str:
 
 
 def make_client(progress: Progress) -> None:
-    """A virtual environment with a gRPC client, for the second question."""
+    """Create a virtual environment with a gRPC client."""
     folder, requirements = STATE / "client", ROOT / "requirements" / "demo.txt"
-    # written last, so that an interrupted installation is not taken for a client
+    # Written last, so that an interrupted installation does not count as complete.
     installed = folder / "installed.txt"
     if installed.exists() and installed.read_text() == requirements.read_text():
         return
@@ -164,8 +164,8 @@ def install_chart(
     command: list[str | Path] = ["helm", "upgrade", "--install", "moorage"]
     command += [ROOT / "charts" / "moorage", "--namespace", RELEASE_NAMESPACE]
     command += ["--create-namespace", "--wait", "--timeout", "3m"]
+    command += ["--set", f"image.registry={target.registry()}"]
     for image in wanted:
-        command += ["--set", f"image.{image.name}.repository={target.repository(image)}"]
         command += ["--set", f"image.{image.name}.tag={image.tag}"]
     with progress.step("Installing the chart", "15 s"):
         try:
@@ -173,11 +173,11 @@ def install_chart(
         except DemoError as error:
             logs = ["kubectl", "logs", "--namespace", RELEASE_NAMESPACE, "deployment/moorage"]
             said = quiet_output_env([*logs, "--tail=10"], env)
-            raise DemoError(f"{error}\nthe operator says:\n{said}") from error
+            raise DemoError(f"{error}\nThe operator's log ends with:\n{said}") from error
 
 
 def run_helm(progress: Progress, command: Sequence[str | Path], env: Mapping[str, str]) -> None:
-    """Run helm, once more where an earlier one was killed and left its release locked.
+    """Run helm; retry once if a killed helm left the release locked.
 
     Raises:
         DemoError: helm gave up.
@@ -187,7 +187,7 @@ def run_helm(progress: Progress, command: Sequence[str | Path], env: Mapping[str
     except DemoError as error:
         if LOCKED_RELEASE not in str(error):
             raise
-        # the record of the operation that never ended; what is deployed stays
+        # Delete only the record of the unfinished operation; the deployed objects stay.
         pending = "owner=helm,name=moorage,status in (pending-install,pending-upgrade)"
         unlock = ["kubectl", "delete", "secret", "--namespace", RELEASE_NAMESPACE]
         progress.run("helm", [*unlock, "--selector", pending], env=env)
@@ -195,7 +195,7 @@ def run_helm(progress: Progress, command: Sequence[str | Path], env: Mapping[str
 
 
 def show(progress: Progress, target: Target, env: dict[str, str]) -> None:
-    """Apply the example, watch it become Ready, ask it, and show the answers."""
+    """Apply the example, watch it become Ready, query it, and show the answers."""
     manifest = EXAMPLE / "inferencemodel.yaml"
     progress.say(f"$ kubectl apply -f {manifest.relative_to(ROOT)}")
     print(progress.run("kubectl", ["kubectl", "apply", "-f", manifest], env=env).split("\n", 1)[1])
@@ -207,7 +207,7 @@ def show(progress: Progress, target: Target, env: dict[str, str]) -> None:
             [
                 "kubectl",
                 "wait",
-                "--for=condition=Ready",
+                "--for=condition=UpToDate",
                 f"inferencemodel/{MODEL}",
                 f"--timeout={READY_TIMEOUT_SECONDS}s",
             ],
@@ -223,20 +223,20 @@ def show(progress: Progress, target: Target, env: dict[str, str]) -> None:
         for sample in sorted((EXAMPLE / "samples").glob("digit-*.json")):
             ask_one(progress, sample, http, grpc)
     print()
-    # The watch above was ended as the model became Ready, perhaps before it had said so.
+    # The watch above ends when the model becomes Ready, perhaps before it prints that row.
     progress.say(f"$ kubectl get inferencemodels {MODEL}")
     table = progress.run("kubectl", ["kubectl", "get", "inferencemodels", MODEL], env=env)
     print(table.split("\n", 1)[1])
 
 
 def quiet_output_env(command: list[str], env: dict[str, str]) -> str:
-    """Output of a command in an environment, whatever its exit status."""
+    """Output of a command in an environment, regardless of its exit status."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     return done.stdout or done.stderr
 
 
 def ask_one(progress: Progress, path: Path, http: str, grpc: str) -> None:
-    """Send one picture over both transports and print it beside the answers.
+    """Send one picture over both transports and print it with the answers.
 
     Raises:
         DemoError: An answer is not the expected label.
@@ -262,7 +262,7 @@ def ask_one(progress: Progress, path: Path, http: str, grpc: str) -> None:
     try:
         by_http = digits.answered_label(body)
     except ValueError as error:
-        raise DemoError(f"{url} answered {error}") from error
+        raise DemoError(f"unexpected answer from {url}: {error}") from error
     print(body)
     print(digits.draw(sample.pixels))
     print(f"expected {sample.expected}   HTTP answered {by_http}   gRPC answered {by_grpc}")
@@ -271,7 +271,7 @@ def ask_one(progress: Progress, path: Path, http: str, grpc: str) -> None:
 
 
 def down(progress: Progress) -> None:
-    """Remove what `up` made, whichever cluster it used."""
+    """Remove what `up` created, on whichever cluster it used."""
     kind = CHOICE_FILE.read_text().strip() if CHOICE_FILE.exists() else "local"
     match kind:
         case "kind":

@@ -1,4 +1,4 @@
-"""The digits example as the demo shows it: the picture in the terminal, and the answer."""
+"""Shows the digits example in the terminal: the picture and the answer."""
 
 import json
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Sample:
 
 
 def draw(pixels: list[list[float]]) -> str:
-    """The picture as text, two characters a pixel so that it looks square."""
+    """The picture as text, with two characters per pixel so that it looks square."""
     top = len(SHADES) - 1
     return "\n".join(
         "".join(SHADES[round(value / BRIGHTEST * top)] * 2 for value in row) for row in pixels
@@ -30,7 +30,7 @@ def answered_label(body: str) -> int:
     """The label in an Open Inference Protocol response.
 
     Raises:
-        ValueError: The body is no such response; the text shows its beginning.
+        ValueError: The body is not such a response; the text shows its beginning.
     """
     try:
         outputs: list[dict[str, Any]] = json.loads(body)["outputs"]

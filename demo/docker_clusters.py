@@ -12,7 +12,7 @@ from pathlib import Path
 
 from choice import DemoError
 from clusters import GRPC_PORT, HTTP_PORT
-from images import Image
+from images import LOCAL_REGISTRY, Image
 from progress import Progress, Tasks
 
 KIND_CLUSTER = "moorage-demo"
@@ -20,7 +20,7 @@ RELEASE_NAMESPACE = "moorage-system"
 
 
 class DockerBuild:
-    """What kind and the current context share: images by docker, Services by port-forward."""
+    """Shared by kind and the current context: docker builds, and kubectl port-forward."""
 
     def __init__(self, root: Path, state: Path, progress: Progress) -> None:
         self._root = root
@@ -52,7 +52,7 @@ class DockerBuild:
             )
 
     def path_hint(self) -> str:
-        """The user's own kubectl does."""
+        """The user's own kubectl is sufficient."""
         return ""
 
 
@@ -60,7 +60,7 @@ class Kind(DockerBuild):
     """A kind cluster of the demo's own name."""
 
     def prepare(self, tasks: Tasks, wanted: Sequence[Image]) -> None:
-        """Cluster and images side by side, then load."""
+        """Start the cluster and build the images in parallel, then load them."""
         self._state.mkdir(parents=True, exist_ok=True)
         tasks.add("up", self._up)
         for image in wanted:
@@ -71,16 +71,16 @@ class Kind(DockerBuild):
                 after=["up", image.name],
             )
 
-    def repository(self, image: Image) -> str:
-        """As built; the images are imported."""
-        return image.repository
+    def registry(self) -> str:
+        """The registry in the names of the built images, which are imported."""
+        return LOCAL_REGISTRY
 
     def environment(self) -> dict[str, str]:
         """KUBECONFIG of the kind cluster."""
         return {**os.environ, "KUBECONFIG": self.kubeconfig()}
 
     def kubeconfig(self) -> str:
-        """A file of the demo's own; kind would else edit the user's."""
+        """A separate file, because kind would otherwise edit the user's."""
         return str(self._state / "kubeconfig")
 
     def remove(self) -> None:
@@ -147,20 +147,20 @@ class Kind(DockerBuild):
 
 
 class CurrentContext(DockerBuild):
-    """The cluster that the user named; images travel by the registry that IMAGE_PREFIX names."""
+    """The cluster of the current context; IMAGE_PREFIX names the registry for its images."""
 
     def prepare(self, tasks: Tasks, wanted: Sequence[Image]) -> None:
-        """Build and push; the cluster is there already."""
+        """Build and push the images; the cluster already exists."""
         self._state.mkdir(parents=True, exist_ok=True)
         for image in wanted:
-            reference = f"{self.repository(image)}:{image.tag}"
+            reference = f"{self.registry()}/moorage-{image.name}:{image.tag}"
             tasks.add(
                 image.name,
                 lambda image=image, reference=reference: self._push(image, reference),
             )
 
-    def repository(self, image: Image) -> str:
-        """Below the registry path that the user names.
+    def registry(self) -> str:
+        """The registry path in IMAGE_PREFIX.
 
         Raises:
             DemoError: IMAGE_PREFIX is not set.
@@ -168,17 +168,17 @@ class CurrentContext(DockerBuild):
         prefix = os.environ.get("IMAGE_PREFIX", "")
         if not prefix:
             raise DemoError(
-                "CLUSTER=current needs IMAGE_PREFIX, a registry path that you may push to and the "
-                "cluster may pull from, for example IMAGE_PREFIX=registry.example.com/team"
+                "CLUSTER=current needs IMAGE_PREFIX, a registry path that you can push to and the "
+                "cluster can pull from, such as IMAGE_PREFIX=registry.example.com/team"
             )
-        return f"{prefix}/{image.name}"
+        return prefix
 
     def environment(self) -> dict[str, str]:
         """The user's own environment."""
         return dict(os.environ)
 
     def kubeconfig(self) -> str:
-        """The user's own kubeconfig, which is read and never written."""
+        """The user's own kubeconfig, which is never written."""
         return os.environ.get("KUBECONFIG", str(Path.home() / ".kube" / "config"))
 
     def remove(self) -> None:
@@ -205,7 +205,7 @@ class CurrentContext(DockerBuild):
 
 @contextmanager
 def _forward(service: str, port: int, env: dict[str, str]) -> Generator[str]:
-    """A kubectl port-forward on a free local port, for as long as the context is open."""
+    """A kubectl port-forward on a free local port while the context is open."""
     process = subprocess.Popen(
         ["kubectl", "port-forward", f"service/{service}", f":{port}"],
         env=env,
@@ -218,7 +218,9 @@ def _forward(service: str, port: int, env: dict[str, str]) -> Generator[str]:
         line = process.stdout.readline()
         found = re.search(r"127\.0\.0\.1:(\d+) ->", line)
         if not found:
-            raise DemoError(f"kubectl port-forward service/{service} {port} said: {line.strip()}")
+            raise DemoError(
+                f"kubectl port-forward service/{service} {port} failed: {line.strip()}"
+            )
         yield f"127.0.0.1:{found.group(1)}"
     finally:
         process.terminate()

@@ -1,10 +1,10 @@
-"""Ask a model over gRPC with nothing but grpcio: the demo's second question.
+"""Query a model over gRPC with only grpcio, for the demo.
 
     grpc_ask.py ADDRESS MODEL REQUEST.json
 
-Reads an Open Inference Protocol JSON request, sends its first input as raw tensor data by
-inference.GRPCInferenceService/ModelInfer, prints the answered label. The messages are built from
-descriptors at run time, so that no generated code is needed.
+Reads an Open Inference Protocol JSON request, sends its first input as raw tensor data to
+inference.GRPCInferenceService/ModelInfer, and prints the label. The messages are built from
+descriptors at run time, so no generated code is needed.
 """
 
 import json
@@ -70,7 +70,7 @@ def flatten(data: list[Any]) -> list[float]:
 
 
 def main() -> None:
-    """Ask and print the label."""
+    """Send the request and print the label."""
     address, model, path = sys.argv[1:]
     tensor = json.loads(Path(path).read_text())["inputs"][0]
     values = flatten(tensor["data"])

@@ -1,7 +1,7 @@
-"""The two images that the demo builds: what goes into each and the tag that follows from it.
+"""The two images that the demo builds, their inputs and their tags.
 
-The tag carries a hash of the image's inputs, so that an unchanged tree is never built twice and a
-changed one always rolls out.
+The tag contains a hash of the inputs, so an unchanged tree is never built twice and a changed tree
+always rolls out.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HASH_LENGTH = 12
+LOCAL_REGISTRY = "localhost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,8 @@ class Image:
 
     Attributes:
         name: "operator" or "runtime", which is also the folder with the Dockerfile.
-        repository: Image name without tag.
+        repository: Image name without tag. The registry `localhost` does not exist, so a node
+            that lacks the image cannot pull another image with the same name.
         tag: Version and hash of the inputs.
     """
 
@@ -28,7 +30,7 @@ class Image:
 
     @property
     def reference(self) -> str:
-        """Name and tag as a pod names it."""
+        """Name and tag as used in a pod."""
         return f"{self.repository}:{self.tag}"
 
     @property
@@ -49,11 +51,12 @@ def find(root: Path, name: str, version: str) -> Image:
     for path in files:
         digest.update(str(path.relative_to(root)).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return Image(name, f"moorage/{name}", f"{version}-{digest.hexdigest()[:HASH_LENGTH]}")
+    tag = f"{version}-{digest.hexdigest()[:HASH_LENGTH]}"
+    return Image(name, f"{LOCAL_REGISTRY}/moorage-{name}", tag)
 
 
 def stale_archives(names: Iterable[str], wanted: Sequence[Image]) -> list[str]:
-    """Those of the file names that are archives of earlier trees, finished or not; pure."""
+    """The file names of complete or partial archives of earlier trees; pure."""
     kept = {image.archive for image in wanted}
     prefixes = tuple(f"{image.name}-" for image in wanted)
     return sorted(

@@ -1,8 +1,8 @@
-"""What the user sees while the demo works: steps, what each is doing, and for how long.
+"""The progress of the demo as shown to the user.
 
-A step runs commands whose output goes to a log file of its own; the terminal gets one line when
-a step starts, a sign of life while it runs, and one line when it ends. When a command fails the
-end of its log is shown with the file's name, never a stack trace.
+A step runs commands whose output goes to its own log file. The terminal shows one line when a
+step starts, a heartbeat while it runs, and one line when it ends. If a command fails, the terminal
+shows the end of its log and the name of the file, never a stack trace.
 """
 
 import signal
@@ -18,16 +18,16 @@ from typing import BinaryIO
 
 from choice import DemoError
 
-# A sign of life often enough that nobody thinks the demo hangs, seldom enough to read.
+# Often enough that the demo does not seem to hang, rarely enough to be readable.
 HEARTBEAT_SECONDS = 20.0
 LOG_TAIL_LINES = 15
-# What an interrupted program may take to clean up.
+# Time that an interrupted program has to clean up.
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
 
 
 class Progress:
-    """Prints steps; safe to use from several threads."""
+    """Prints steps; thread-safe."""
 
     def __init__(self, log_dir: Path) -> None:
         self._log_dir = log_dir
@@ -38,14 +38,14 @@ class Progress:
         log_dir.mkdir(parents=True, exist_ok=True)
 
     def say(self, text: str) -> None:
-        """Print one line with the time since the start in front."""
+        """Print one line with the elapsed time."""
         elapsed = int(time.monotonic() - self._started)
         with self._lock:
             print(f"[{elapsed // 60:2d}:{elapsed % 60:02d}] {text}", flush=True)
 
     @contextmanager
     def step(self, title: str, usual: str = "") -> Generator[None]:
-        """Announce a step, show that it still runs, and say how long it took."""
+        """Print the start, the heartbeat and the duration of a step."""
         self.say(f"{title} ..." + (f" (usually {usual})" if usual else ""))
         began = time.monotonic()
         over = threading.Event()
@@ -73,16 +73,16 @@ class Progress:
         env: Mapping[str, str] | None = None,
         downloads: str = "",
     ) -> str:
-        """Run a command, its output into `<log dir>/<name>.log`; the output is returned.
+        """Run a command, write its output to `<log dir>/<name>.log` and return it.
 
         Args:
             name: Of the log.
             command: Program and arguments.
-            env: Its whole environment; None for this process's.
-            downloads: Where it may download from, for the reader of a failure.
+            env: Its complete environment; None inherits that of this process.
+            downloads: Where the command downloads from; shown if it fails.
 
         Raises:
-            DemoError: The command failed; the text ends with the last lines of the log.
+            DemoError: The command failed; the text contains the last lines of the log.
         """
         log = self._log_dir / f"{name}.log"
         words = [str(word) for word in command]
@@ -94,17 +94,17 @@ class Progress:
         output = log.read_bytes()[start:].decode(errors="replace")
         if code:
             tail = "\n".join(output.splitlines()[-LOG_TAIL_LINES:])
-            hint = f"\n(it may download from {downloads}: is that reachable?)" if downloads else ""
+            hint = f"\nCheck that {downloads} can be reached." if downloads else ""
             raise DemoError(
-                f"`{' '.join(words)}` failed with {code}; "
-                f"its output is in {log} and ends with:\n{tail}{hint}"
+                f"`{' '.join(words)}` failed with exit code {code}. "
+                f"The log {log} ends with:\n{tail}{hint}"
             )
         return output
 
     def _wait(self, words: list[str], sink: BinaryIO, env: Mapping[str, str] | None) -> int:
         with self._lock:
             if self._stopped:
-                raise DemoError(f"{words[0]} was not started, since the demo is stopping")
+                raise DemoError(f"{words[0]} was not started, because the demo is stopping")
             try:
                 child = subprocess.Popen(
                     words, stdout=sink, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=env
@@ -119,7 +119,7 @@ class Progress:
                 self._children.discard(child)
 
     def stop(self) -> None:
-        """Start nothing any more and end what runs: as Ctrl-C would, then for good."""
+        """Start no further commands; interrupt the running ones, then kill them."""
         with self._lock:
             self._stopped = True
             children = list(self._children)
@@ -134,15 +134,15 @@ class Progress:
 
 
 class Tasks:
-    """Tasks that start as soon as those that they need are done."""
+    """Tasks that start as soon as their dependencies are done."""
 
     def __init__(self) -> None:
-        # a waiting task holds a thread, so there is one for each that the demo can have
+        # A waiting task occupies a thread, so there is one for each task of the demo.
         self._pool = ThreadPoolExecutor(max_workers=16)
         self._futures: dict[str, Future[None]] = {}
 
     def add(self, name: str, work: Callable[[], None], after: Sequence[str] = ()) -> None:
-        """Add a task; every name in `after` was added before it."""
+        """Add a task; every name in `after` must be added first."""
         needed = [self._futures[other] for other in after]
 
         def when_ready() -> None:
@@ -153,7 +153,7 @@ class Tasks:
         self._futures[name] = self._pool.submit(when_ready)
 
     def join(self) -> None:
-        """Wait for all; the first failure ends the wait and is raised."""
+        """Wait for all tasks; raise the first failure at once."""
         done, waiting = wait(self._futures.values(), return_when=FIRST_EXCEPTION)
         for future in waiting:
             future.cancel()
@@ -162,6 +162,6 @@ class Tasks:
             future.result()
 
 
-def fail(text: str) -> None:
+def fail(text: str, target: str = "demo") -> None:
     """Print a failure to stderr."""
-    print(f"\nmake demo: {text}", file=sys.stderr, flush=True)
+    print(f"\nmake {target}: {text}", file=sys.stderr, flush=True)

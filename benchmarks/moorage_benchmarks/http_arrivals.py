@@ -41,7 +41,7 @@ def schedule(rate: float, seconds: float, seed: int) -> Sequence[float]:
 
 
 class HttpArrivals(Connections):
-    """Connections over which the request is sent at times of its own."""
+    """Connections over which each request is sent at its own time."""
 
     def run(self, times: Sequence[float]) -> Sequence[float]:
         """The latencies in seconds, in the order of the answers, each from the request's time.
@@ -63,7 +63,7 @@ class HttpArrivals(Connections):
                 heard = heard if under_way else now
                 number = free.pop()
                 under_way[number] = (start + waiting.popleft(), b"")
-                self._sockets[number].sendall(self._request)
+                self._sockets[number].sendall(next(self._requests))
             pause = start + waiting[0] - now if waiting and free else PATIENCE_SECONDS
             for number, _ in self._poll.poll(max(0.0, pause - _TICK_SECONDS)):
                 arrived, part = under_way.pop(number)

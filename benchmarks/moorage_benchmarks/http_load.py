@@ -1,9 +1,10 @@
-"""Asks an HTTP server the same thing over and over, over a few connections at once.
+"""Sends prepared HTTP requests in turn, over a few connections at once.
 
 One request is under way on each connection, none are pipelined. Bytes are prepared and answers
 only counted, so that the client costs less than any server and leaves the server's core alone.
 """
 
+import itertools
 import select
 import socket
 import time
@@ -17,16 +18,16 @@ _CHUNK = 64 * 1024
 
 
 class Connections:
-    """Open connections and the request that is sent over them.
+    """Open connections and the requests that are sent over them.
 
     Args:
         port: Of a server on loopback.
-        request: The whole request.
+        requests: Whole requests, which are sent in turn.
         connections: How many requests may be under way at a time.
     """
 
-    def __init__(self, port: int, request: bytes, connections: int) -> None:
-        self._request = request
+    def __init__(self, port: int, requests: Sequence[bytes], connections: int) -> None:
+        self._requests = itertools.cycle(requests)
         self._sockets = {
             sock.fileno(): sock for sock in (connect(port) for _ in range(connections))
         }
@@ -42,12 +43,12 @@ class Connections:
 
 
 class HttpLoad(Connections):
-    """Connections that repeat the request, each as soon as it is answered."""
+    """Connections that send the next request as soon as the last one is answered."""
 
     def ask(self) -> bytes:
         """One whole answer."""
         sock = next(iter(self._sockets.values()))
-        sock.sendall(self._request)
+        sock.sendall(next(self._requests))
         answer = b""
         while not is_whole(answer):
             answer += receive(sock)
@@ -63,7 +64,7 @@ class HttpLoad(Connections):
         parts = dict.fromkeys(self._sockets, b"")
         under_way = len(self._sockets)
         for sock in self._sockets.values():
-            sock.sendall(self._request)
+            sock.sendall(next(self._requests))
         until = time.monotonic() + seconds
         while under_way:
             is_over = time.monotonic() >= until
@@ -78,7 +79,7 @@ class HttpLoad(Connections):
                 if is_over:
                     under_way -= 1
                 else:
-                    sock.sendall(self._request)
+                    sock.sendall(next(self._requests))
         return answered
 
     def _ready(self) -> Sequence[int]:

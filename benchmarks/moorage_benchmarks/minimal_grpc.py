@@ -3,7 +3,7 @@
     python -m moorage_benchmarks.minimal_grpc REPOSITORY
 
 It checks nothing, counts nothing and limits nothing, so it is the floor of its library. The
-models lie in REPOSITORY/NAME/model.onnx; raw tensors only.
+models are in REPOSITORY/NAME/1/model.onnx; raw tensors only.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import numpy as np
 import onnxruntime as ort
 import uvloop
 
-from moorage_runtime._generated import oip_pb2 as pb
+from moorage_runtime.codec._generated import oip_pb2 as pb
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 _DATATYPES = {"float32": "FP32", "int64": "INT64"}
@@ -29,10 +29,10 @@ class Models:
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         self._sessions = {
-            path.parent.name: ort.InferenceSession(
+            path.parents[1].name: ort.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
             )
-            for path in repository.glob("*/model.onnx")
+            for path in repository.glob("*/1/model.onnx")
         }
 
     async def infer(self, request: pb.ModelInferRequest, context: object) -> pb.ModelInferResponse:

@@ -30,6 +30,11 @@ def write(folder: Path, digits: Path) -> None:
     shutil.copy(digits, copy / "model.onnx")
 
 
+def file(folder: Path, name: str) -> Path:
+    """The ONNX file of a model in the repository."""
+    return folder / name / "1" / "model.onnx"
+
+
 def _small() -> onnx.GraphProto:
     weights = numpy_helper.from_array(np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3), "w")
     nodes = [

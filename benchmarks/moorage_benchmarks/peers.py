@@ -25,16 +25,15 @@ from moorage_benchmarks import (
     throughput,
     workloads,
 )
-from moorage_benchmarks.grpc_load import GrpcLoad
 from moorage_benchmarks.http_answer import HEAD_END
 from moorage_benchmarks.http_arrivals import HttpArrivals, schedule
-from moorage_benchmarks.http_load import HttpLoad
 from moorage_benchmarks.latency_plot import Range
 from moorage_benchmarks.peer_servers import Server
 from moorage_benchmarks.programs import BenchmarkError
 from moorage_benchmarks.report import Report, Table
 from moorage_benchmarks.throughput import Load, Sample
-from moorage_runtime._generated import oip_pb2 as pb
+from moorage_benchmarks.workloads import Workload
+from moorage_runtime.codec._generated import oip_pb2 as pb
 
 OURS = "moorage"
 NAMES: Mapping[str, str] = {
@@ -43,26 +42,33 @@ NAMES: Mapping[str, str] = {
     "mlserver": "MLServer",
     "kserve": "KServe Python server",
 }
-HTTP, GRPC = "OIP JSON/HTTP", "OIP gRPC"
+HTTP, EQUAL, GRPC = "OIP JSON/HTTP", "OIP JSON/HTTP, equal headers", "OIP gRPC"
+_PREPARED = {each.name: each for each in workloads.small()}
+ASKED: Mapping[str, Workload] = {
+    HTTP: _PREPARED["small: OIP JSON"],
+    EQUAL: _PREPARED["small: OIP JSON, equal headers"],
+    GRPC: workloads.small_grpc(),
+}
 UTILIZATION = 0.7
 CONNECTIONS = 32
 LABEL = 2
 PLOT_TITLE = f"Latency at {UTILIZATION:.0%} of each server's own capacity: p50 to p99, ms"
 HOW = (
     "![latency under load](peers.svg)\n\n"
-    "Every server runs the same model of 4 features and 3 probabilities with ONNX Runtime and one "
-    "thread, all are bound to one core, and the client has another. MLServer runs it in its own "
-    "process (parallel_workers 0), KServe's server has one worker, Triton calls ONNX Runtime in "
-    "its Python backend, as it does where the model is Python; its backend for ONNX files, which "
-    "no wheel has, would cost less. "
-    f"CPU µs a request is that of all processes of the server, user and kernel, with "
-    f"{workloads.UNDER_WAY} requests under way at a time; answered/s is by the clock, so that the "
-    "client and other programs on the machine are in it, and busy is how much of its core the "
-    "server then used. Times compares CPU time with Moorage's over the same protocol in the same "
-    f"rounds. Latency is over HTTP at {UTILIZATION:.0%} of what that server answered a second "
-    "just before: requests arrive at random times drawn beforehand, whether the server keeps up "
-    f"or not, over {CONNECTIONS} connections, and count from their time of arrival. Medians of "
-    "the rounds; ± is half the range."
+    "Every server runs the same model of 4 features and 3 probabilities with ONNX Runtime and "
+    "one thread, bound to one core; the client uses another core. MLServer runs the model in "
+    "its own process (parallel_workers 0), KServe's server has one worker, and Triton calls "
+    "ONNX Runtime in its Python backend, as it does for a Python model. Triton's backend for "
+    "ONNX files would cost less, but no wheel includes it. CPU µs per request is the user and "
+    f"kernel CPU time of all processes of the server, with {workloads.UNDER_WAY} concurrent "
+    "requests. Each HTTP request has a new traceparent header, as those of traced clients do, "
+    "except in the rows with equal headers. Answers/s is a wall-clock figure, "
+    "so the client and other programs on the machine affect it, and busy is the share of its "
+    "core that the server then used. Times compares CPU time with Moorage's over the same "
+    f"protocol in the same rounds. Latency is over HTTP at {UTILIZATION:.0%} of the answers/s "
+    "of that server just before: requests arrive at random times drawn in advance, whether or "
+    f"not the server keeps up, over {CONNECTIONS} connections, and latency counts from the "
+    "arrival time. Figures are medians of the rounds; ± is half the range."
 )
 
 
@@ -126,7 +132,7 @@ def make_report(taken: Mapping[str, Taken], machine_load: Sequence[float]) -> Re
     rows: list[Sequence[str]] = []
     data: dict[str, Any] = {"load_average_5_minutes": machine_load[1]}
     ranges: list[Range] = []
-    for (name, found), protocol in itertools.product(taken.items(), (HTTP, GRPC)):
+    for (name, found), protocol in itertools.product(taken.items(), ASKED):
         cpu = [sample.cpu_microseconds for sample in found.costs[protocol]]
         ours = [sample.cpu_microseconds for sample in taken[OURS].costs[protocol]]
         cost = figures.median(cpu)
@@ -160,11 +166,11 @@ def make_report(taken: Mapping[str, Taken], machine_load: Sequence[float]) -> Re
                 *shown,
             ]
         )
-    head = ["server", "CPU µs a request", "times", "answered/s", "busy"]
+    head = ["server", "CPU µs per request", "times", "answers/s", "busy"]
     head += [f"arrivals/s at {UTILIZATION:.0%}", "p50 ms", "p99 ms"]
     how = f"{HOW} Load average of the machine over the last 5 minutes: {machine_load[1]:.1f}."
     plot = latency_plot.svg(PLOT_TITLE, ranges)
-    return Report("Beside other servers", how, Table(head, rows), data, plot)
+    return Report("Comparison with other servers", how, Table(head, rows), data, plot)
 
 
 def _under_load(latencies: Sequence[Latencies]) -> Mapping[str, float]:
@@ -193,14 +199,15 @@ def _first(name: str, server: Server) -> Taken:
     Raises:
         BenchmarkError: It answers wrongly or not at all.
     """
-    for protocol, label in ((HTTP, label_of_json), (GRPC, label_of_message)):
+    for protocol in ASKED:
+        label = label_of_message if protocol == GRPC else label_of_json
         with contextlib.closing(_load(server, protocol)) as load:
             answer = load.ask()
             if label(answer) != LABEL:
                 raise BenchmarkError(f"{name}, {protocol}: label {LABEL} is not in {answer!r}")
             load.run(throughput.WARM_SECONDS)
     version: str = json.loads(programs.fetch(server.http_port, "/v2"))["version"]
-    return Taken(version, {HTTP: [], GRPC: []})
+    return Taken(version, {protocol: [] for protocol in ASKED})
 
 
 def _round(server: Server, taken: Taken, seconds: float, number: int) -> None:
@@ -213,19 +220,14 @@ def _round(server: Server, taken: Taken, seconds: float, number: int) -> None:
             samples.append(throughput.take(server.pid, load, seconds))
     capacity = taken.costs[HTTP][-1]
     rate = UTILIZATION * capacity.requests / capacity.wall_seconds
-    request = workloads.small()[0].http_request(server.http_port)
-    with contextlib.closing(HttpArrivals(server.http_port, request, CONNECTIONS)) as arrivals:
+    asked = ASKED[HTTP].http_requests(server.http_port)
+    with contextlib.closing(HttpArrivals(server.http_port, asked, CONNECTIONS)) as arrivals:
         latencies = arrivals.run(schedule(rate, seconds, number))
     taken.latencies.append(Latencies(rate, latencies))
 
 
 def _load(server: Server, protocol: str) -> Load:
-    if protocol == HTTP:
-        asked = workloads.small()[0]
-        request = asked.http_request(server.http_port)
-        return HttpLoad(server.http_port, request, asked.under_way)
-    asked = workloads.small_grpc()
-    return GrpcLoad(server.grpc_port, asked.target, asked.body, asked.under_way)
+    return throughput.make_load(ASKED[protocol], server.http_port, server.grpc_port)
 
 
 def label_of_json(answer: bytes) -> int | None:
@@ -261,5 +263,5 @@ def summary(results: Mapping[str, Any]) -> Table:
                 f"{by_http['p99_milliseconds']:.1f} ms",
             ]
         )
-    head = ["server", "CPU a request, JSON", "CPU a request, gRPC"]
+    head = ["server", "CPU per request, JSON", "CPU per request, gRPC"]
     return Table([*head, f"JSON at {UTILIZATION:.0%} load", "p50", "p99"], rows)

@@ -6,38 +6,8 @@ Source: proc(5), /proc/pid/smaps_rollup.
 """
 
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Memory of a process, in bytes.
-
-    Attributes:
-        rss: Pages that are in memory, shared ones in full.
-        pss: The same, each shared page divided among those that share it.
-        private: Pages that nobody shares: what ending the process would free.
-    """
-
-    rss: int
-    pss: int
-    private: int
-
-
-def parse_memory(rollup: str) -> Memory:
-    """The sums of /proc/pid/smaps_rollup.
-
-    Raises:
-        ValueError: A line is missing.
-    """
-    sizes = _kilobytes(rollup)
-    try:
-        private = sizes["Private_Clean"] + sizes["Private_Dirty"]
-        return Memory(sizes["Rss"] * 1024, sizes["Pss"] * 1024, private * 1024)
-    except KeyError as missing:
-        raise ValueError(f"no line {missing.args[0]} in smaps_rollup") from missing
 
 
 def parse_processor(cpuinfo: str) -> str:
@@ -78,9 +48,13 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime(cpu_clock(pid))
 
 
-def memory(pid: int) -> Memory:
-    """Memory that a process uses now."""
-    return parse_memory(Path(f"/proc/{pid}/smaps_rollup").read_text())
+def rss_bytes(pid: int) -> int:
+    """Memory of a process, shared pages included.
+
+    Raises:
+        OSError: There is no such process.
+    """
+    return _kilobytes(Path(f"/proc/{pid}/smaps_rollup").read_text())["Rss"] * 1024
 
 
 def family(pid: int) -> tuple[int, ...]:
@@ -93,16 +67,6 @@ def family(pid: int) -> tuple[int, ...]:
 def family_cpu_seconds(pid: int) -> float:
     """CPU time that a process and all those below it have used, as ``cpu_seconds``."""
     return sum(map(cpu_seconds, family(pid)))
-
-
-def total(memories: Iterable[Memory]) -> Memory:
-    """The sums. Pure."""
-    found = tuple(memories)
-    return Memory(
-        sum(memory.rss for memory in found),
-        sum(memory.pss for memory in found),
-        sum(memory.private for memory in found),
-    )
 
 
 def _kilobytes(text: str) -> Mapping[str, int]:

@@ -11,16 +11,15 @@ import urllib.request
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "01-digits"
-DIGITS_OPTIONS = (f"--model-repository={DIGITS / 'model.onnx'}", "--model-name=digits")
 COMMANDS = Path(sys.executable).parent
 START_SECONDS = 60
-# Times to ready are no more exact than this.
 POLL_SECONDS = 0.01
 
 
@@ -50,14 +49,14 @@ def pinned(core: int) -> Generator[None]:
 
 @contextlib.contextmanager
 def runtime(*options: str) -> Generator[Runtime]:
-    """The runtime with these options, else with the digits model, on free ports of loopback.
+    """The runtime with these options, on free ports of loopback.
 
     Raises:
         BenchmarkError: It ended, or a model is not ready in time.
     """
     words = [str(COMMANDS / "moorage-runtime"), "--host=127.0.0.1"]
     words += ["--http-port=0", "--grpc-port=0"]
-    words += options or DIGITS_OPTIONS
+    words += options
     listening = r"listening on HTTP port (\d+) and gRPC port (\d+)"
     with process(words, listening) as (pid, found):
         started = Runtime(pid, int(found[1]), int(found[2]))
@@ -66,39 +65,16 @@ def runtime(*options: str) -> Generator[Runtime]:
 
 
 @contextlib.contextmanager
-def operator(kubeconfig: Path) -> Generator[int]:
-    """The operator, ready, in the cluster of a kubeconfig; its process id.
+def minimal(module: ModuleType, *words: str) -> Generator[tuple[int, int]]:
+    """A baseline server of these benchmarks; its process id and port.
 
     Raises:
-        BenchmarkError: It ended, or is not ready in time.
+        BenchmarkError: It ended, or does not listen in time.
     """
-    words = [str(COMMANDS / "moorage-operator"), "--runtime-image=moorage-runtime:benchmark"]
-    words += ["--health-host=127.0.0.1", "--health-port=0", "--log-format=json"]
-    with process(words, r'"port": (\d+)', {"KUBECONFIG": str(kubeconfig)}) as (pid, found):
-        wait_for("the operator is ready", lambda: answers(int(found[1]), "/readyz"))
-        yield pid
-
-
-@contextlib.contextmanager
-def control_plane() -> Generator[Path]:
-    """An API server with etcd on loopback, and with the CRD; the path of the kubeconfig.
-
-    Raises:
-        BenchmarkError: It does not start.
-    """
-    program = str(ROOT / "localcluster" / "cluster")
-    with tempfile.TemporaryDirectory() as folder:
-        where = ["control-plane", "up", "--dir", folder]
-        try:
-            run([sys.executable, program, *where])
-            kubeconfig = Path(folder) / "kubeconfig"
-            crd = str(ROOT / "crds" / "inferencemodels.yaml")
-            kubectl(kubeconfig, "apply", "-f", crd)
-            waited = "--for=condition=Established"
-            kubectl(kubeconfig, "wait", waited, "crd/inferencemodels.moorage.dev")
-            yield kubeconfig
-        finally:
-            run([sys.executable, program, "control-plane", "down", "--dir", folder])
+    command = [sys.executable, str(module.__file__), *words]
+    environment = {"PYTHONPATH": str(ROOT / "benchmarks")}
+    with process(command, r"listening on (\d+)", environment) as (pid, found):
+        yield pid, int(found[1])
 
 
 @contextlib.contextmanager
@@ -136,7 +112,7 @@ def run(words: Sequence[str], stdin: str | None = None) -> str:
     try:
         done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise BenchmarkError(f"{words[0]} cannot be run: {error.strerror}") from error
+        raise BenchmarkError(f"cannot run {words[0]}: {error.strerror}") from error
     if done.returncode:
         raise BenchmarkError(f"{' '.join(words)} failed: {done.stderr.strip() or done.stdout}")
     return done.stdout
@@ -165,7 +141,7 @@ def wait_for(what: str, look: Callable[[], T | None], seconds: float = START_SEC
         if found:
             return found
         if time.monotonic() > deadline:
-            raise BenchmarkError(f"not within {seconds} s: {what}")
+            raise BenchmarkError(f"timeout after {seconds} s, waiting for: {what}")
         time.sleep(POLL_SECONDS)
 
 

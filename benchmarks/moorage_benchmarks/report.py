@@ -55,7 +55,7 @@ class Report:
         listed = "; ".join(f"{key} {value}" for key, value in facts.items())
         return (
             f"# {self.title}\n\n{self.table.as_markdown()}\n{self.how}\n\n"
-            f"Measured {today.isoformat()}. {listed}.\n"
+            f"Measured on {today.isoformat()}. Machine: {listed}.\n"
         )
 
     def as_json(self, today: date, facts: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""What an inference costs over each protocol, beside what the model alone costs.
+"""What an inference costs over each protocol, compared with a minimal server.
 
 The server is bound to one core and the client to another. Rounds take every load in turn, so
 that a slow minute of the machine hits all of them; the medians of the rounds are compared.
@@ -8,49 +8,37 @@ CPU time is the server process's own, as the kernel counts it, so the client is 
 import contextlib
 import itertools
 import os
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
-
-import numpy as np
-import onnxruntime as ort
 
 from moorage_benchmarks import figures, minimal_http, models, procfs, programs, workloads
 from moorage_benchmarks.grpc_load import GrpcLoad
 from moorage_benchmarks.http_load import HttpLoad
-from moorage_benchmarks.programs import BenchmarkError, Runtime
+from moorage_benchmarks.programs import BenchmarkError
 from moorage_benchmarks.report import Report, Table
 from moorage_benchmarks.workloads import Workload
 
 # Requests under way: enough that the server never waits for the client's next one.
 CONCURRENCY = workloads.UNDER_WAY
 WARM_SECONDS = 0.5
-# Runs of the model between two looks at the clock.
-BATCH = 100
-MODEL_ALONE = "ONNX Runtime alone"
-MINIMAL_HTTP = "small: minimal server on uvloop and httptools"
-# Row to folder of the repository.
-MODELS_ALONE = {
-    MODEL_ALONE: "digits",
-    f"small: {MODEL_ALONE}": "small",
-    f"image: {MODEL_ALONE}": "image",
-}
+FLOOR = "small: minimal server"
 HOW = (
-    "The digits model, one picture of 64 floats a request; small: 4 features, 3 probabilities; "
-    "image: 1x3x224x224 floats. The server is bound to one core, the client to another, "
-    f"{CONCURRENCY} requests are under way at a time, 32 or one where it says so or the picture "
-    "is JSON. CPU µs a request is the CPU time of the server's process, "
-    "user and kernel; requests a second of one core is its inverse; "
-    "answered a second is what the one client got, and busy how much of its core the server then "
-    "used: the rest was spent waiting for the client or for other programs on this machine. Times "
-    "alone compares with a loop that only calls the model in ONNX Runtime, in the same rounds on "
-    "the same core. The minimal server parses, infers and answers, and checks, counts and limits "
-    "nothing: the least that any Python program takes. Medians of the rounds; ± is half the range."
+    "Requests are for the digits model, with one picture of 64 floats each. Loads marked "
+    "small use a model of 4 features and 3 probabilities, and loads marked image one of "
+    "1x3x224x224 floats. The server is bound to one core and the client to another, with "
+    f"{CONCURRENCY} concurrent requests, except for the loads that state 32 and the image as "
+    "JSON, which has one. CPU µs per request is the user and kernel CPU time of the server's "
+    "process, and requests/s of one core is its inverse. Times minimal compares it with the "
+    "minimal server, which answers the request of the row small: OIP JSON in the same rounds "
+    "on the same core. That server uses uvloop, httptools and orjson, and has no checks, "
+    "counters or limits. Answers/s is what the single client received, and busy is the share "
+    "of its core that the server then used; for the rest it waited for the client or for other "
+    "programs on the machine. Each HTTP request has a new traceparent header, except in the "
+    "row with equal headers. Figures are medians of the rounds; ± is half the range."
 )
 
 
@@ -85,7 +73,7 @@ class Sample:
 
 
 def measure(*, rounds: int, seconds: float) -> Report:
-    """Every protocol and the model alone.
+    """Every protocol and the minimal server.
 
     Args:
         rounds: Times that each is measured.
@@ -96,97 +84,60 @@ def measure(*, rounds: int, seconds: float) -> Report:
     """
     server_core, client_core = two_cores()
     prepared = (*workloads.digits(programs.DIGITS), *workloads.small(), *workloads.image())
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        programs.pinned(server_core),
-        _runtime(Path(folder)) as runtime,
-        _minimal(Path(folder) / "small") as (minimal, port),
-        programs.pinned(client_core),
-    ):
-        loads = {workload.name: _load(runtime, workload) for workload in prepared}
+    loads: dict[str, tuple[int, Load]] = {}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        models.write(folder, programs.DIGITS / "model.onnx")
+        small = models.file(folder, "small")
+        with programs.pinned(server_core):
+            runtime = stack.enter_context(programs.runtime(f"--model-repository={folder}"))
+            floor, port = stack.enter_context(programs.minimal(minimal_http, str(small)))
+        stack.enter_context(programs.pinned(client_core))
         for workload in prepared:
-            _check(loads[workload.name], workload)
-            loads[workload.name].run(WARM_SECONDS)
-
-        def alone(session: ort.InferenceSession) -> Sample:
-            with programs.pinned(server_core):
-                return _run_alone(session, seconds)
-
-        takes: dict[str, Callable[[], Sample]] = {
-            name: partial(alone, _session(Path(folder) / model))
-            for name, model in MODELS_ALONE.items()
-        }
-        for name, load in loads.items():
-            takes[name] = lambda load=load: take(runtime.pid, load, seconds)
-        least, asked = _least(port)
-        _check(least, asked)
-        least.run(WARM_SECONDS)
-        takes[MINIMAL_HTTP] = lambda: take(minimal, least, seconds)
-        samples: dict[str, list[Sample]] = {name: [] for name in takes}
-        for _, (name, sample) in itertools.product(range(rounds), takes.items()):
-            samples[name].append(sample())
-        for load in (*loads.values(), least):
+            load = make_load(workload, runtime.http_port, runtime.grpc_port)
+            loads[workload.name] = runtime.pid, load
+            warm(load, workload)
+        asked = workloads.small()[0]
+        loads[FLOOR] = floor, make_load(asked, port, 0)
+        warm(loads[FLOOR][1], asked)
+        samples: dict[str, list[Sample]] = {name: [] for name in loads}
+        for _, (name, (pid, load)) in itertools.product(range(rounds), loads.items()):
+            samples[name].append(take(pid, load, seconds))
+        for _, load in loads.values():
             load.close()
     return make_report(samples)
 
 
 def make_report(samples: dict[str, list[Sample]]) -> Report:
-    """The medians of each load's samples, beside those of the model alone. Pure."""
+    """The medians of each load's samples, compared with the minimal server's. Pure."""
     rows: list[Sequence[str]] = []
     data: dict[str, Any] = {}
+    floor = figures.median([sample.cpu_microseconds for sample in samples[FLOOR]])
     for name, found in samples.items():
         cpu = [sample.cpu_microseconds for sample in found]
         rate = figures.median([sample.requests / sample.wall_seconds for sample in found])
         busy = figures.median([sample.cpu_seconds / sample.wall_seconds for sample in found])
         cost = figures.median(cpu)
-        beside = samples[_alone_beside(name)]
-        alone = figures.median([sample.cpu_microseconds for sample in beside])
         rows.append(
             [
                 name,
                 f"{cost:.1f} ± {figures.spread_percent(cpu):.0f} %",
+                f"{cost / floor:.2f}",
                 f"{1e6 / cost:,.0f}",
-                f"{cost / alone:.1f}",
                 f"{rate:,.0f}",
                 f"{busy * 100:.0f} %",
             ]
         )
         data[name] = {
             "cpu_microseconds_per_request": cost,
+            "times_minimal": cost / floor,
             "requests_per_core_second": 1e6 / cost,
-            "times_onnxruntime_alone": cost / alone,
             "answered_per_second": rate,
             "server_core_busy": busy,
             "rounds_cpu_microseconds_per_request": cpu,
         }
-    head = ["load", "CPU µs a request", "requests/s of one core", "times alone"]
-    return Report("Cost of an inference", HOW, Table([*head, "answered/s", "busy"], rows), data)
-
-
-def _alone_beside(name: str) -> str:
-    """The row of the model that a load asks: "small: OIP JSON" is compared within "small: "."""
-    model, separator, _ = name.rpartition(": ")
-    return model + separator + MODEL_ALONE
-
-
-def _runtime(folder: Path) -> contextlib.AbstractContextManager[Runtime]:
-    models.write(folder, programs.DIGITS / "model.onnx")
-    return programs.runtime(f"--model-repository={folder}")
-
-
-@contextlib.contextmanager
-def _minimal(model: Path) -> Generator[tuple[int, int]]:
-    """Process id and port of the minimal server of a model's folder."""
-    words = [sys.executable, minimal_http.__file__, str(model / "1" / "model.onnx")]
-    environment = {"PYTHONPATH": str(programs.ROOT / "benchmarks")}
-    with programs.process(words, r"listening on (\d+)", environment) as (pid, found):
-        yield pid, int(found[1])
-
-
-def _least(port: int) -> tuple[Load, Workload]:
-    """The first of ``small``, asked of the minimal server."""
-    asked = workloads.small()[0]
-    return HttpLoad(port, asked.http_request(port), asked.under_way), asked
+    head = ["load", "CPU µs per request", "times minimal", "requests/s of one core"]
+    return Report("Cost of an inference", HOW, Table([*head, "answers/s", "busy"], rows), data)
 
 
 def two_cores() -> tuple[int, int]:
@@ -197,32 +148,31 @@ def two_cores() -> tuple[int, int]:
     """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
-        raise BenchmarkError("server and client need a core each, and this process may use one")
+        raise BenchmarkError(
+            "server and client need one core each, but this process can use only one"
+        )
     return cores[0], cores[1]
 
 
-def _session(folder: Path) -> ort.InferenceSession:
-    """The model of a folder as the runtime opens it on one core."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    path = str(folder / "1" / "model.onnx")
-    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def _load(runtime: Runtime, workload: Workload) -> Load:
+def make_load(workload: Workload, http_port: int, grpc_port: int) -> Load:
+    """The client of a workload."""
     if workload.is_grpc:
-        return GrpcLoad(runtime.grpc_port, workload.target, workload.body, workload.under_way)
-    return HttpLoad(
-        runtime.http_port, workload.http_request(runtime.http_port), workload.under_way
-    )
+        return GrpcLoad(grpc_port, workload.target, workload.body, workload.under_way)
+    return HttpLoad(http_port, workload.http_requests(http_port), workload.under_way)
 
 
-def _check(load: Load, workload: Workload) -> None:
+def warm(load: Load, workload: Workload) -> None:
+    """Check one answer and send requests for a while.
+
+    Raises:
+        BenchmarkError: The answer is not the right one.
+    """
     answer = load.ask()
     if workload.answer_holds not in answer:
         raise BenchmarkError(
             f"{workload.name}: {workload.answer_holds!r} is not in the answer: {answer[:500]!r}"
         )
+    load.run(WARM_SECONDS)
 
 
 def take(pid: int, load: Load, seconds: float) -> Sample:
@@ -230,17 +180,3 @@ def take(pid: int, load: Load, seconds: float) -> Sample:
     cpu, wall = procfs.family_cpu_seconds(pid), time.monotonic()
     requests = load.run(seconds)
     return Sample(requests, time.monotonic() - wall, procfs.family_cpu_seconds(pid) - cpu)
-
-
-def _run_alone(session: ort.InferenceSession, seconds: float) -> Sample:
-    """Nothing but the model, in this thread."""
-    (node,) = session.get_inputs()
-    picture = np.zeros([size if isinstance(size, int) else 1 for size in node.shape], np.float32)
-    names = [node.name for node in session.get_outputs()]
-    cpu, wall = time.thread_time(), time.monotonic()
-    requests = 0
-    while time.monotonic() - wall < seconds:
-        for _ in range(BATCH):
-            session.run(names, {node.name: picture})
-        requests += BATCH
-    return Sample(requests, time.monotonic() - wall, time.thread_time() - cpu)

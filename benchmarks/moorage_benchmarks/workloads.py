@@ -1,6 +1,8 @@
 """The same question in every protocol: which digit is this picture? Prepared bytes, so that the
 client does nothing but send them.
 
+The headers of HTTP requests differ by a trace id, because those of real clients do.
+
     samples/digit-3.json -> Workload -> http_load, grpc_load
 
 The messages are written from the protocols' field numbers (OIP "gRPC", GRPS "gtensors").
@@ -8,6 +10,7 @@ The messages are written from the protocols' field numbers (OIP "gRPC", GRPS "gt
 
 import json
 import math
+import random
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,15 +18,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from moorage_benchmarks.wire import block, integer
+from moorage_benchmarks.wire import block, integer, varint
 
 EXPECTED = 3
 # Unless a load says otherwise.
 UNDER_WAY = 8
 SAMPLE = Path("samples") / f"digit-{EXPECTED}.json"
 FEATURES = (5.1, 3.5, 1.4, 0.2)
+TRACES = 4096
+"""Requests with different headers; fewer of large ones, which would fill the memory."""
+TRACED_BYTES = 32 * 2**20
 OIP_INFER = "/inference.GRPCInferenceService/ModelInfer"
 _DT_FLOAT32 = 7
+# The shape 1x3x14x14 in an output tensor.
+_MEANS_SHAPE = block(3, b"".join(varint(size) for size in (1, 3, 14, 14)))
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,8 @@ class Workload:
         headers: Further HTTP headers, each with its line end.
         is_grpc: Which transport.
         under_way: Requests at a time.
+        is_traced: Whether each HTTP request has a new trace id, as most clients send; else all
+            requests are equal.
     """
 
     name: str
@@ -47,14 +57,31 @@ class Workload:
     headers: bytes = b""
     is_grpc: bool = False
     under_way: int = UNDER_WAY
+    is_traced: bool = True
 
-    def http_request(self, port: int) -> bytes:
-        """The whole HTTP/1.1 request."""
+    def http_requests(self, port: int) -> Sequence[bytes]:
+        """Whole HTTP/1.1 requests, to be sent in turn."""
         head = (
             f"POST {self.target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(self.body)}\r\n"
         )
-        return head.encode() + self.headers + b"\r\n" + self.body
+        start = head.encode() + self.headers
+        if not self.is_traced:
+            return (start + b"\r\n" + self.body,)
+        count = min(TRACES, TRACED_BYTES // len(self.body))
+        return [start + trace + b"\r\n" + self.body for trace in _traces(count)]
+
+
+def _traces(count: int) -> Sequence[bytes]:
+    """Headers with different trace ids.
+
+    Source: W3C Trace Context, "Traceparent Header".
+    """
+    draw = random.Random(count)
+    return [
+        b"traceparent: 00-%032x-%016x-01\r\n" % (draw.getrandbits(128), draw.getrandbits(64))
+        for _ in range(count)
+    ]
 
 
 def digits(example: Path) -> Sequence[Workload]:
@@ -85,7 +112,8 @@ def small() -> Sequence[Workload]:
     infer = "/v2/models/small/infer"
     return (
         Workload("small: OIP JSON", infer, oip, b'"data":[2]'),
-        Workload("small: OIP JSON, 32 at a time", infer, oip, b'"data":[2]', under_way=32),
+        Workload("small: OIP JSON, equal headers", infer, oip, b'"data":[2]', is_traced=False),
+        Workload("small: OIP JSON, 32 concurrent", infer, oip, b'"data":[2]', under_way=32),
         Workload("small: TensorFlow Serving REST", "/v1/models/small:predict", rows, b'"label":2'),
         Workload("small: GRPS JSON", "/grps/v1/infer/predict", message, b'"flat_int64":["2"]'),
     )
@@ -104,7 +132,7 @@ def small_grpc() -> Workload:
 
 
 def image() -> Sequence[Workload]:
-    """A picture of 600 KB as binary data and as JSON, for the model ``image``."""
+    """A picture of 600 KB as binary data, over gRPC and as JSON, for the model ``image``."""
     shape = [1, 3, 224, 224]
     # no two alike, and as many digits as measured pixels have after scaling
     values = [round(index * 0.6180339887 % 1, 7) for index in range(math.prod(shape))]
@@ -119,6 +147,8 @@ def image() -> Sequence[Workload]:
     flat = json.dumps({"inputs": [{**tensor, "data": values}]}).encode()
     rows = json.dumps({"instances": _nested(shape, values)}).encode()
     infer, answered = "/v2/models/image/infer", b'"shape":[1,3,14,14]'
+    dims = b"".join(integer(3, size) for size in shape)
+    message = block(1, "image") + block(5, block(1, "image") + block(2, "FP32") + dims)
     return (
         Workload(
             "image: OIP binary over HTTP",
@@ -126,6 +156,9 @@ def image() -> Sequence[Workload]:
             head + raw,
             answered,
             headers=b"Inference-Header-Content-Length: %d\r\n" % len(head),
+        ),
+        Workload(
+            "image: OIP gRPC", OIP_INFER, message + block(7, raw), _MEANS_SHAPE, is_grpc=True
         ),
         Workload("image: OIP JSON", infer, flat, answered, under_way=1),
         Workload(

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Re-creates model/1, a TensorFlow SavedModel, and the sample request.
+"""Regenerates model/1, a TensorFlow SavedModel, and the sample request.
 
     pip install tensorflow-cpu scikit-learn
-    python train.py
+    python examples/03-tensorflow-savedmodel/train.py
 
 Trains a small convolutional network on scikit-learn's handwritten digits (1,797 pictures of 8 by
-8 pixels, each 0 to 16), keeps a tenth of them out, and saves it with one signature:
+8 pixels, each 0 to 16), holds out a tenth of them, and saves it with one signature:
 
     image FP32 [-1, 8, 8]  ->  label INT64 [-1], probabilities FP32 [-1, 10]
 """
@@ -76,7 +76,7 @@ def main() -> None:
     network = Network()
     train(network, tf.constant(known), tf.constant(known_labels))
     correct = network.serve(held_out)["label"].numpy() == held_out_labels
-    print(f"{correct.mean():.1%} of {len(correct)} held-out pictures are right")
+    print(f"{correct.mean():.1%} of {len(correct)} held-out pictures are classified correctly")
 
     shutil.rmtree(HERE / "model", ignore_errors=True)
     tf.saved_model.save(network, str(HERE / "model" / "1"), signatures=network.serve)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Re-creates model.pt: a small TorchScript module with two inputs and two outputs.
+"""Regenerates model.pt: a small TorchScript module with two inputs and two outputs.
 
     pip install torch
-    python make.py
+    python examples/04-torchscript/make.py
 
-``total`` is a + b and ``largest`` its largest element in each row.
+``total`` is a + b, and ``largest`` is the largest element of each row of it.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Total(torch.nn.Module):
-    """Adds, and finds the largest of each row."""
+    """Adds two matrices and finds the largest element of each row."""
 
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> dict[str, torch.Tensor]:
         """a, b: [n, 3]; total: [n, 3]; largest: [n]."""

@@ -11,15 +11,15 @@ from pathlib import Path
 from moorage_localcluster import binaries, images, layout, ownership, packages, ports, running
 from moorage_localcluster.layout import ClusterError, Layout, Ports
 
-# What a shell reports for a program that Ctrl-C ended.
+# The exit status of a program that Ctrl-C ended.
 INTERRUPTED = 130
 EPILOG = """examples:
-  cluster install                       packages and programs; only what is missing
-  cluster up                            start, or mend what is not running
-  eval "$(cluster env)"                 kubectl and helm address the cluster
-  cluster load image.tar                an image archive into the node
-  cluster down --purge                  everything goes away
-  cluster control-plane up --dir DIR    only etcd and kube-apiserver, for tests
+  cluster install                       install missing packages and programs
+  cluster up                            start or repair the cluster
+  eval "$(cluster env)"                 point kubectl and helm at the cluster
+  cluster load image.tar                load an image archive into the node
+  cluster down --purge                  remove everything
+  cluster control-plane up --dir DIR    start only etcd and kube-apiserver, for tests
 """
 
 
@@ -36,7 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=Path,
         default=layout.DEFAULT_STATE,
         metavar="DIR",
-        help="where the node keeps everything (default %(default)s)",
+        help="folder of the node (default %(default)s)",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -47,18 +47,20 @@ def make_parser() -> argparse.ArgumentParser:
         "--control-plane", action="store_true", help="only what `control-plane up` needs"
     )
     install.add_argument(
-        "--fake-nodes", action="store_true", help="kwok as well, for the scale benchmark"
+        "--fake-nodes", action="store_true", help="also build kwok, for the scale benchmark"
     )
-    commands.add_parser("up", help="start the cluster, or mend it")
-    down = commands.add_parser("down", help="stop the cluster and remove its traces")
-    down.add_argument("--purge", action="store_true", help="the image builder's storage as well")
-    status = commands.add_parser("status", help="what runs; exits 1 unless all is well")
-    status.add_argument("--json", action="store_true", help="for programs")
+    commands.add_parser("up", help="start or repair the cluster")
+    down = commands.add_parser("down", help="stop the cluster and remove its files")
+    down.add_argument(
+        "--purge", action="store_true", help="also remove the storage of the image builder"
+    )
+    status = commands.add_parser("status", help="show what runs; exits with 1 unless all runs")
+    status.add_argument("--json", action="store_true", help="print JSON")
     load = commands.add_parser("load", help="load image archives into the node")
     load.add_argument("archives", nargs="+", type=Path, metavar="ARCHIVE")
     commands.add_parser("kubeconfig", help="print the kubeconfig's path")
     commands.add_parser("env", help="print shell lines that set KUBECONFIG and PATH")
-    commands.add_parser("base-image", help=f"make {images.BASE_IMAGE} by debootstrap")
+    commands.add_parser("base-image", help=f"build {images.BASE_IMAGE} with debootstrap")
     build = commands.add_parser("build", help="build an image with buildah")
     build.add_argument("--file", type=Path, required=True, metavar="DOCKERFILE")
     build.add_argument("--context", type=Path, required=True, metavar="DIR")
@@ -66,19 +68,25 @@ def make_parser() -> argparse.ArgumentParser:
     build.add_argument("--build-arg", action="append", default=[], metavar="KEY=VALUE")
     build.add_argument("--output", type=Path, required=True, metavar="ARCHIVE")
 
-    plane = commands.add_parser("control-plane", help="only etcd and kube-apiserver, on loopback")
+    push = commands.add_parser("push", help="push a built image to its registry")
+    push.add_argument("--tag", required=True, metavar="NAME:TAG")
+    push.add_argument("--digest-file", type=Path, required=True, metavar="FILE")
+
+    plane = commands.add_parser(
+        "control-plane", help="run only etcd and kube-apiserver, on loopback"
+    )
     plane.add_argument("action", choices=["up", "down", "status"])
     plane.add_argument("--dir", type=Path, required=True, help="folder of this control plane")
     plane.add_argument(
         "--controllers",
         action="store_true",
-        help="kube-controller-manager as well, which takes the whole install",
+        help="also start kube-controller-manager, which needs the full install",
     )
     return parser
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it worked."""
+    """Run one command; 0 on success."""
     options = make_parser().parse_args(words)
     try:
         return run(options)
@@ -89,7 +97,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("cluster: interrupted; the same command goes on from here", file=sys.stderr)
+        print("cluster: interrupted; run the same command again to resume", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -120,9 +128,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def make_image(node: layout.Layout, options: argparse.Namespace) -> None:
-    """The base image, or an image on it."""
+    """Build the base image, build an image, or push an image."""
     if options.command == "base-image":
         images.make_base(node)
+    elif options.command == "push":
+        images.push(node, options.tag, options.digest_file)
     else:
         images.build(
             node, options.file, options.context, options.tag, options.build_arg, options.output
@@ -130,7 +140,7 @@ def make_image(node: layout.Layout, options: argparse.Namespace) -> None:
 
 
 def install(options: argparse.Namespace) -> None:
-    """Packages, programs, or both."""
+    """Install packages, programs, or both."""
     full = not options.control_plane
     if options.packages or not options.binaries:
         packages.install(full=full)
@@ -139,28 +149,28 @@ def install(options: argparse.Namespace) -> None:
 
 
 def require_root(command: str) -> None:
-    """Fail early where only root can do it."""
+    """Fail early if the command needs root."""
     if os.geteuid() != 0:
         raise ClusterError(
-            f"`cluster {command}` makes or removes mounts and bridges: run it as root"
+            f"`cluster {command}` needs root to create or remove mounts and bridges"
         )
 
 
 def up(node: Layout) -> None:
-    """Start the node and say where everything is."""
+    """Start the node and print the paths of its files."""
     require_root("up")
     absent = packages.missing(full=True) + binaries.missing(full=True)
     if absent:
-        raise ClusterError(f"not installed yet: {', '.join(absent)}; run `cluster install` first")
+        raise ClusterError(f"not installed: {', '.join(absent)}; run `cluster install` first")
     with ownership.locked(node.state):
         running.up(node)
-    print(f"the cluster runs; kubeconfig {node.kubeconfig}, logs {node.logs}")
+    print(f"the cluster is running; kubeconfig {node.kubeconfig}, logs {node.logs}")
 
 
 def down(node: Layout, *, purge: bool) -> None:
-    """Stop the node; nothing is touched where none was started."""
+    """Stop the node; changes nothing if none was started."""
     require_root("down")
-    # a build that ended after an earlier `down` may have left the second one alone
+    # A build that ended after an earlier `down` may have left only the run folder.
     if not (node.state.exists() or node.run.exists()):
         return
     with ownership.locked(node.state):
@@ -171,13 +181,13 @@ def load(node: Layout, archives: Sequence[Path]) -> None:
     """Load image archives into the running node."""
     require_root("load")
     if not node.containerd_socket.exists():
-        raise ClusterError("the cluster does not run; start it with `cluster up`")
+        raise ClusterError("the cluster is not running: start it with `cluster up`")
     for archive in archives:
         images.load(node, archive)
 
 
 def show_status(node: Layout, *, as_json: bool) -> int:
-    """Print what runs; 0 when all is well."""
+    """Print which components run; 0 if all do."""
     state = running.status(node)
     if as_json:
         print(json.dumps(state))
@@ -191,7 +201,7 @@ def show_status(node: Layout, *, as_json: bool) -> int:
 
 
 def control_plane(options: argparse.Namespace) -> int:
-    """Commands of a control plane alone; its ports are chosen once and stay in its folder."""
+    """Commands of a control plane without a node; its folder keeps its ports."""
     folder: Path = options.dir.absolute()
     if options.action == "status":
         plane = layout.control_plane(folder, ownership.read_mark(folder) or Ports())
@@ -206,7 +216,7 @@ def control_plane(options: argparse.Namespace) -> int:
     if absent:
         less = "" if options.controllers else " --control-plane"
         raise ClusterError(
-            f"not installed yet: {', '.join(absent)}; run `cluster install{less}` first"
+            f"not installed: {', '.join(absent)}; run `cluster install{less}` first"
         )
     with ownership.locked(folder):
         plane = layout.control_plane(folder, ownership.read_mark(folder) or ports.choose())

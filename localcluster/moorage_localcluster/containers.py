@@ -1,8 +1,8 @@
-"""Ending containers and everything that the node writes to fixed places outside its folders.
+"""Ends containers and removes the files that the node writes outside its own folders.
 
-containerd's shims outlive it, and containers outlive their shims; both on purpose. runc keeps a
-file per container, below the cluster's own folder, with the process id and start time of its
-first process: when that ends, the kernel ends the rest.
+By design, containerd's shims outlive it, and containers outlive their shims. runc keeps a file per
+container in the cluster's folder, with the process id and start time of its first process. When
+that process ends, the kernel ends the others.
 """
 
 import json
@@ -16,7 +16,7 @@ from moorage_localcluster import mounts, processes, render
 from moorage_localcluster.files import write_whole
 from moorage_localcluster.layout import Layout
 
-# Places that kubelet, CNI and shims write to whatever they are told.
+# Fixed paths of the kubelet, CNI and shims, which no setting changes.
 OUTSIDE = (
     Path("/run/containerd"),
     Path("/var/lib/cni"),
@@ -24,29 +24,29 @@ OUTSIDE = (
     Path("/var/log/containers"),
     Path("/var/log/pods"),
 )
-# The control group that containerd makes for containers.
+# The control group that containerd creates for containers.
 CONTAINERD_GROUP = "k8s.io"
 GROUP_SECONDS = 10.0
 
 
 def remember_outside(layout: Layout) -> None:
-    """Note which of the outside places exist before the cluster writes to them."""
+    """Record which of these paths exist before the cluster writes to them."""
     note = layout.state / "outside.before"
     if not note.exists():
         write_whole(note, json.dumps([str(place) for place in OUTSIDE if place.exists()]))
 
 
 def remove_outside(layout: Layout) -> None:
-    """Remove the outside places that were not there before, and our files in those that were.
+    """Remove the paths that did not exist before, and our files from those that did.
 
-    Without the note nothing was started here, and all of it is somebody else's.
+    Without the record, no cluster was started here, so nothing is ours.
     """
     note = layout.state / "outside.before"
     if not note.exists():
         return
     kept = set(json.loads(note.read_text()))
     for place in OUTSIDE:
-        # ours are unmounted by now: a mount means that another cluster moved in since
+        # Ours are already unmounted: a mount belongs to another cluster.
         if str(place) not in kept and not mounts.is_mounted_below(place):
             shutil.rmtree(place, ignore_errors=True)
     for link in Path("/var/log/containers").glob("*.log"):
@@ -57,7 +57,7 @@ def remove_outside(layout: Layout) -> None:
 
 
 def end_all(layout: Layout) -> None:
-    """End containerd, its shims and every container, however many of them still live."""
+    """End containerd, its shims and every container."""
     processes.stop(layout, "containerd", render.commands(layout)["containerd"])
     for shim in processes.find(lambda words: is_shim(words, layout.containerd_socket)):
         processes.end(shim, patience_seconds=0)
@@ -66,11 +66,11 @@ def end_all(layout: Layout) -> None:
         try:
             state = json.loads(file.read_text())
         except (OSError, ValueError):
-            # half written when the machine went down: that process went with it
+            # Partially written when the machine crashed, so that process is gone too.
             continue
         processes.end(first_process(state), patience_seconds=0)
         left += groups(state)
-    # the kernel takes a moment for a container's other processes
+    # The kernel needs a moment to end the container's other processes.
     deadline = time.monotonic() + GROUP_SECONDS
     while (left := [group for group in left if not _remove_group(group)]) and (
         time.monotonic() < deadline
@@ -79,7 +79,7 @@ def end_all(layout: Layout) -> None:
 
 
 def is_shim(words: Sequence[str], socket: Path) -> bool:
-    """Whether a command line is that of a shim of the containerd at this socket; pure."""
+    """Whether a command line is a shim of the containerd with this socket; pure."""
     return (
         bool(words)
         and Path(words[0]).name.startswith("containerd-shim")
@@ -98,7 +98,7 @@ def groups(state: Mapping[str, Any]) -> list[Path]:
 
 
 def _remove_group(group: Path) -> bool:
-    """Remove a group, those below it, and its parent when that was made for containers alone.
+    """Remove a group, its descendants, and its parent if it exists only for containers.
 
     Returns:
         Whether the group is gone.
@@ -115,5 +115,5 @@ def _rmdir(group: Path) -> None:
     try:
         group.rmdir()
     except OSError:
-        # gone already, or in use
+        # Already removed, or in use.
         return

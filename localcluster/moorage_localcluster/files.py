@@ -1,10 +1,10 @@
-"""Files that are there whole or not at all, and written only when they change."""
+"""Atomic writes of files, and writes only when the content changes."""
 
 from pathlib import Path
 
 
 def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file so that a reader, or a crash, never sees half of it."""
+    """Write a file atomically, so that neither a reader nor a crash sees a partial file."""
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text(text)
     partial.chmod(mode)
@@ -12,9 +12,9 @@ def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def write_changed(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file unless it says that already.
+    """Write a file unless it already has this content.
 
-    kube-proxy watches its configuration and ends when the file is touched.
+    kube-proxy watches its configuration and exits when the file is modified.
     """
     if not path.exists() or path.read_text() != text:
         write_whole(path, text, mode)

@@ -1,4 +1,4 @@
-"""Images without Docker: the pause image, a base image by debootstrap, builds by buildah.
+"""Images without Docker: the pause image, a base image from debootstrap, and buildah builds.
 
 buildah works in a storage folder of the cluster's own. Builds run in a chroot with the host's
 network, and with the host's certificate bundle and pip settings for the length of the build, so
@@ -26,7 +26,7 @@ BASE_IMAGE = "localhost/moorage-base:bookworm"
 SUITE = "bookworm"
 BASE_PACKAGES = "ca-certificates,python3,python3-pip,python3-venv"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-# What no image needs and debootstrap brings.
+# Files from debootstrap that no image needs.
 BASE_WASTE = (
     "usr/share/doc",
     "usr/share/man",
@@ -50,7 +50,7 @@ PASSED_ON = (
 
 
 def buildah(layout: Layout) -> list[str]:
-    """The command with the cluster's own storage."""
+    """The buildah command with the storage of this cluster."""
     return [
         "buildah",
         "--root",
@@ -63,16 +63,16 @@ def buildah(layout: Layout) -> list[str]:
 
 
 def ctr(layout: Layout) -> list[str]:
-    """The command that speaks to the cluster's containerd, about the images of its kubelet."""
+    """The ctr command for the images of this cluster's kubelet."""
     program, socket = layout.binaries / "ctr", layout.containerd_socket
     return [str(program), "--address", str(socket), "--namespace", "k8s.io"]
 
 
 def make_base(layout: Layout) -> None:
-    """Make the base image unless it is there; of several at once, one makes it.
+    """Build the base image unless it exists; concurrent calls build it once.
 
     Raises:
-        ClusterError: The folder is somebody else's, or debootstrap or buildah failed.
+        ClusterError: The folder is not a cluster's, or debootstrap or buildah failed.
     """
     claim(layout)
     with ownership.locked(layout.images):
@@ -81,7 +81,7 @@ def make_base(layout: Layout) -> None:
 
 
 def claim(layout: Layout) -> None:
-    """Mark the state folder before anything is built in it."""
+    """Mark the state folder as a cluster's before building in it."""
     with ownership.locked(layout.state):
         ownership.claim(layout.state, layout.ports)
 
@@ -93,7 +93,7 @@ def _make_base(layout: Layout) -> None:
         _debootstrap(layout, folder)
         for waste in BASE_WASTE:
             shutil.rmtree(folder / waste, ignore_errors=True)
-        # the machine's mirror is nobody's business who uses the image
+        # Users of the image must not see the mirror of this machine.
         (folder / "etc" / "apt" / "sources.list").unlink(missing_ok=True)
         container = run([*buildah(layout), "from", "scratch"]).strip()
         run([*buildah(layout), "copy", "--quiet", container, folder, "/"])
@@ -127,13 +127,11 @@ def _debootstrap(layout: Layout, folder: Path) -> None:
         layout.logs.mkdir(parents=True, exist_ok=True)
         kept = layout.logs / own_log.name
         kept.write_bytes(own_log.read_bytes())
-        raise ClusterError(
-            f"{error}\nits own log is {kept} and ends with:\n{tail(kept)}"
-        ) from error
+        raise ClusterError(f"{error}\nThe log {kept} ends with:\n{tail(kept)}") from error
 
 
 def _remove_tree(folder: Path) -> None:
-    """Remove a folder in which debootstrap, cut off, may have left /proc and /sys mounted."""
+    """Remove a folder in which an interrupted debootstrap may have left /proc and /sys mounted."""
     mounts.unmount_all([folder])
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -142,7 +140,7 @@ def debian_mirror(apt: Path) -> str:
     """The Debian mirror that this machine's apt uses for the suite.
 
     Raises:
-        ClusterError: apt's sources name none.
+        ClusterError: The sources of apt contain none.
     """
     for path in sorted(
         [
@@ -154,9 +152,7 @@ def debian_mirror(apt: Path) -> str:
         found = parse_mirror(path.read_text(), SUITE)
         if found:
             return found
-    raise ClusterError(
-        f"no source in {apt} offers Debian {SUITE}, which the base image is made from"
-    )
+    raise ClusterError(f"no source in {apt} offers Debian {SUITE}, which the base image needs")
 
 
 def parse_mirror(text: str, suite: str) -> str:
@@ -165,7 +161,7 @@ def parse_mirror(text: str, suite: str) -> str:
     Source: sources.list(5), both formats.
 
     Returns:
-        "" where the file offers none.
+        "" if the file has none.
     """
     for stanza in text.split("\n\n"):
         fields = {
@@ -196,13 +192,13 @@ def build(
     arguments: Sequence[str],
     output: Path,
 ) -> None:
-    """Build an image and write it as an archive that `load` takes.
+    """Build an image and write it as an archive for `load`.
 
     Raises:
-        ClusterError: buildah failed; its own output stands above.
+        ClusterError: buildah failed; its output is already printed.
     """
     claim(layout)
-    name = tag if tag.count("/") > 1 or tag.startswith("localhost/") else f"docker.io/{tag}"
+    name = qualified(tag)
     command: list[str] = [
         *buildah(layout),
         "bud",
@@ -228,25 +224,52 @@ def build(
     done = subprocess.run([*command, str(context)], check=False, stdin=subprocess.DEVNULL)
     if done.returncode:
         raise ClusterError(
-            f"building {name} from {dockerfile} failed with {done.returncode}; see above"
+            f"building {name} from {dockerfile} failed with exit code {done.returncode}; "
+            "see the output above"
         )
     output.unlink(missing_ok=True)
     run([*buildah(layout), "push", "--quiet", name, f"docker-archive:{output}:{name}"])
+
+
+def qualified(tag: str) -> str:
+    """The name with its registry; as in Docker, the default is docker.io; pure."""
+    host, slash, _ = tag.partition("/")
+    if slash and (host == "localhost" or "." in host or ":" in host):
+        return tag
+    return f"docker.io/{tag}"
+
+
+def is_loopback(reference: str) -> bool:
+    """Whether the registry of a name is on this machine and needs no TLS; pure."""
+    host = reference.partition("/")[0].rpartition(":")[0] or reference.partition("/")[0]
+    return host in {"localhost", "[::1]"} or host.startswith("127.")
+
+
+def push(layout: Layout, tag: str, digest_file: Path) -> None:
+    """Push a locally built image to the registry in its name, and write its digest to a file.
+
+    Raises:
+        ClusterError: buildah failed: the image does not exist, or the registry refuses it.
+    """
+    name = qualified(tag)
+    verify = "false" if is_loopback(name) else "true"
+    words = ["push", "--quiet", f"--tls-verify={verify}", "--digestfile", str(digest_file)]
+    run([*buildah(layout), *words, name, f"docker://{name}"])
 
 
 def load(layout: Layout, archive: Path) -> None:
     """Import an image archive into the cluster's containerd.
 
     Raises:
-        ClusterError: No such file, or containerd refused it.
+        ClusterError: The file does not exist, or containerd refused it.
     """
     if not archive.is_file():
-        raise ClusterError(f"there is no image archive {archive}")
+        raise ClusterError(f"the image archive {archive} does not exist")
     run([*ctr(layout), "images", "import", archive])
 
 
 def load_pause(layout: Layout) -> None:
-    """Make the pause image around the built program and load it, unless it is there."""
+    """Build the pause image from its program and load it, unless it exists."""
     listed = run([*ctr(layout), "images", "ls", "-q"])
     if PAUSE_IMAGE in listed.split():
         return
@@ -258,12 +281,12 @@ def load_pause(layout: Layout) -> None:
 
 
 def architecture(machine: str) -> str:
-    """The name that images and Go give to a machine's kind, from that of the kernel; pure."""
+    """The architecture in images and Go for a machine name of the kernel; pure."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 
 
 def pause_archive(program: bytes, architecture: str) -> bytes:
-    """A docker-archive with one layer that holds the program; pure."""
+    """A docker-archive with one layer that contains the program; pure."""
     layer = _tar({"pause": (program, 0o755)})
     config = json.dumps(
         {

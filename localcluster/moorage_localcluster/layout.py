@@ -1,7 +1,7 @@
 """Every path, name and address of one cluster, in one frozen value; pure.
 
-Two kinds: the full node, of which a machine has one, and a control plane alone (API server and
-etcd on loopback), of which any number may run side by side in folders of their own.
+There are two kinds. A machine can run one full node. It can run any number of control planes
+without a node (API server and etcd on loopback), each in its own folder.
 """
 
 from dataclasses import dataclass
@@ -18,23 +18,23 @@ POD_RANGE = "10.244.0.0/16"
 SERVICE_RANGE = "10.96.0.0/16"
 API_SERVICE_ADDRESS = "10.96.0.1"
 DNS_SERVICE_ADDRESS = "10.96.0.10"
-# Not 53, so that a resolver of the host on that port is left alone; the DNS Service maps it.
+# Not 53, which a resolver of the host may use; the DNS Service maps the port.
 DNS_PORT = 10053
 CLUSTER_DOMAIN = "cluster.local"
-# As whom the API server passes requests on to an extension of its API.
+# The user with which the API server forwards requests to an API extension.
 FRONT_PROXY = "front-proxy-client"
 KUBERNETES_VERSION = "v1.34.4"
-# The first line of containerd that mounts images as volumes: what the operator asks of a node.
+# 2.1 is the first containerd release with image volumes, which the operator requires of a node.
 CONTAINERD_VERSION = "v2.1.9"
 
 
 class ClusterError(Exception):
-    """Something failed; the text says what, where its log is, and what to do."""
+    """A failure; the text says what failed, where its log is, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Ports on the host; uncommon ones, so that other clusters are not in the way."""
+    """Ports on the host; uncommon ones, to avoid conflicts with other clusters."""
 
     api: int = 16443
     etcd: int = 12379
@@ -50,14 +50,14 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where one cluster lives.
+    """Paths and addresses of one cluster.
 
     Attributes:
-        state: Folder of everything that it writes, logs included.
+        state: Folder of all files that it writes, including logs.
         run: Short folder for sockets (a socket's path has at most 107 characters).
         binaries: Folder with the built programs.
         ports: Host ports.
-        full: True for the node with containers, False for a control plane alone.
+        full: True for the node with containers, False for a control plane without a node.
     """
 
     state: Path
@@ -68,12 +68,12 @@ class Layout:
 
     @property
     def logs(self) -> Path:
-        """One log a process."""
+        """One log per process."""
         return self.state / "logs"
 
     @property
     def pids(self) -> Path:
-        """One record a process that was started."""
+        """One record per started process."""
         return self.state / "pids"
 
     @property
@@ -118,11 +118,11 @@ class Layout:
 
 
 def node(state: Path = DEFAULT_STATE) -> Layout:
-    """The layout of the full node; `down` removes its run folder, so that has our name in it."""
+    """The layout of the full node; its run folder has our name, because `down` removes it."""
     name = DEFAULT_STATE.name if state == DEFAULT_STATE else f"{DEFAULT_STATE.name}-{state.name}"
     return Layout(state, Path("/run") / name, BUILD_DIR / "bin", Ports(), full=True)
 
 
 def control_plane(state: Path, ports: Ports) -> Layout:
-    """The layout of a control plane alone."""
+    """The layout of a control plane without a node."""
     return Layout(state, state, BUILD_DIR / "bin", ports, full=False)

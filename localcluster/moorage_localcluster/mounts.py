@@ -1,4 +1,4 @@
-"""Mounts in and below folders, and taking them away before anything there is deleted."""
+"""Finds mounts in and below folders, and unmounts them before a folder is deleted."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ MOUNTS = Path("/proc/mounts")
 
 
 def unescape_mount(text: str) -> str:
-    """A path as /proc/mounts writes it: blanks and backslashes are octal."""
+    """Decodes a path from /proc/mounts, where blanks and backslashes are octal."""
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, character)
     return text
@@ -32,7 +32,7 @@ def is_mounted_below(folder: Path) -> bool:
 
 
 def unmount_all(folders: list[Path]) -> None:
-    """Unmount everything in or below the folders, mounts upon mounts included."""
-    # a point that carries several mounts is listed once for each
+    """Unmount everything in or below the folders, including stacked mounts."""
+    # A mount point with several mounts is listed once per mount.
     for point in mounts_below(MOUNTS.read_text(), folders):
         succeeds(["umount", "--lazy", point])

@@ -1,4 +1,4 @@
-"""The bridge, the addresses and the kernel state of the node; and taking all of it away again."""
+"""Creates and removes the bridge, the addresses and the kernel settings of the node."""
 
 from pathlib import Path
 
@@ -12,10 +12,10 @@ PROXY_TABLES = (("ip", "kube-proxy"), ("ip6", "kube-proxy"))
 
 
 def up(layout: Layout) -> None:
-    """Make the bridge with its address and let the kernel forward; safe to repeat.
+    """Create the bridge with its address and enable forwarding; idempotent.
 
     Raises:
-        ClusterError: Somebody else's kube-proxy or address range is in the way.
+        ClusterError: Another cluster's kube-proxy or address range conflicts.
     """
     remembered = layout.state / "ip_forward.before"
     if not remembered.exists():
@@ -33,20 +33,20 @@ def _refuse_foreign_state() -> None:
     for family, table in PROXY_TABLES:
         if succeeds(["nft", "list", "table", family, table]):
             raise ClusterError(
-                f"this machine has an nftables table `{family} {table}` already, so another "
-                "cluster's kube-proxy works here; stop it or use that cluster (CLUSTER=current)"
+                f"the nftables table `{family} {table}` exists, so another cluster's kube-proxy "
+                "runs on this machine: stop that cluster, or use it with CLUSTER=current"
             )
     for line in run(["ip", "-o", "-4", "address"]).splitlines():
         if f" {places.BRIDGE_ADDRESS.rsplit('.', 2)[0]}." in line and places.BRIDGE not in line:
             raise ClusterError(
-                f"the pods' range {places.POD_RANGE} is in use here: {line.strip()}"
+                f"the pod range {places.POD_RANGE} is in use on this machine: {line.strip()}"
             )
 
 
 def down(layout: Layout) -> None:
     """Remove bridge, pod interfaces and kube-proxy's tables; restore forwarding.
 
-    Only where `up` noted that none of them was there before: else they are somebody else's.
+    Only if `up` recorded that none of them existed before; otherwise they are not ours.
     """
     remembered = layout.state / "ip_forward.before"
     if not remembered.exists():
@@ -66,7 +66,7 @@ def _bridge_ports() -> list[str]:
 
 
 def remove_cgroups() -> None:
-    """Remove the cluster's group in every hierarchy, deepest first."""
+    """Remove the cluster's control group from every hierarchy, deepest first."""
     for root in [Path("/sys/fs/cgroup"), *sorted(Path("/sys/fs/cgroup").iterdir())]:
         group = root / places.NODE_NAME
         if not group.is_dir():

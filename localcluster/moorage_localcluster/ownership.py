@@ -1,7 +1,8 @@
-"""Whose a folder is, and who changes it now.
+"""Ownership and locking of a cluster's folder.
 
-`down` removes a cluster's whole folder, so no folder is worked in without the mark that the
-first command left there: its ports. One command at a time changes a cluster; others wait.
+`down` removes the whole folder of a cluster. The first command therefore marks the folder with a
+file that contains the ports, and no command works in a folder without it. Only one command at a
+time changes a cluster; others wait.
 """
 
 import fcntl
@@ -20,9 +21,9 @@ MARK = "ports.json"
 
 @contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Hold a folder, made when it is absent, for the length of one command.
+    """Lock a folder for one command, and create it if it does not exist.
 
-    The lock belongs to this process: the kernel lifts it however the process ends.
+    The lock belongs to this process: the kernel releases it however the process ends.
     """
     while True:
         folder.mkdir(parents=True, exist_ok=True)
@@ -30,7 +31,7 @@ def locked(folder: Path) -> Generator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX)
         if _is_still(folder, handle):
             break
-        # whoever held it before took the folder down
+        # The previous holder removed the folder.
         os.close(handle)
     try:
         yield
@@ -46,10 +47,10 @@ def _is_still(folder: Path, handle: int) -> bool:
 
 
 def claim(folder: Path, ports: Ports) -> None:
-    """Mark a new folder as a cluster's, with the ports that it uses; safe to repeat.
+    """Mark a new folder as a cluster's, with its ports; idempotent.
 
     Raises:
-        ClusterError: Something else is in the folder.
+        ClusterError: The folder contains other files.
     """
     if read_mark(folder) is None:
         refuse_foreign(folder)
@@ -57,10 +58,10 @@ def claim(folder: Path, ports: Ports) -> None:
 
 
 def read_mark(folder: Path) -> Ports | None:
-    """The ports of the cluster whose folder this is, None when it is no cluster's.
+    """The ports of the cluster in this folder; None if it is not a cluster's folder.
 
     Raises:
-        ClusterError: The mark is there and unreadable.
+        ClusterError: The mark exists but is invalid.
     """
     mark = folder / MARK
     try:
@@ -69,23 +70,23 @@ def read_mark(folder: Path) -> Ports | None:
         return None
     except (ValueError, TypeError) as error:
         raise ClusterError(
-            f"{mark} should hold the ports of a cluster as a JSON object, but: {error}"
+            f"{mark} is invalid: it must contain the ports of a cluster as JSON: {error}"
         ) from error
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Refuse a folder that holds something and no mark.
+    """Refuse a folder that has content but no mark.
 
-    The default folder is ours by its name: a build may go on in it while `down` removes it.
+    The default folder is ours by its name: a build can continue in it while `down` removes it.
 
     Raises:
-        ClusterError: It does; the text names the folder.
+        ClusterError: The folder is not a cluster's; the text names it.
     """
     if folder == DEFAULT_STATE or not folder.is_dir() or (folder / MARK).exists():
         return
     others = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(MARK))
     if others:
         raise ClusterError(
-            f"{folder} holds {others[0]!r} and no {MARK}, so it is not a cluster's folder; "
-            "name a new or empty one, since `down` removes all of it"
+            f"{folder} contains {others[0]!r} but no {MARK}, so it is not a cluster's folder: "
+            "choose a new or empty folder, because `down` removes the whole folder"
         )

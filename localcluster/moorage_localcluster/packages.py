@@ -1,7 +1,7 @@
-"""Debian packages that the cluster needs, installed without starting their services.
+"""Installs the Debian packages that the cluster needs, without starting their services.
 
-etcd-server would start a system service of its own; a policy that refuses starts stands only while
-apt works, and only when there was none before.
+etcd-server would start a system service. A policy refuses this while apt runs, unless the machine
+already has such a policy.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from moorage_localcluster.layout import ClusterError
 
-# (a file that the package brings, the package)
+# (a file of the package, the package)
 CONTROL_PLANE = (("/usr/bin/etcd", "etcd-server"), ("/usr/bin/openssl", "openssl"))
 NODE = (
     ("/usr/sbin/runc", "runc"),
@@ -33,24 +33,24 @@ REFUSE_STARTS = "#!/bin/sh\n# Made by moorage-local while it installs packages.\
 
 
 def missing(full: bool) -> list[str]:
-    """Packages whose files are not there."""
+    """Packages whose files are missing."""
     wanted = (*CONTROL_PLANE, *NODE) if full else CONTROL_PLANE
     return [package for file, package in wanted if not Path(file).exists()]
 
 
 def install(*, full: bool) -> None:
-    """Install what is missing.
+    """Install the missing packages.
 
     Raises:
-        ClusterError: Not root, no apt, or apt failed.
+        ClusterError: Not root, apt-get is missing, or it failed.
     """
     packages = missing(full)
     if not packages:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise ClusterError(
-            f"these Debian packages are missing and only root can install them with apt-get: "
-            f"{' '.join(packages)}"
+            f"missing Debian packages: {' '.join(packages)}; run this command as root on a "
+            "machine with apt-get"
         )
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     with _no_service_starts():
@@ -61,7 +61,9 @@ def install(*, full: bool) -> None:
 def _apt(command: list[str], env: dict[str, str]) -> None:
     done = subprocess.run(command, env=env, check=False, stdin=subprocess.DEVNULL)
     if done.returncode:
-        raise ClusterError(f"`{' '.join(command)}` failed with {done.returncode}; see above")
+        raise ClusterError(
+            f"`{' '.join(command)}` failed with exit code {done.returncode}; see the output above"
+        )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Ports on the host: free ones for a control plane, and who is in the way of a taken one."""
+"""Ports on the host: finds free ones, and names the process that uses a taken one."""
 
 import random
 import re
@@ -9,13 +9,13 @@ from moorage_localcluster import layout as places
 from moorage_localcluster.layout import ClusterError, Layout, Ports
 from moorage_localcluster.processes import run
 
-# Below what the kernel gives to outgoing connections (32768 on), so that none takes one between
-# two starts, and apart from the node's own ports.
+# Below the range for outgoing connections (32768 and up), so that no connection takes a port
+# between two starts, and different from the ports of the node.
 CHOICE = range(21000, 32000)
 
 
 def choose() -> Ports:
-    """Four free ports for a control plane alone."""
+    """Four free ports for a control plane without a node."""
     candidates = iter(random.SystemRandom().sample(CHOICE, len(CHOICE)))
     free = (port for port in candidates if not is_taken(port))
     return Ports(
@@ -24,9 +24,9 @@ def choose() -> Ports:
 
 
 def is_taken(port: int) -> bool:
-    """Whether somebody listens on this TCP port, at whatever address of this host."""
+    """Whether a process listens on this TCP port at any address of this host."""
     with socket.socket() as probe:
-        # connections that are still closing are in nobody's way
+        # Connections that are still closing do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
@@ -52,14 +52,14 @@ def refuse_taken(layout: Layout, names: Iterable[str]) -> None:
     """Fail before anything starts when a port of these processes is in use.
 
     Raises:
-        ClusterError: It is; the text names port, part and, where known, the one who listens.
+        ClusterError: One is; the text names port, component and, if known, the process.
     """
     for name in names:
         for port in of_process(layout.ports, name):
             if is_taken(port):
                 raise ClusterError(
-                    f"port {port}, which {name} needs, is in use{_listener(port)}; end that and "
-                    "run this again"
+                    f"port {port}, which {name} needs, is in use{_listener(port)}; stop that "
+                    "process and try again"
                 )
 
 
@@ -67,12 +67,12 @@ def _listener(port: int) -> str:
     try:
         listed = run(["ss", "-H", "-ltnp", f"sport = :{port}"])
     except ClusterError:
-        # only a help for the reader
+        # The name is only a hint for the reader.
         return ""
     return parse_listener(listed)
 
 
 def parse_listener(listed: str) -> str:
-    """What to add about who listens, from a line of `ss -ltnp`; "" where it names nobody; pure."""
+    """The listening process from a line of `ss -ltnp`, as text, or ""; pure."""
     found = re.search(r'\("([^"]+)",pid=(\d+)', listed)
     return f" by {found.group(1)} (process {found.group(2)})" if found else ""

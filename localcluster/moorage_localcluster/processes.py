@@ -1,8 +1,9 @@
-"""Starting, finding and ending the cluster's processes, and no others.
+"""Starts, finds and ends only the processes of the cluster.
 
-Each start leaves a record with the process id and the kernel's start time of that process. A
-process is ours only while both agree, so a reused id is never signalled. Where a start was cut
-off before its record, the whole command line tells: it names the cluster's own folders.
+Each start writes a record with the process id and the kernel's start time of that process. A
+process is ours only while both match, so a reused id is never signalled. If a start was
+interrupted before its record, the command line identifies the process: it contains the cluster's
+folders.
 """
 
 import json
@@ -31,17 +32,17 @@ class Record:
 
 
 def parse_start_ticks(stat: str) -> int:
-    """Field 22 of /proc/PID/stat; the name in field 2 may hold spaces and parentheses."""
+    """Field 22 of /proc/PID/stat; the name in field 2 may contain spaces and parentheses."""
     return int(stat[stat.rindex(")") + 2 :].split()[19])
 
 
 def start_ticks(pid: int) -> int | None:
-    """The start time of a living process, None when there is none of this id."""
+    """The start time of a running process; None if no process has this id."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # a zombie has ended; only its parent has not asked yet
+    # A zombie has ended; its parent has not collected it yet.
     return None if stat[stat.rindex(")") + 2] == "Z" else parse_start_ticks(stat)
 
 
@@ -63,7 +64,7 @@ def is_alive(layout: Layout, name: str) -> bool:
 def start(
     layout: Layout, name: str, command: Sequence[str], env: Mapping[str, str] | None = None
 ) -> None:
-    """Start a process in a session of its own, output to its log, unless it runs already."""
+    """Start a process in its own session, with its output in its log, unless it runs."""
     if is_alive(layout, name):
         return
     layout.pids.mkdir(parents=True, exist_ok=True)
@@ -78,7 +79,7 @@ def start(
             cwd="/",
             env={**os.environ, **(env or {})},
         )
-    # a process that has ended already gets a time that no living one has
+    # If the process has already ended, record a start time that no running process has.
     _write_record(layout, name, Record(process.pid, start_ticks(process.pid) or 0))
 
 
@@ -88,7 +89,7 @@ def _write_record(layout: Layout, name: str, record: Record) -> None:
 
 
 def adopt(layout: Layout, name: str, command: Sequence[str]) -> None:
-    """Record a process that runs without a record, since its start was cut off."""
+    """Record a process whose start was interrupted before its record."""
     if is_alive(layout, name):
         return
     for record in find(lambda words: words == list(command)):
@@ -107,7 +108,7 @@ def stop(
 
 
 def end(record: Record, patience_seconds: float = TERM_SECONDS) -> None:
-    """End one process if it still is the one recorded."""
+    """End one process if it is still the recorded one."""
     for number, seconds in ((signal.SIGTERM, patience_seconds), (signal.SIGKILL, TERM_SECONDS)):
         if start_ticks(record.pid) != record.start_ticks:
             return
@@ -121,7 +122,7 @@ def end(record: Record, patience_seconds: float = TERM_SECONDS) -> None:
 
 
 def reap(pid: int) -> None:
-    """Collect a child of this very process; others are their parents' to collect."""
+    """Collect a child of this process; other processes have their own parents."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -129,7 +130,7 @@ def reap(pid: int) -> None:
 
 
 def find(is_ours: Callable[[list[str]], bool]) -> list[Record]:
-    """Living processes whose command line, as words, is ours; this one excepted."""
+    """Running processes whose command line, as words, is ours, except this process."""
     found: list[Record] = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -137,7 +138,7 @@ def find(is_ours: Callable[[list[str]], bool]) -> list[Record]:
         try:
             line = (entry / "cmdline").read_bytes()
         except OSError:
-            # it ended meanwhile
+            # The process has ended meanwhile.
             continue
         ticks = start_ticks(int(entry.name))
         if ticks is not None and is_ours(line.decode(errors="replace").split("\0")[:-1]):
@@ -151,7 +152,7 @@ def wait_for(
     """Wait until `holds`, or fail with the end of the process's log.
 
     Raises:
-        ClusterError: The process ended or the time is over.
+        ClusterError: The process exited or the wait timed out.
     """
     deadline = time.monotonic() + seconds
     while not holds():
@@ -160,8 +161,8 @@ def wait_for(
             time.sleep(POLL_SECONDS)
             continue
         log = layout.logs / f"{name}.log"
-        how = f"not within {seconds:.0f} s" if alive else f"{name} ended"
-        raise ClusterError(f"{what}: {how}; its log is {log} and ends with:\n{tail(log)}")
+        how = f"timed out after {seconds:.0f} s" if alive else f"{name} exited"
+        raise ClusterError(f"{what}: {how}. The log {log} ends with:\n{tail(log)}")
 
 
 def tail(log: Path) -> str:
@@ -176,7 +177,7 @@ def run(command: Sequence[str | Path], *, stdin: str | None = None) -> str:
     """Output of a command that must succeed.
 
     Raises:
-        ClusterError: It failed; the text has what it said.
+        ClusterError: It failed; the text contains its output.
     """
     words = [str(word) for word in command]
     try:
@@ -185,12 +186,12 @@ def run(command: Sequence[str | Path], *, stdin: str | None = None) -> str:
         raise ClusterError(f"{words[0]} could not be started: {error.strerror}") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip()[-LOG_TAIL_BYTES:]
-        raise ClusterError(f"`{' '.join(words)}` failed with {done.returncode}: {said}")
+        raise ClusterError(f"`{' '.join(words)}` failed with exit code {done.returncode}: {said}")
     return done.stdout
 
 
 def succeeds(command: Sequence[str | Path]) -> bool:
-    """Whether a command exits with 0; its output does not matter."""
+    """Whether a command exits with 0; its output is discarded."""
     try:
         return (
             subprocess.run(

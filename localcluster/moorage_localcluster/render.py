@@ -51,7 +51,7 @@ def kubeconfig(layout: Layout, user: str) -> str:
 
 
 def containerd(layout: Layout) -> str:
-    """The configuration of containerd, with everything in folders of the cluster's own."""
+    """The configuration of containerd, with all files in the cluster's own folders."""
     return f"""version = 3
 root = "{layout.state}/containerd"
 state = "{layout.run}/containerd"
@@ -135,12 +135,12 @@ def kubelet(layout: Layout, *, cgroup_v1: bool) -> str:
         "clusterDomain": places.CLUSTER_DOMAIN,
         "containerRuntimeEndpoint": f"unix://{layout.containerd_socket}",
         "cgroupDriver": "cgroupfs",
-        # containers then live in one group of the cluster's own, which goes away with it
+        # All containers are in one group of the cluster, which is removed with it.
         "cgroupsPerQOS": False,
         "cgroupRoot": f"/{places.NODE_NAME}",
         "enforceNodeAllocatable": [],
         "failSwapOn": False,
-        # kube-proxy works with nftables; chains for others would only be left behind
+        # kube-proxy uses nftables; iptables chains would only be left behind.
         "makeIPTablesUtilChains": False,
         "podLogsDir": str(layout.logs / "pods"),
         "evictionHard": {
@@ -152,7 +152,7 @@ def kubelet(layout: Layout, *, cgroup_v1: bool) -> str:
         "rotateCertificates": False,
         "syncFrequency": "10s",
         "configMapAndSecretChangeDetectionStrategy": "Watch",
-        # on by default from 1.35 on
+        # Enabled by default from 1.35.
         "featureGates": {"ImageVolume": True},
         "resolvConf": str(layout.config / "resolv.conf"),
     }
@@ -162,13 +162,13 @@ def kubelet(layout: Layout, *, cgroup_v1: bool) -> str:
 
 
 def kube_proxy(layout: Layout) -> str:
-    """kube-proxy's configuration: nftables, and conntrack's limits left as they are."""
+    """The configuration of kube-proxy: nftables, with unchanged conntrack limits."""
     return json.dumps(
         {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
             "kind": "KubeProxyConfiguration",
             "mode": "nftables",
-            # the default of a second spares large clusters; here a ready pod shall be reachable
+            # The default of one second suits large clusters; here a pod is reachable sooner.
             "nftables": {"minSyncPeriod": "100ms"},
             "clusterCIDR": places.POD_RANGE,
             "hostnameOverride": places.NODE_NAME,
@@ -187,7 +187,7 @@ def kube_proxy(layout: Layout) -> str:
 
 
 def corefile(layout: Layout) -> str:
-    """CoreDNS's configuration: cluster names here, all others to the host's resolvers."""
+    """The configuration of CoreDNS, which forwards other names to the host's resolvers."""
     return f""".:{places.DNS_PORT} {{
     bind {places.BRIDGE_ADDRESS}
     ready 127.0.0.1:{layout.ports.dns_ready}
@@ -203,7 +203,7 @@ def corefile(layout: Layout) -> str:
 
 
 def commands(layout: Layout) -> Mapping[str, list[str]]:
-    """The command line of every process, in the order of their start."""
+    """The command line of every process, in start order."""
     binary, pki, config, ports = layout.binaries, layout.pki, layout.config, layout.ports
     api_flags = _api_flags(layout)
     lines = {
@@ -216,7 +216,7 @@ def commands(layout: Layout) -> Mapping[str, list[str]]:
             f"--listen-peer-urls=http://127.0.0.1:{ports.etcd_peer}",
             f"--initial-advertise-peer-urls=http://127.0.0.1:{ports.etcd_peer}",
             f"--initial-cluster=moorage=http://127.0.0.1:{ports.etcd_peer}",
-            # the cluster is a throw-away: losing power loses nothing of worth
+            # The cluster is disposable, so data loss on a power failure is acceptable.
             "--unsafe-no-fsync",
             "--logger=zap",
         ],
@@ -270,8 +270,8 @@ def _api_flags(layout: Layout) -> list[str]:
         f"--service-account-key-file={pki / 'sa.pub'}",
         f"--service-account-signing-key-file={pki / 'sa.key'}",
         f"--cert-dir={layout.state / 'apiserver'}",
-        # for extensions of the API such as metrics-server; the one authority signs this
-        # certificate too, so the name has to tell it from a client's
+        # For API extensions such as metrics-server. The same authority signs client certificates,
+        # so only the name distinguishes this one.
         f"--requestheader-client-ca-file={pki / 'ca.crt'}",
         f"--requestheader-allowed-names={places.FRONT_PROXY}",
         "--requestheader-username-headers=X-Remote-User",
@@ -281,14 +281,14 @@ def _api_flags(layout: Layout) -> list[str]:
         f"--proxy-client-key-file={pki / f'{places.FRONT_PROXY}.key'}",
         "--allow-privileged=true",
         "--profiling=false",
-        # Debian's etcd cannot stream a list; a client that was promised one would wait for ever.
-        # Image volumes are on by default from 1.35 on.
+        # Debian's etcd cannot stream lists, so a client that requests one would wait forever.
+        # Image volumes are enabled by default from 1.35.
         "--feature-gates=WatchList=false,ImageVolume=true",
     ]
     if layout.full:
         return [
             *flags,
-            # pods come through the service address, which leads to the bridge
+            # Pods connect through the Service address, which is routed to the bridge.
             "--bind-address=0.0.0.0",
             f"--advertise-address={places.BRIDGE_ADDRESS}",
             "--authorization-mode=Node,RBAC",
@@ -296,7 +296,7 @@ def _api_flags(layout: Layout) -> list[str]:
             f"--kubelet-client-certificate={pki / 'apiserver-kubelet-client.crt'}",
             f"--kubelet-client-key={pki / 'apiserver-kubelet-client.key'}",
             f"--kubelet-certificate-authority={pki / 'ca.crt'}",
-            # the node's name is in no DNS
+            # DNS does not resolve the node's name.
             "--kubelet-preferred-address-types=InternalIP",
         ]
     return [
@@ -305,13 +305,13 @@ def _api_flags(layout: Layout) -> list[str]:
         "--advertise-address=127.0.0.1",
         "--endpoint-reconciler-type=none",
         "--authorization-mode=RBAC",
-        # no controller makes the default service accounts that it would ask for
+        # No controller creates the default service accounts that it requires.
         "--disable-admission-plugins=ServiceAccount",
     ]
 
 
 def dns_objects() -> list[dict[str, Any]]:
-    """What pods need to find the DNS server of the host, and what that server may read."""
+    """The Service for the host's DNS server, and the rights of that server."""
     labels = {"k8s-app": "kube-dns", "kubernetes.io/service-name": "kube-dns"}
     ports = [
         {"name": "dns", "protocol": "UDP", "port": 53, "targetPort": places.DNS_PORT},

@@ -1,7 +1,7 @@
-"""Bringing a cluster up and down: which part starts when, and what has to be gone afterwards.
+"""Starts and stops a cluster: the order of its components, and what must be gone afterwards.
 
-Every step may be repeated: what runs is left alone, what is missing is made. So `up` also mends
-a cluster that crashed, and `down` removes one that is half up.
+Every step is idempotent: it keeps what runs and creates what is missing. `up` therefore also
+repairs a crashed cluster, and `down` removes a partially started one.
 """
 
 import json
@@ -43,11 +43,11 @@ CONTROL_PLANE = ("etcd", "kube-apiserver")
 
 
 def up(layout: Layout, *, controllers: bool = True) -> None:
-    """Start what does not run; returns when the node (or the API server) is ready.
+    """Start what does not run; return when the node (or the API server) is ready.
 
     Raises:
-        ClusterError: The folder is somebody else's, a port is in use, or a part did not start;
-            the text then ends with its log.
+        ClusterError: The folder is not a cluster's, a port is in use, or a component did not
+            start; the text then ends with its log.
     """
     ownership.claim(layout.state, layout.ports)
     layout.run.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def up(layout: Layout, *, controllers: bool = True) -> None:
         processes.wait_for(
             layout,
             name,
-            f"{name} did not stay",
+            f"{name} did not keep running",
             lambda name=name: processes.is_alive(layout, name),
             0,
         )
@@ -102,7 +102,7 @@ def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
         layout,
         "kubelet",
         "the node is not ready",
-        # after a crash the node's condition is the last that the old kubelet said
+        # After a crash, the node's condition is still that of the old kubelet.
         lambda: kubelet_answers(layout) and node_is_ready(layout),
         START_SECONDS,
     )
@@ -123,10 +123,10 @@ def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
 
 
 def _apply(layout: Layout, objects: str) -> None:
-    """Apply objects, again for a while when the API server refuses.
+    """Apply objects, and retry for a while if the API server refuses.
 
-    A start that was cut off may still be applying them, or may have reserved the Service's
-    address without making the Service, which the API server mends within a minute.
+    An interrupted start may still be applying them. It may also have reserved the address without
+    creating the Service, which the API server repairs within a minute.
     """
     deadline = time.monotonic() + START_SECONDS
     while True:
@@ -156,7 +156,7 @@ def write_config(layout: Layout) -> None:
     _write(layout.config / "kubelet.json", render.kubelet(layout, cgroup_v1=cgroup_v1))
     _write(layout.config / "kube-proxy.json", render.kube_proxy(layout))
     _write(layout.config / "Corefile", render.corefile(layout))
-    # pods never see the host's own resolver; cluster DNS forwards to it
+    # Pods do not use the host's resolver directly; cluster DNS forwards to it.
     _write(layout.config / "resolv.conf", f"nameserver {places.BRIDGE_ADDRESS}\n")
 
 
@@ -165,7 +165,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def api_answers(layout: Layout) -> bool:
-    """Whether the API server calls itself ready, with its post-start work done."""
+    """Whether the API server reports ready, including its post-start hooks."""
     context = ssl.create_default_context(cafile=str(layout.pki / "ca.crt"))
     context.load_cert_chain(layout.pki / "admin.crt", layout.pki / "admin.key")
     return answers(f"{layout.server}/readyz", context)
@@ -181,7 +181,7 @@ def answers(url: str, context: ssl.SSLContext | None = None) -> bool:
 
 
 def kubelet_answers(layout: Layout) -> bool:
-    """Whether the kubelet calls itself healthy."""
+    """Whether the kubelet reports healthy."""
     return answers(f"http://127.0.0.1:{layout.ports.kubelet_health}/healthz")
 
 
@@ -210,7 +210,7 @@ def as_list(objects: list[dict[str, object]]) -> str:
 
 
 def status(layout: Layout) -> dict[str, object]:
-    """Which processes run, and whether all that should do."""
+    """Which processes run, and whether all required ones do."""
     parts = {name: processes.is_alive(layout, name) for name in render.commands(layout)}
     wanted = parts if layout.full else {name: parts[name] for name in CONTROL_PLANE}
     healthy = all(wanted.values()) and api_answers(layout)
@@ -225,12 +225,12 @@ def status(layout: Layout) -> dict[str, object]:
 
 
 def down(layout: Layout, *, purge: bool = True) -> None:
-    """Stop everything and remove every trace; with `purge` the image builder's storage too."""
+    """Stop and remove everything; with `purge` also the storage of the image builder."""
     ownership.refuse_foreign(layout.state)
     lines = render.commands(layout)
     for name in STOP_ORDER:
         if name in lines:
-            # nothing is kept, so nobody has to finish; the API server would wait for watches
+            # Nothing is kept, so no process must finish; the API server would wait for watches.
             processes.stop(layout, name, lines[name], STOP_PATIENCE_SECONDS)
     if layout.full:
         containers.end_all(layout)

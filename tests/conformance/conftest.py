@@ -2,7 +2,7 @@
 
     pytest tests/conformance/test_vectors.py --http-address HOST:8000 --grpc-address HOST:8001
 
-The other server must hold the models of `make fixtures`; only the main set is asked then.
+The other server must serve the models of `make fixtures`; only the main set is tested then.
 """
 
 import subprocess
@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from support import odd_models
 from support.environments import environment
-from support.runtime import running, serving
+from support.runtime import Runtime, running, serving
 from support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,21 +30,28 @@ REPOSITORIES = {
 
 @dataclass(frozen=True)
 class Server:
-    """Where the server under test answers."""
+    """The addresses of the server under test."""
 
     http: str
     grpc: str
 
 
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    """A server with unusual models."""
+    with serving(odd_models.write(tmp_path_factory.mktemp("odd"))) as runtime:
+        yield runtime
+
+
 @pytest.fixture(scope="session")
 def fixtures() -> None:
-    """The model repositories in build/, made when they are not there."""
+    """The model repositories in build/, created if they are missing."""
     subprocess.run([sys.executable, ROOT / "tests" / "fixtures" / "make.py"], check=True)
 
 
 @pytest.fixture(scope="session")
 def server_of(request: pytest.FixtureRequest, fixtures: None) -> Iterator[Callable[..., Server]]:
-    """The server with a set of models and a gRPC transport, started when it is first asked for."""
+    """The server with a set of models and a gRPC transport, started on first use."""
     http, grpc = (
         request.config.getoption("--http-address"),
         request.config.getoption("--grpc-address"),
@@ -59,8 +67,9 @@ def server_of(request: pytest.FixtureRequest, fixtures: None) -> Iterator[Callab
             if (name, grpc_transport) not in servers:
                 repository = REPOSITORIES[name]
                 transport = f"--grpc-transport={grpc_transport}"
+                control = "--grps-traffic-control=true"
                 if name == "loading":
-                    options = f"--model-repository={repository}", transport
+                    options = f"--model-repository={repository}", transport, control
                     runtime = stack.enter_context(running(*options))
                     eventually(
                         "every model but one is ready",
@@ -69,7 +78,7 @@ def server_of(request: pytest.FixtureRequest, fixtures: None) -> Iterator[Callab
                         30,
                     )
                 else:
-                    runtime = stack.enter_context(serving(repository, transport))
+                    runtime = stack.enter_context(serving(repository, transport, control))
                 servers[name, grpc_transport] = Server(runtime.http, runtime.grpc)
             return servers[name, grpc_transport]
 
@@ -90,11 +99,11 @@ def grpc_transport(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def grpc_server(server_of: Callable[..., Server], grpc_transport: str) -> Server:
-    """The server with the main set, by each gRPC transport."""
+    """The server with the main set, with each gRPC transport."""
     return server_of("main", grpc_transport)
 
 
 @pytest.fixture(scope="session")
 def clients() -> Path:
-    """A virtual environment with the third-party clients: apart, for their protobuf is older."""
+    """A virtual environment with the third-party clients, which need an older protobuf."""
     return environment("clients")

@@ -1,14 +1,17 @@
-"""Models of every backend that is an extra, served by a process of its own."""
+"""Models of every optional backend, in a separate process."""
 
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import catboost
 import joblib
+import lightgbm
 import numpy as np
 import pytest
 import skops.io
+import xgboost
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
@@ -36,14 +39,56 @@ def runtime(tmp_path_factory, iris) -> Iterator[Runtime]:
     for name in ("half_plus", "functions"):
         shutil.copytree(SAVED_MODELS / name, repository / name)
     shutil.copytree(SAVED_MODELS / "frozen", repository / "frozen" / "1")
-    for name in ("joblib", "skops", "digits"):
+    for name in ("joblib", "skops", "digits", "xgboost", "lightgbm", "catboost", "mlflow"):
         (repository / name).mkdir()
     joblib.dump(iris, repository / "joblib" / "model.joblib")
     skops.io.dump(iris, repository / "skops" / "model.skops")
     shutil.copy(DIGITS, repository / "digits" / "model.onnx")
     (repository / "digits" / "model.yaml").write_text("backend: openvino\n")
-    with serving(repository) as server:
+    write_boosters(repository)
+    with serving(repository, "--allow-pickle=true") as server:
         yield server
+
+
+def write_boosters(repository: Path) -> None:
+    """A small model of iris in each format of boosted trees, and one as MLflow logs it."""
+    rows, labels = load_iris(return_X_y=True)
+    trees = xgboost.train(
+        {"objective": "multi:softprob", "num_class": 3, "nthread": 1},
+        xgboost.DMatrix(rows, labels),
+        3,
+    )
+    trees.save_model(repository / "xgboost" / "model.json")
+    (repository / "xgboost" / "metadata.json").write_text("{}")
+    leaves = {"objective": "multiclass", "num_class": 3, "num_threads": 1, "verbosity": -1}
+    lightgbm.train(leaves, lightgbm.Dataset(rows, labels), 3).save_model(
+        repository / "lightgbm" / "model.txt"
+    )
+    catboost.CatBoostClassifier(
+        iterations=3, thread_count=1, verbose=0, allow_writing_files=False
+    ).fit(rows, np.array(SPECIES)[labels]).save_model(str(repository / "catboost" / "model.cbm"))
+    trees.save_model(repository / "mlflow" / "model.ubj")
+    (repository / "mlflow" / "requirements.txt").write_text("xgboost\n")
+    (repository / "mlflow" / "MLmodel").write_text(
+        "flavors: {xgboost: {data: model.ubj, model_class: xgboost.core.Booster}}\n"
+    )
+
+
+def test_a_pickle_is_refused_by_default(tmp_path: Path, iris) -> None:
+    for name in ("pickled", "digits"):
+        (tmp_path / name).mkdir()
+    joblib.dump(iris, tmp_path / "pickled" / "model.joblib")
+    shutil.copy(DIGITS, tmp_path / "digits" / "model.onnx")
+    with running(f"--model-repository={tmp_path}") as server:
+        answer = eventually(
+            "the model has failed",
+            lambda: server.get("/v2/models/pickled/ready"),
+            lambda answer: "--allow-pickle" in answer.text,
+            30,
+        )
+
+        assert answer.status_code == 503
+        assert "model.joblib is a pickle" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -54,14 +99,42 @@ def runtime(tmp_path_factory, iris) -> Iterator[Runtime]:
         ("frozen", "tensorflow_graphdef"),
         ("joblib", "sklearn_joblib"),
         ("skops", "sklearn_skops"),
+        ("xgboost", "xgboost_json"),
+        ("lightgbm", "lightgbm_text"),
+        ("catboost", "catboost_cbm"),
+        ("mlflow", "mlflow_xgboost"),
         ("digits", "onnx_onnxv1"),
     ],
 )
-def test_the_platform_is_the_formats(runtime, model, platform):
+def test_the_platform_follows_the_format(runtime, model, platform):
     assert runtime.get(f"/v2/models/{model}").json()["platform"] == platform
 
 
-# TensorFlow Serving's own calls on a SavedModel, as its documents print them.
+@pytest.mark.parametrize("model", ["xgboost", "lightgbm", "catboost", "mlflow"])
+def test_boosted_trees_answer_each_protocol_alike(runtime, model):
+    tensor = {"name": "input-0", "datatype": "FP64", "shape": [2, 4], "data": FLOWERS}
+    answer = runtime.post(f"/v2/models/{model}/infer", json={"inputs": [tensor]}).json()
+    rows = runtime.post(f"/v1/models/{model}:predict", json={"instances": FLOWERS}).json()
+
+    (output,) = answer["outputs"]
+    data = np.array(output["data"], object).reshape(output["shape"]).tolist()
+    if model == "catboost":
+        assert data == ["setosa", "virginica"]
+    else:
+        assert np.argmax(np.array(data, float), axis=1).tolist() == [0, 2]
+    assert rows["predictions"] == data
+
+
+def test_a_matrix_with_another_number_of_columns_is_refused(runtime):
+    tensor = {"name": "input-0", "datatype": "FP32", "shape": [1, 3], "data": [1, 2, 3]}
+
+    answer = runtime.post("/v2/models/xgboost/infer", json={"inputs": [tensor]})
+
+    assert answer.status_code == 400
+    assert "'input-0' has shape [1, 3]: must be [-1, 4]" in answer.json()["error"]
+
+
+# Calls of a SavedModel as in TensorFlow Serving's documentation.
 
 
 @pytest.mark.parametrize(
@@ -100,7 +173,7 @@ def test_the_platform_is_the_formats(runtime, model, platform):
         ),
     ],
 )
-def test_a_saved_model_answers_tensorflow_servings_clients(runtime, verb, body, expected):
+def test_a_saved_model_serves_tensorflow_serving_clients(runtime, verb, body, expected):
     answer = runtime.post(f"/v1/models/half_plus:{verb}", json=body)
 
     assert answer.json() == expected
@@ -123,12 +196,12 @@ def test_the_metadata_of_a_saved_model_is_its_signatures(runtime):
     assert list(signatures["serving_default"]["inputs"]) == ["x"]
 
 
-def test_text_goes_through_a_saved_model(runtime):
+def test_a_saved_model_handles_text(runtime):
     body = {"signature_name": "echo", "instances": ["a", {"b64": "/w=="}]}
 
     answer = runtime.post("/v1/models/functions:predict", json=body)
 
-    # bytes that are no UTF-8 come back in base64
+    # bytes that are not UTF-8 are returned as base64
     assert answer.json() == {"predictions": ["a", {"b64": "/w=="}]}
 
 
@@ -140,7 +213,7 @@ def test_text_goes_through_a_saved_model(runtime):
         ({"instances": [{"x2": [1.0]}]}, "keys must be equal to: x"),
     ],
 )
-def test_a_wrong_call_of_a_saved_model_is_the_clients_fault(runtime, body, message):
+def test_an_invalid_call_of_a_saved_model_is_a_client_error(runtime, body, message):
     answer = runtime.post("/v1/models/half_plus:predict", json=body)
 
     assert answer.status_code == 400
@@ -197,7 +270,7 @@ def test_an_estimator_answers_every_protocol(runtime, iris, model, datatype):
     assert answer["gtensors"]["tensors"][0]["flat_string"] == ["setosa", "virginica"]
 
 
-def test_values_that_an_estimator_refuses_are_the_clients_fault(runtime):
+def test_values_that_an_estimator_refuses_are_a_client_error(runtime):
     body = b'{"instances": [[NaN, 1.0, 1.0, 1.0]]}'
 
     answer = runtime.post("/v1/models/joblib:predict", content=body)
@@ -208,18 +281,23 @@ def test_values_that_an_estimator_refuses_are_the_clients_fault(runtime):
 
 @pytest.fixture(scope="module")
 def without_extras(tmp_path_factory) -> dict[str, str]:
-    """The environment of a process in which the extras' libraries are not installed."""
+    """The environment of a process without the libraries of the extras."""
     folder = tmp_path_factory.mktemp("hidden")
-    hidden = "".join(f"sys.modules[{name!r}] = None\n" for name in ("openvino", "joblib"))
+    hidden = "".join(f"sys.modules[{name!r}] = None\n" for name in ("openvino", "pandas"))
     (folder / "sitecustomize.py").write_text(f"import sys\n{hidden}")
     return {**os.environ, "PYTHONPATH": str(folder)}
 
 
 @pytest.mark.parametrize(
     ("file", "extra"),
-    [("saved_model.pb", "openvino"), ("model.xml", "openvino"), ("model.skops", "sklearn")],
+    [
+        ("saved_model.pb", "openvino"),
+        ("model.xml", "openvino"),
+        ("model.skops", "tables"),
+        ("model.ubj", "tables"),
+    ],
 )
-def test_a_missing_extra_fails_its_models_with_what_to_install(
+def test_a_missing_extra_fails_its_models_with_install_instructions(
     tmp_path: Path, without_extras, file, extra
 ):
     for name in ("model", "digits"):
@@ -240,7 +318,7 @@ def test_a_missing_extra_fails_its_models_with_what_to_install(
             30,
         )
 
-    assert f"{file} needs the extra '{extra}'" in answer.json()["error"]
+    assert f"{file} requires the extra '{extra}'" in answer.json()["error"]
     assert f"pip install moorage-runtime[{extra}]" in answer.json()["error"]
 
 
@@ -255,15 +333,25 @@ def test_a_missing_extra_fails_its_models_with_what_to_install(
             lambda answer: answer["outputs"][0]["data"] == ["setosa", "versicolor", "virginica"],
         ),
         (
+            "07-xgboost",
+            "model.ubj",
+            "wine",
+            "/v2/models/wine/infer",
+            lambda answer: (
+                np.reshape(answer["outputs"][0]["data"], (3, 3)).argmax(axis=1).tolist()
+                == [0, 1, 2]
+            ),
+        ),
+        (
             "03-tensorflow-savedmodel",
             "model",
-            "digits",
-            "/v1/models/digits:predict",
+            "digits-tensorflow",
+            "/v1/models/digits-tensorflow:predict",
             lambda answer: [item["label"] for item in answer["predictions"]] == [3],
         ),
     ],
 )
-def test_the_example_answers_its_request_as_its_page_says(example, path, name, call, expected):
+def test_an_example_gives_the_documented_response(example, path, name, call, expected):
     folder = ROOT / "examples" / example
     with serving(folder / path, f"--model-name={name}") as server:
         answer = server.post(call, content=(folder / "request.json").read_bytes()).json()

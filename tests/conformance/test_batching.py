@@ -1,4 +1,4 @@
-"""Dynamic batching through the wire: many clients at once, each with its own answer."""
+"""Dynamic batching over the wire: many concurrent clients, each with its own response."""
 
 import json
 import re
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.conformance
 
 COLUMNS, WIDTH = 8, 2048
 CLIENTS = 24
-# Refuses a negative number; gives its rows and how many came with them.
+# Refuses a negative number; returns its rows and the size of the batch.
 PICKY = """\
 from moorage_runtime.backends.python import PythonModel
 from moorage_runtime.errors import InvalidRequest
@@ -80,7 +80,7 @@ def runtime(tmp_path_factory):
 
 
 def burst(runtime: Runtime, model: str, inputs: Sequence[np.ndarray]) -> list[dict]:
-    """Ask about all at once, each on a connection of its own; the answers in their order."""
+    """Send all requests at once, each on its own connection; returns the responses in order."""
     connections = [socket.create_connection(("127.0.0.1", runtime.http_port), 20) for _ in inputs]
     for connection, x in zip(connections, inputs, strict=True):
         tensor = {"name": "x", "datatype": "FP32", "shape": x.shape, "data": x.ravel().tolist()}
@@ -107,7 +107,7 @@ def numbers(answer: dict) -> np.ndarray:
 
 
 def merged(runtime: Runtime, model: str) -> tuple[float, float]:
-    """Runs in threads, and requests in them."""
+    """Number of runs in threads, and of their requests."""
     text = runtime.get("/metrics").text
     label = rf'{{model="{model}",version="1"}} (\S+)'
     count = re.search(rf"moorage_batch_requests_count{label}", text)
@@ -128,7 +128,7 @@ def test_many_clients_share_runs_and_each_gets_its_own_rows(runtime):
     assert runs < requests
 
 
-def test_a_model_whose_rows_influence_one_another_is_not_batched(runtime):
+def test_a_model_with_dependent_rows_is_not_batched(runtime):
     alone = [numbers(burst(runtime, "mixed", [x])[0]) for x in pictures(8)]
 
     for _ in range(5):
@@ -136,10 +136,14 @@ def test_a_model_whose_rows_influence_one_another_is_not_batched(runtime):
         for found, expected in zip(together, alone, strict=True):
             np.testing.assert_allclose(numbers(found), expected, rtol=1e-3)
 
-    assert "model 'mixed' is no longer batched" in runtime.log
+    runs, requests = merged(runtime, "mixed")
+    assert runs == requests
+    assert "model 'mixed' version '1' runs without batching: operator Softmax: it works along" in (
+        runtime.log
+    )
 
 
-def test_a_model_can_be_taken_out_of_batching(runtime):
+def test_batching_can_be_disabled_per_model(runtime):
     burst(runtime, "off", pictures())
 
     runs, requests = merged(runtime, "off")

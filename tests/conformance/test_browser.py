@@ -1,4 +1,4 @@
-"""The page at the root in a real browser: it is drawn, fits, and follows the server."""
+"""The status page in a real browser: it is drawn, fits the screen, and follows the server."""
 
 import http.server
 import re
@@ -14,7 +14,7 @@ import pytest
 pytestmark = [pytest.mark.conformance, pytest.mark.browser, pytest.mark.timeout(180)]
 
 BROWSER = next(filter(shutil.which, ("chromium", "chromium-browser", "google-chrome")), None)
-# Tells what the script of the page did, in a title that --dump-dom shows.
+# Reports the state of the page's script in the title, which --dump-dom shows.
 PROBE = """<script>
 const frame = document.createElement("iframe"); frame.width = 1280; frame.height = 800;
 frame.src = "/"; document.documentElement.append(frame);
@@ -35,7 +35,7 @@ frame.onload = () => {
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    """Runs the browser on an address and returns what it printed."""
+    """Runs the browser on an address, and returns its output."""
     if BROWSER is None:
         pytest.skip("no Chromium is installed")
     profile = tmp_path_factory.mktemp("profile")
@@ -52,7 +52,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def proxy(server):
-    """The server behind an address that has one more page, /probe."""
+    """The server behind a proxy with one more page, /probe."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -85,18 +85,18 @@ def ask_something(server) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (420, 800)])
-def test_the_page_is_drawn(browser, server, tmp_path, width, height):
+def test_the_page_renders(browser, server, tmp_path, width, height):
     ask_something(server)
     picture = tmp_path / "page.png"
 
     browser(f"http://{server.http}/", f"--window-size={width},{height}", f"--screenshot={picture}")
 
     assert size(picture) == (width, height)
-    # a page without style or of one colour is smaller than this
+    # a page without style or with one colour is smaller
     assert picture.stat().st_size > 15_000
 
 
-def test_the_page_fits_and_follows_the_server(browser, server, proxy):
+def test_the_page_fits_the_window_and_follows_the_server(browser, server, proxy):
     ask_something(server)
 
     document = browser(f"{proxy}/probe", "--virtual-time-budget=8000", "--dump-dom")
@@ -111,6 +111,6 @@ def test_the_page_fits_and_follows_the_server(browser, server, proxy):
 
 
 def size(picture: Path) -> tuple[int, int]:
-    """Width and height from a PNG's header."""
+    """Width and height from the header of a PNG."""
     width, height = struct.unpack(">II", picture.read_bytes()[16:24])
     return width, height

@@ -1,9 +1,11 @@
-"""What `moorage infer` sends, and reads, over both transports, against the server under test."""
+"""`moorage infer` over both transports against the server under test."""
 
 import pytest
 
-from moorage_cli import inference, inference_grpc, wire
-from moorage_cli.inference import InferenceProtocol
+from moorage_cli.ask import wire
+from moorage_cli.ask.inference import call as inference_grpc
+from moorage_cli.ask.inference import request as inference
+from moorage_cli.ask.inference.request import InferenceProtocol
 
 pytestmark = pytest.mark.conformance
 
@@ -28,7 +30,7 @@ def values(document):
     return document["gtensors"]["tensors"][0]["flat_float32"]
 
 
-def test_a_model_that_is_not_there_is_told_over_grpc(server):
+def test_an_unknown_model_is_reported_over_grpc(server):
     call = inference_grpc.make_call(
         InferenceProtocol.OPEN_INFERENCE, "rose", "", {"inputs": [TENSOR]}
     )

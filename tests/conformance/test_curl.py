@@ -1,6 +1,6 @@
-"""The examples that TensorFlow Serving's and GRPS's documents print, sent with curl.
+"""The examples in the documentation of TensorFlow Serving and GRPS, sent with curl.
 
-Where a document lost a comma or a bracket, it stands here; data that it does not print are ours.
+Missing commas and brackets of the documentation are corrected; missing data is added.
 """
 
 import json
@@ -99,11 +99,11 @@ def curl(server, path: str, *options: str) -> bytes:
     ],
 )
 def test_tensorflow_servings_examples(server, path, body, answer):
-    # as curl sends it: Content-Type application/x-www-form-urlencoded
+    # curl sends Content-Type application/x-www-form-urlencoded
     assert json.loads(curl(server, f"/v1/models/{path}", "-d", body)) == answer
 
 
-def test_the_misspelt_example_is_refused(server):
+def test_the_misspelled_example_is_refused(server):
     misspelt = READINGS.replace("NaN", "Nan").replace("examples", "example")
 
     assert json.loads(curl(server, "/v1/models/sensor_regress:regress", "-d", misspelt))["error"]

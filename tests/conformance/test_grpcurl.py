@@ -1,4 +1,4 @@
-"""grpcurl, a client that knows nothing but the proto files, asks every gRPC service."""
+"""grpcurl, a client that knows only the proto files, calls every gRPC service."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ def grpcurl() -> Path:
 
 @pytest.fixture
 def ask(grpcurl, grpc_server):
-    """A call with JSON in and out; the exit status and the error where it fails."""
+    """A call with JSON input and output; returns the exit status, and the error of a failure."""
 
     def call(proto: str, method: str, message: dict) -> list[dict] | str:
         command = [grpcurl, "-plaintext", "-max-time", "20"]

@@ -1,4 +1,4 @@
-"""GRPS's custom HTTP and its ways to ask for a stream, on models of a user's own."""
+"""GRPS's custom HTTP and its ways to request a stream, with a user's own models."""
 
 import json
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_a_model_answers_at_its_own_path(server):
     assert answer.headers["content-type"] == "text/plain"
 
 
-def test_its_answer_may_be_streamed(server):
+def test_a_custom_response_may_be_streamed(server):
     answer = server.get("/shout?parts=3")
 
     assert answer.status_code == 200
@@ -82,17 +82,17 @@ def test_its_answer_may_be_streamed(server):
     [
         (b"", 400, "the body is empty, expected text"),
         (b"break", 500, "ValueError: broken"),
-        (b"odd", 500, "returned str, expected an HttpReply"),
+        (b"odd", 500, "returned str"),
     ],
 )
-def test_what_the_model_refuses_or_breaks_is_an_answer(server, body, status, words):
+def test_an_error_of_the_model_becomes_a_response(server, body, status, words):
     answer = server.post("/shout", content=body)
 
     assert answer.status_code == status
     assert words in answer.json()["error"]
 
 
-def test_only_get_and_post_are_handed_over(server):
+def test_only_get_and_post_reach_the_model(server):
     answer = httpx.put(f"http://{server.http}/shout", content=b"x")
 
     assert answer.status_code == 405
@@ -111,11 +111,11 @@ def test_only_get_and_post_are_handed_over(server):
         ("/shout/more", 404),
     ],
 )
-def test_the_query_alone_may_name_the_model(server, path, status):
+def test_a_custom_path_selects_its_model_by_path_or_query(server, path, status):
     assert server.post(path, content=b"x").status_code == status
 
 
-def test_the_predict_path_is_the_models_own_where_it_says_so(server):
+def test_a_model_may_take_over_the_predict_path(server):
     own = server.post("/grps/v1/infer/predict?model=loud", content=b"x")
     ordinary = server.post("/grps/v1/infer/predict?model=quiet", json={"str_data": "x"})
 
@@ -126,13 +126,13 @@ def test_the_predict_path_is_the_models_own_where_it_says_so(server):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('http_path = "shout"', "http_path is 'shout', expected a path like '/generate'"),
-        ('http_path = "/v2/x"', "http_path is '/v2/x', expected a path"),
-        ('http_path = "/"', "http_path is '/', expected a path"),
-        ("http_predict = True", "http_predict needs an http_path too"),
+        ('http_path = "shout"', "http_path is 'shout'"),
+        ('http_path = "/v2/x"', "http_path is '/v2/x'"),
+        ('http_path = "/"', "http_path is '/'"),
+        ("http_predict = True", "http_predict requires http_path"),
     ],
 )
-def test_a_path_that_cannot_be_had_is_refused(tmp_path, line, words):
+def test_a_reserved_path_is_refused(tmp_path, line, words):
     write(tmp_path, m=SHOUT.replace('http_path = "/shout"', line))
     with running(f"--model-repository={tmp_path}") as runtime:
         answer = eventually(
@@ -161,7 +161,7 @@ def test_a_path_that_cannot_be_had_is_refused(tmp_path, line, words):
         ),
     ],
 )
-def test_a_stream_is_asked_for_as_configured(tmp_path, options, request_, streams):
+def test_a_stream_is_requested_as_configured(tmp_path, options, request_, streams):
     write(tmp_path, m=SHOUT)
     options = [*options, "--grps-streaming-content-type=text/event-stream"]
     with serving(tmp_path, *options) as runtime:

@@ -1,7 +1,8 @@
-"""h2spec, a third party's test of HTTP/2 servers, against the native gRPC transport.
+"""h2spec, a third-party test of HTTP/2 servers, against the native gRPC transport.
 
-h2spec asks by RFC 7540 and with GET, so what it sees is the refusal of a call. Where libnghttp2
-decides otherwise than h2spec, the case is listed with the reason.
+h2spec tests RFC 7540 with GET, so each of its requests is refused. Cases in which libnghttp2 and
+h2spec
+disagree are listed with the reason.
 """
 
 import subprocess
@@ -30,12 +31,12 @@ OTHERWISE = {
     "Sends multiple WINDOW_UPDATE frames increasing the flow control window to above 2^31-1 on a "
     "stream": "ends the connection, not the stream alone",
 }
-# GET is refused at once, and h2spec may find the stream closed before it has sent its next frame.
+# GET is refused at once, so h2spec may find the stream closed before it sends the next frame.
 ATTEMPTS = 10
 
 
 def run(address: str, report: Path, *cases: str) -> dict[str, bool]:
-    """Each case by its identifier and name, and whether it failed."""
+    """Identifier and name of each case, and whether it failed."""
     host, port = address.split(":")
     command = [program(MODULE, PACKAGE), "-h", host, "-p", port, "-o", "1", "-j", report, *cases]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)

@@ -1,4 +1,4 @@
-"""The gauge of requests in flight, which autoscalers read, from outside the process."""
+"""The gauge of requests in flight, which autoscalers use, from outside the process."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def held(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runtime]:
 
 
 def in_flight(runtime: Runtime) -> float | None:
-    """The gauge; None where it is not told."""
+    """The gauge, or None without one."""
     found = re.search(
         r'^moorage_inferences_in_flight{model="held",version="1"} (\S+)$',
         runtime.get("/metrics").text,

@@ -1,4 +1,4 @@
-"""The public KServe clients notice no difference: both transports and the V1 protocol."""
+"""The public KServe clients work unchanged: both transports and the V1 protocol."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).parent / "clients" / "kserve_sdk.py"
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """Python with the KServe package, apart for its many dependencies."""
+    """Python with the KServe package, in a separate environment because of its dependencies."""
     return environment("clients-kserve")
 
 

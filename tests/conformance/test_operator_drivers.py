@@ -1,4 +1,6 @@
-"""The operator's drivers against the bundled runtime: every protocol tells the same (OP-041)."""
+"""The operator's drivers against the bundled runtime: all protocols give the same results
+(OP-041).
+"""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -6,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from moorage_operator import plan as planning
-from moorage_operator.answers import Answer, AnswerReason
-from moorage_operator.planned import ProbeTarget
-from moorage_operator.probe.drivers import Drivers
-from moorage_operator.smoke import mismatch
+from moorage_operator.decide import plan as planning
+from moorage_operator.probe.protocols.drivers import Drivers
+from moorage_operator.values.answers import Answer, AnswerReason
+from moorage_operator.values.plan import ProbeTarget
+from moorage_operator.values.smoke import mismatch
 from support.operator_values import CONFIG, NOW, model, observed, pod, running
 from support.runtime import Runtime
 from support.runtime import running as runtime
@@ -30,7 +32,7 @@ WAYS = [
 ]
 BY_WAY = pytest.mark.parametrize("way", WAYS, ids=map("-".join, WAYS))
 
-Way = tuple[str, str]
+DriverKey = tuple[str, str]
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +51,10 @@ async def drivers() -> AsyncIterator[Drivers]:
     await made.close()
 
 
-def planned_target(server: Runtime, way: Way, name: str, version: str) -> ProbeTarget:
-    """The target as the operator's own plan makes it for a model at this server."""
+def planned_target(server: Runtime, way: DriverKey, name: str, version: str) -> ProbeTarget:
+    """The target that the operator's own plan creates for a model at this server."""
     of = model(
-        name,
+        name.replace("_", "-"),
         protocol=way[0],
         transport=way[1],
         model={"name": name, **({"version": version} if version else {})},
@@ -76,7 +78,7 @@ def planned_target(server: Runtime, way: Way, name: str, version: str) -> ProbeT
 async def test_every_protocol_gives_the_same_verdict(
     server: Runtime,
     drivers: Drivers,
-    way: Way,
+    way: DriverKey,
     name: str,
     version: str,
     reason: AnswerReason,
@@ -92,7 +94,7 @@ async def test_every_protocol_gives_the_same_verdict(
 
 @BY_WAY
 async def test_every_protocol_gives_the_same_tensors(
-    server: Runtime, drivers: Drivers, way: Way
+    server: Runtime, drivers: Drivers, way: DriverKey
 ) -> None:
     told: list[Any] = []
     for each in (("OpenInference", "HTTP"), way):
@@ -107,7 +109,7 @@ async def test_every_protocol_gives_the_same_tensors(
 
 
 @BY_WAY
-async def test_what_is_not_there_refuses(drivers: Drivers, way: Way) -> None:
+async def test_an_unknown_model_is_refused(drivers: Drivers, way: DriverKey) -> None:
     nobody = Runtime(process=None, log_file=Path(), http_port=1, grpc_port=2)  # type: ignore[arg-type]
     target = planned_target(nobody, way, "iris", "")
 
@@ -118,7 +120,7 @@ async def test_what_is_not_there_refuses(drivers: Drivers, way: Way) -> None:
 
 
 def smoke_test(name: str, datatype: str, data: list[Any]) -> Any:
-    """A test of an identity model: what goes in comes out."""
+    """A smoke test of an identity model: the output equals the input."""
     return parse_one(
         {
             "name": name,
@@ -129,9 +131,9 @@ def smoke_test(name: str, datatype: str, data: list[Any]) -> Any:
 
 
 def parse_one(test: dict[str, Any]) -> Any:
-    of = model(smokeTests=[test])
+    of = model(smokeTests={"tests": [test]})
     assert of.problems == ()
-    return of.smoke_tests[0]
+    return of.smoke_tests.tests[0]
 
 
 IRIS = parse_one(
@@ -156,7 +158,7 @@ SMOKE_TESTS = {
     "identity_uint8": smoke_test("bytes", "UINT8", [0, 255]),
     "identity_bytes": smoke_test("texts", "BYTES", ["", "b"]),
 }
-# TensorFlow Serving's REST API has no JSON form for halves; iris has no Predict signature.
+# TensorFlow Serving's REST API has no JSON form for FP16; iris has no Predict signature.
 NOT_BY_TENSORFLOW = {"identity_fp16", "iris"}
 
 
@@ -170,7 +172,7 @@ NOT_BY_TENSORFLOW = {"identity_fp16", "iris"}
     ],
 )
 async def test_every_protocol_answers_a_smoke_test(
-    server: Runtime, drivers: Drivers, way: Way, name: str
+    server: Runtime, drivers: Drivers, way: DriverKey, name: str
 ) -> None:
     target, test = planned_target(server, way, name, ""), SMOKE_TESTS[name]
 
@@ -181,8 +183,8 @@ async def test_every_protocol_answers_a_smoke_test(
 
 
 @BY_WAY
-async def test_every_protocol_tells_why_a_request_is_refused(
-    server: Runtime, drivers: Drivers, way: Way
+async def test_every_protocol_reports_why_a_request_is_refused(
+    server: Runtime, drivers: Drivers, way: DriverKey
 ) -> None:
     target = planned_target(server, way, "identity_fp32", "")
     texts = smoke_test("texts", "BYTES", ["a"])

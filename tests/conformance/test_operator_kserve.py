@@ -1,19 +1,18 @@
-"""The operator's questions to a real KServe server, over both transports."""
+"""The operator's queries to a real KServe server, over both transports."""
 
 import contextlib
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from moorage_operator import plan as planning
-from moorage_operator.answers import AnswerReason, ProbeResult
-from moorage_operator.probe.drivers import Drivers
-from moorage_operator.probe.interrogation import interrogate
+from moorage_operator.decide import plan as planning
+from moorage_operator.probe.protocols.drivers import Drivers
+from moorage_operator.probe.schedule.interrogation import interrogate
+from moorage_operator.values.answers import AnswerReason, ProbeResult
 from support.environments import environment
 from support.operator_values import CONFIG, NOW, model, observed, pod
 from support.waiting import eventually
@@ -45,7 +44,7 @@ def connects(port: int) -> bool:
 def kserve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KServe]:
     python = environment("clients-kserve")
     folder = tmp_path_factory.mktemp("kserve")
-    # the server takes no port 0, so two are found and given back just before
+    # the server does not support port 0, so two free ports are found in advance
     with socket.socket() as first, socket.socket() as second:
         first.bind(("127.0.0.1", 0))
         second.bind(("127.0.0.1", 0))
@@ -78,7 +77,7 @@ async def drivers() -> AsyncIterator[Drivers]:
 async def asked(
     drivers: Drivers, server: KServe, protocol: str, transport: str, name: str = "iris"
 ) -> ProbeResult:
-    """The result of one poll, of a target that the operator's own plan makes."""
+    """The result of one poll of a target that the operator's own plan creates."""
     of = model(
         name,
         protocol=protocol,
@@ -90,12 +89,7 @@ async def asked(
     )
     seen = observed(pod("p", of, ip="127.0.0.1"))
     (target,) = planning.plan(of, seen, now=NOW, config=CONFIG).targets
-    results = [
-        result
-        async for result in interrogate(
-            drivers, target, None, describe=True, now=lambda: datetime.now(UTC)
-        )
-    ]
+    results = [result async for result in interrogate(drivers, target, None, describe=True)]
     return results[-1]
 
 
@@ -103,7 +97,7 @@ TRANSPORTS = pytest.mark.parametrize("transport", ["HTTP", "GRPC"])
 
 
 @TRANSPORTS
-async def test_a_model_that_loads_is_not_ready(kserve, drivers, transport):
+async def test_a_loading_model_is_not_ready(kserve, drivers, transport):
     result = await asked(drivers, kserve, "OpenInference", transport)
 
     assert result.model_ready.verdict is False
@@ -113,7 +107,7 @@ async def test_a_model_that_loads_is_not_ready(kserve, drivers, transport):
 
 
 @TRANSPORTS
-async def test_a_model_that_the_server_does_not_have_is_not_found(kserve, drivers, transport):
+async def test_an_unknown_model_is_not_found(kserve, drivers, transport):
     result = await asked(drivers, kserve, "OpenInference", transport, name="rose")
 
     assert result.model_ready.reason is AnswerReason.MODEL_NOT_FOUND
@@ -121,10 +115,10 @@ async def test_a_model_that_the_server_does_not_have_is_not_found(kserve, driver
 
 @TRANSPORTS
 @pytest.mark.parametrize("protocol", ["OpenInference", "Auto"])
-async def test_a_model_that_has_loaded_is_ready(kserve, drivers, protocol, transport):
+async def test_a_loaded_model_is_ready(kserve, drivers, protocol, transport):
     kserve.load()
     while (await asked(drivers, kserve, protocol, transport)).model_ready.verdict is not True:
-        pass  # each question takes milliseconds; the test's own time limit ends it
+        pass  # each query takes milliseconds; the timeout of the test ends it
 
     result = await asked(drivers, kserve, protocol, transport)
 
@@ -140,7 +134,7 @@ async def test_a_model_that_has_loaded_is_ready(kserve, drivers, protocol, trans
     ("protocol", "transport"),
     [("TensorFlowServing", "HTTP"), ("GRPS", "HTTP"), ("GRPS", "GRPC")],
 )
-async def test_a_wrong_declaration_is_answered_with_what_it_speaks(
+async def test_a_wrong_protocol_is_reported_with_the_detected_one(
     kserve, drivers, protocol, transport
 ):
     result = await asked(drivers, kserve, protocol, transport)

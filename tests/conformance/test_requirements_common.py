@@ -1,4 +1,4 @@
-"""What every protocol has in common: ports, paths, bodies, errors, health."""
+"""Requirements of all protocols: ports, paths, bodies, errors, health."""
 
 import concurrent.futures
 import json
@@ -11,7 +11,6 @@ import grpc
 import httpx
 import pytest
 
-from support import odd_models
 from support.odd_models import request, tensor
 from support.runtime import running, serving
 
@@ -28,13 +27,6 @@ CHECK_LIVENESS = "/grps.protos.v1.GrpsService/CheckLiveness"
 HEALTH = "/grpc.health.v1.Health/Check"
 
 
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory):
-    """A server with the odd models."""
-    with serving(odd_models.write(tmp_path_factory.mktemp("odd"))) as runtime:
-        yield runtime
-
-
 def post(server, path: str, body: bytes, **headers: str) -> httpx.Response:
     return httpx.post(
         f"http://{server.http}{path}", content=body, headers={**JSON, **headers}, timeout=30
@@ -42,7 +34,7 @@ def post(server, path: str, body: bytes, **headers: str) -> httpx.Response:
 
 
 def error_text(answer: httpx.Response) -> str:
-    """The text of a protocol's error, whichever form the protocol gives it."""
+    """The text of a protocol's error, in any form."""
     body = answer.json()
     if "error" in body:
         assert set(body) == {"error"}
@@ -53,7 +45,7 @@ def error_text(answer: httpx.Response) -> str:
 
 
 def call(address: str, path: str, message: bytes = b"") -> tuple[str, bytes]:
-    """Status and answer of one call."""
+    """Status and response of one call."""
     with grpc.insecure_channel(address) as channel:
         try:
             return "OK", channel.unary_unary(path)(message, timeout=10)
@@ -61,7 +53,7 @@ def call(address: str, path: str, message: bytes = b"") -> tuple[str, bytes]:
             return error.code().name, error.details().encode()
 
 
-def test_one_port_answers_every_http_protocol_over_one_model(server):
+def test_one_port_serves_a_model_over_every_http_protocol(server):
     url = f"http://{server.http}"
     text = {"str_data": "hello", "model": "strs"}
 
@@ -77,7 +69,7 @@ def test_one_port_answers_every_http_protocol_over_one_model(server):
     assert httpx.get(f"{url}/").headers["content-type"].startswith("text/html")
 
 
-def test_one_port_answers_every_grpc_service(server):
+def test_one_port_serves_every_grpc_service(server):
     for path in (SERVER_LIVE, CHECK_LIVENESS, HEALTH):
         assert call(server.grpc, path)[0] == "OK", path
 
@@ -105,7 +97,7 @@ def test_one_port_answers_every_grpc_service(server):
         ),
     ],
 )
-def test_a_protocol_that_is_switched_off_is_not_there(left, alive, gone, calls):
+def test_a_disabled_protocol_is_not_served(left, alive, gone, calls):
     with running(f"--protocols={left}") as runtime:
         assert [runtime.get(path).status_code for path in alive] == [200] * len(alive)
         assert [runtime.get(path).status_code for path in gone] == [404] * len(gone)
@@ -115,7 +107,7 @@ def test_a_protocol_that_is_switched_off_is_not_there(left, alive, gone, calls):
 @pytest.mark.parametrize(
     "content_type", ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data"]
 )
-def test_a_body_is_never_read_as_a_form(server, content_type):
+def test_a_body_is_never_parsed_as_form_data(server, content_type):
     oip = post(server, OIP, FLOATS, **{"Content-Type": content_type})
     tfs = post(server, TFS, b'{"instances": ["a=b&c"]}', **{"Content-Type": content_type})
 
@@ -182,7 +174,7 @@ def test_head_answers_like_get_without_a_body(server, path):
 
 
 @pytest.mark.parametrize("path", ENDPOINTS)
-def test_an_unknown_encoding_is_refused_with_what_is_known(server, path):
+def test_an_unknown_encoding_is_refused_with_the_supported_ones(server, path):
     answer = post(server, path, b"x", **{"Content-Encoding": "br"})
 
     assert answer.status_code == 415
@@ -205,7 +197,7 @@ def test_an_unknown_encoding_is_refused_with_what_is_known(server, path):
     ],
     ids=["101", "open lists", "objects", "instances", "inputs", "ndarray", "data", "long number"],
 )
-def test_deep_and_endless_json_is_refused(server, path, body):
+def test_json_that_is_too_deep_or_incomplete_or_has_a_long_number_is_refused(server, path, body):
     answer = post(server, path, body)
 
     assert answer.status_code == 400
@@ -247,7 +239,7 @@ def test_json_may_be_100_levels_deep(server, path, body):
         b"\x00",
     ],
 )
-def test_a_body_that_is_no_json_object_is_refused(server, path, body):
+def test_a_body_that_is_not_a_json_object_is_refused(server, path, body):
     answer = post(server, path, body)
 
     assert answer.status_code == 400
@@ -258,7 +250,7 @@ def test_a_body_that_is_no_json_object_is_refused(server, path, body):
     ("path", "body"),
     [(OIP, FLOATS), (TFS, b'{"instances": ["a"]}'), (GRPS, b'{"str_data": "a"}')],
 )
-def test_a_byte_order_mark_and_white_space_around_are_tolerated(server, path, body):
+def test_a_byte_order_mark_and_surrounding_whitespace_are_ignored(server, path, body):
     assert post(server, path, b"\xef\xbb\xbf" + body).status_code == 200
     assert post(server, path, b"\r\n\t " + body + b" \n").status_code == 200
 
@@ -283,7 +275,7 @@ def test_a_byte_order_mark_and_white_space_around_are_tolerated(server, path, bo
         ),
     ],
 )
-def test_numbers_that_are_not_finite_are_read_and_written(server, path, body, read):
+def test_nan_and_infinity_are_read_and_written(server, path, body, read):
     answer = post(server, path, body)
 
     assert answer.status_code == 200
@@ -298,7 +290,7 @@ def test_numbers_that_are_not_finite_are_read_and_written(server, path, body, re
         (GRPS + "?model=fails-1", b'{"str_data": "a"}'),
     ],
 )
-def test_a_failing_model_is_500_without_a_trace(odd, path, body):
+def test_a_failing_model_is_500_without_a_traceback(odd, path, body):
     answer = post(odd, path, body)
 
     assert answer.status_code == 500
@@ -333,7 +325,7 @@ def test_unknown_paths_and_wrong_methods_are_json_errors(server, method, path, s
         assert set(answer.headers["allow"].split(", ")) >= set(allow.split(", ")) - {"HEAD"}
 
 
-def test_requests_at_the_same_time_keep_their_tensors_and_ids(server):
+def test_concurrent_requests_keep_their_tensors_and_ids(server):
     url = f"http://{server.http}{OIP}"
 
     def ask(number: int) -> bool:
@@ -346,7 +338,7 @@ def test_requests_at_the_same_time_keep_their_tensors_and_ids(server):
         assert all(pool.map(ask, range(400)))
 
 
-def test_a_client_that_leaves_in_the_middle_disturbs_nobody(server):
+def test_a_disconnect_does_not_affect_other_clients(server):
     host, port = server.http.split(":")
     for cut in (20, 80, 120):
         with socket.create_connection((host, int(port))) as connection:
@@ -359,7 +351,7 @@ def test_a_client_that_leaves_in_the_middle_disturbs_nobody(server):
 @pytest.mark.parametrize(
     ("name", "highest", "lower"), [("versions", "10", "9"), ("named", "v10", "v9")]
 )
-def test_without_a_version_the_highest_answers(odd, name, highest, lower):
+def test_the_highest_version_is_the_default(odd, name, highest, lower):
     floats = request(tensor("x", "FP32", [1], [1.0]))
 
     def version(path: str) -> list[str]:
@@ -373,7 +365,7 @@ def test_without_a_version_the_highest_answers(odd, name, highest, lower):
 
 
 @pytest.mark.parametrize("path", ENDPOINTS)
-def test_a_body_beyond_the_limit_is_refused_in_the_protocols_form(path):
+def test_a_body_above_the_limit_gets_an_error_of_its_protocol(path):
     with running("--max-request-bytes=1000") as runtime:
         answer = post(runtime, path, b" " * 1001)
 
@@ -381,7 +373,9 @@ def test_a_body_beyond_the_limit_is_refused_in_the_protocols_form(path):
     assert error_text(answer)
 
 
-def test_a_folder_without_models_is_ready(tmp_path: Path):
+def test_an_empty_repository_is_ready(tmp_path: Path):
     with serving(tmp_path) as runtime:
-        assert runtime.get("/v2/health/ready").json() == {"live": True, "ready": True}
+        ready = runtime.get("/v2/health/ready").json()
+        assert (ready["live"], ready["ready"]) == (True, True)
+        assert "no files" in ready["message"]
         assert runtime.get("/grps/v1/health/ready").status_code == 200

@@ -9,7 +9,7 @@ import httpx
 import pytest
 import yaml
 
-from moorage_runtime._generated import grps_pb2
+from moorage_runtime.codec._generated import grps_pb2
 from support import odd_models
 from support.runtime import running, serving
 from support.waiting import eventually
@@ -22,16 +22,11 @@ ONLINE = ("health/online", "health/offline", "health/live", "health/ready", "met
 
 
 @pytest.fixture(scope="module")
-def odd(tmp_path_factory):
-    """A server with the odd models."""
-    with serving(odd_models.write(tmp_path_factory.mktemp("odd"))) as runtime:
-        yield runtime
-
-
-@pytest.fixture(scope="module")
 def own(tmp_path_factory):
-    """A server whose traffic may be switched without disturbing others."""
-    with serving(odd_models.write(tmp_path_factory.mktemp("own"))) as runtime:
+    """A separate server, which tests may take offline."""
+    with serving(
+        odd_models.write(tmp_path_factory.mktemp("own")), "--grps-traffic-control=true"
+    ) as runtime:
         yield runtime
 
 
@@ -80,7 +75,7 @@ def tensors(*items: dict) -> dict:
 @pytest.mark.parametrize("path", ONLINE)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("body", [b"", b"{}", b"\xff"])
-def test_the_simple_paths_take_either_method_and_ignore_a_body(own, path, method, body):
+def test_the_simple_paths_accept_get_and_post_and_ignore_a_body(own, path, method, body):
     httpx.get(url(own, "health/online"))
     answer = httpx.request(method, url(own, path), content=body)
     httpx.get(url(own, "health/online"))
@@ -89,7 +84,7 @@ def test_the_simple_paths_take_either_method_and_ignore_a_body(own, path, method
     assert answer.json()["status"] == OK
 
 
-def test_the_flag_is_one_for_http_grpc_and_every_protocols_readiness(own):
+def test_all_protocols_share_the_online_flag(own):
     ready = "/v2/health/ready"
     overall = "/grpc.health.v1.Health/Check"
     for _ in range(2):
@@ -119,7 +114,7 @@ def test_the_flag_is_one_for_http_grpc_and_every_protocols_readiness(own):
 
 
 def test_a_server_may_start_offline():
-    with running("--start-offline=true") as runtime:
+    with running("--start-offline=true", "--grps-traffic-control=true") as runtime:
         eventually("live", lambda: runtime.get("/grps/v1/health/live").status_code, bool, 10)
         assert runtime.get("/grps/v1/health/ready").status_code == 503
         assert runtime.get("/grps/v1/health/online").status_code == 200
@@ -143,7 +138,7 @@ def test_online_is_not_ready_while_a_model_loads(server_of):
     assert refused(predict(loading, {"str_data": "a", "model": "loading"}), 503)
 
 
-def test_server_metadata_are_safe_yaml_without_secrets(server):
+def test_server_metadata_is_safe_yaml_without_secrets(server):
     text = answered(httpx.get(url(server, "metadata/server")))["str_data"]
     document = yaml.safe_load(text)
 
@@ -155,7 +150,7 @@ def test_server_metadata_are_safe_yaml_without_secrets(server):
 
 
 @pytest.mark.parametrize("asked", ["two_out", "two_out-1"])
-def test_model_metadata_are_safe_yaml_of_one_version(server, asked):
+def test_model_metadata_is_safe_yaml_for_one_version(server, asked):
     answer = answered(httpx.post(url(server, "metadata/model"), json={"str_data": asked}))
     document = yaml.safe_load(answer["str_data"])
 
@@ -178,7 +173,7 @@ def test_model_metadata_are_safe_yaml_of_one_version(server, asked):
         ([], 400),
     ],
 )
-def test_metadata_of_nothing_is_refused(server, body, status):
+def test_metadata_of_an_unknown_or_missing_model_is_refused(server, body, status):
     assert refused(httpx.post(url(server, "metadata/model"), json=body), status)
     if isinstance(body, dict) and "gmap" not in body:
         answer = call(server, "ModelMetadata", **body)
@@ -195,7 +190,7 @@ def test_an_unknown_path_is_a_failed_message(server, path):
 
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON"])
-def test_parameters_of_the_media_type_do_not_matter(server, content_type):
+def test_parameters_of_the_media_type_are_ignored(server, content_type):
     answer = predict(server, {"str_data": "a"}, **{"Content-Type": content_type})
 
     assert answered(answer) == {"str_data": "a"}
@@ -206,7 +201,7 @@ def test_another_content_type_is_refused(server, content_type):
     assert refused(predict(server, {"str_data": "a"}, **{"Content-Type": content_type}))
 
 
-def test_bytes_travel_bare(server):
+def test_bytes_are_sent_without_an_envelope(server):
     everything = bytes(range(256))
     answer = predict(server, everything, **{"Content-Type": "application/octet-stream"})
 
@@ -273,7 +268,7 @@ def test_bytes_travel_bare(server):
     ],
     ids=repr,
 )
-def test_a_message_that_breaks_the_form_is_refused(server, body):
+def test_a_malformed_message_is_refused(server, body):
     assert refused(predict(server, body))
 
 
@@ -314,12 +309,12 @@ def test_a_message_that_breaks_the_form_is_refused(server, body):
     ],
     ids=repr,
 )
-def test_a_message_comes_back_in_its_form(server, sent, got):
+def test_the_response_repeats_the_form_of_the_request(server, sent, got):
     assert answered(predict(server, sent)) == got
 
 
 @pytest.mark.parametrize("value", ["true", "True", "TRUE"])
-def test_an_ndarray_comes_back_nested_where_asked(server, value):
+def test_an_ndarray_is_returned_on_request(server, value):
     nested = {"ndarray": [[1, 2.5], [3, 4]]}
 
     assert answered(predict(server, nested, f"?return-ndarray={value}")) == {
@@ -346,11 +341,11 @@ def test_an_ndarray_comes_back_nested_where_asked(server, value):
     ],
     ids=repr,
 )
-def test_what_is_no_single_float_tensor_cannot_be_an_ndarray(server, body):
+def test_only_a_single_float_tensor_can_be_an_ndarray(server, body):
     assert refused(predict(server, body, "?return-ndarray=true"))
 
 
-def test_return_ndarray_works_with_any_request_that_gives_a_float_tensor(server):
+def test_return_ndarray_works_for_every_float_output(server):
     body = {
         "model": "identity_fp32-1",
         **tensors({"dtype": "DT_FLOAT32", "shape": [2], "flat_float32": [1, 2]}),
@@ -359,7 +354,7 @@ def test_return_ndarray_works_with_any_request_that_gives_a_float_tensor(server)
     assert answered(predict(server, body, "?return-ndarray=true")) == {"ndarray": [1.0, 2.0]}
 
 
-def test_data_map_to_a_tensor_models_inputs(server):
+def test_data_maps_to_the_inputs_of_a_tensor_model(server):
     octets = {"Content-Type": "application/octet-stream"}
 
     texts = answered(predict(server, {"str_data": "a", "model": "identity_bytes"}))
@@ -389,7 +384,9 @@ def test_data_map_to_a_tensor_models_inputs(server):
         (None, "", "a"),
     ],
 )
-def test_the_model_is_the_payloads_the_querys_or_the_default(server, model, query, answer):
+def test_the_model_is_taken_from_the_payload_the_query_or_the_default(
+    server, model, query, answer
+):
     body = {"str_data": "a", **({} if model is None else {"model": model})}
 
     assert answered(predict(server, body, query))["str_data"] == answer
@@ -403,7 +400,7 @@ def test_an_unknown_model_is_404(server, model):
     assert (answer.status.code, answer.status.status) == (404, grps_pb2.Status.FAILURE)
 
 
-def test_a_name_with_a_dash_is_compared_whole(odd):
+def test_a_model_name_with_a_dash_is_not_split(odd):
     assert answered(predict(odd, {"str_data": "x", "model": "a-b"})) == {"str_data": "x"}
     assert answered(predict(odd, {"str_data": "x", "model": "a-b-1"}))
 
@@ -412,7 +409,7 @@ def test_a_name_with_a_dash_is_compared_whole(odd):
 
 
 def chunks(server, target: str, body: bytes) -> tuple[bytes, list[bytes]]:
-    """The head of an answer, and its chunks as they were framed."""
+    """The head of a response, and its chunks as framed."""
     host, port = server.http.split(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         head = f"POST {target} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -431,7 +428,7 @@ def chunks(server, target: str, body: bytes) -> tuple[bytes, list[bytes]]:
 
 
 @pytest.mark.parametrize("value", ["true", "TRUE"])
-def test_a_stream_is_a_line_of_json_a_chunk(server, value):
+def test_each_chunk_of_a_stream_is_one_line_of_json(server, value):
     target = f"/grps/v1/infer/predict?streaming={value}&model=stream_model-1.0.0"
 
     head, parts = chunks(server, target, b'{"str_data": "a"}')
@@ -444,7 +441,7 @@ def test_a_stream_is_a_line_of_json_a_chunk(server, value):
     ]
 
 
-def test_a_model_that_does_not_stream_gives_one_message(server):
+def test_a_model_without_streaming_sends_one_message(server):
     _, parts = chunks(server, "/grps/v1/infer/predict?streaming=true", b'{"str_data": "a"}')
 
     assert [json.loads(part)["str_data"] for part in parts] == ["a"]
@@ -462,7 +459,7 @@ def test_an_error_after_the_start_is_the_last_chunk(odd):
     assert len(parts) == 2
 
 
-def test_an_error_before_the_start_is_an_ordinary_answer(server):
+def test_an_error_before_the_first_chunk_is_an_ordinary_response(server):
     assert refused(predict(server, {}, "?streaming=true"))
     assert refused(predict(server, {"str_data": "a"}, "?streaming=true&model=nosuch"), 404)
     assert refused(predict(server, {"ndarray": [1]}, "?streaming=true&return-ndarray=true"))
@@ -471,7 +468,7 @@ def test_an_error_before_the_start_is_an_ordinary_answer(server):
 # --- gRPC
 
 
-def test_a_success_has_its_status_whatever_was_asked(server):
+def test_a_success_ignores_the_status_of_the_request(server):
     failed = grps_pb2.Status(code=500, msg="x", status=grps_pb2.Status.FAILURE)
 
     answer = call(server, "Predict", str_data="a", status=failed)
@@ -481,14 +478,14 @@ def test_a_success_has_its_status_whatever_was_asked(server):
     assert answer.str_data == "a"
 
 
-def test_bytes_are_ordinary_and_ndarray_is_not(server):
+def test_bytes_are_accepted_and_an_empty_ndarray_is_not(server):
     assert call(server, "Predict", bin_data=b"\xff\0").bin_data == b"\xff\0"
     answer = call(server, "Predict", ndarray=grps_pb2.NDArrayData())
     assert (answer.status.code, answer.status.status) == (400, grps_pb2.Status.FAILURE)
     assert call(server, "Predict").status.code == 400
 
 
-def test_a_message_of_more_than_4_mib_passes(server):
+def test_a_message_above_4_mib_is_accepted(server):
     blob = bytes(6 * 1024 * 1024)
     message = grps_pb2.GrpsMessage(bin_data=blob).SerializeToString()
     options = [("grpc.max_receive_message_length", -1)]
@@ -515,7 +512,7 @@ def test_a_stream_over_grpc_ends_with_the_failure(odd, server):
 
 
 @pytest.mark.parametrize("garbage", [b"\xff", b"\x0a\x05a", b"\x22\x01\xff"])
-def test_bytes_that_are_no_message_fail_the_call(server, garbage):
+def test_bytes_that_are_not_a_message_fail_the_call(server, garbage):
     with grpc.insecure_channel(server.grpc) as channel, pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary(SERVICE + "Predict")(garbage, timeout=10)
 
@@ -531,7 +528,7 @@ def test_types_without_a_grps_type_travel_in_wider_ones(server):
     assert answer.gtensors.tensors[0] == flags
 
 
-def test_the_page_is_html_that_names_its_figures(server):
+def test_the_html_page_labels_its_figures(server):
     predict(server, {"str_data": "a"})
     answer = httpx.get(f"http://{server.http}/")
 
@@ -543,7 +540,7 @@ def test_the_page_is_html_that_names_its_figures(server):
     assert "http://" not in answer.text
 
 
-def test_numbers_that_are_not_finite_survive(server):
+def test_nan_and_infinity_round_trip(server):
     answer = answered(predict(server, {"ndarray": ["NaN", "Infinity"]}))
 
     values = [float(value) for value in answer["gtensors"]["tensors"][0]["flat_float32"]]

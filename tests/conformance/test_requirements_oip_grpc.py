@@ -4,7 +4,7 @@ import grpc
 import httpx
 import pytest
 
-from moorage_runtime._generated import health_pb2, oip_pb2
+from moorage_runtime.codec._generated import health_pb2, oip_pb2
 from support import odd_models
 from support.runtime import serving
 
@@ -16,20 +16,20 @@ HEALTH = "/grpc.health.v1.Health/"
 
 @pytest.fixture(scope="module")
 def server(grpc_server):
-    """The main set, by each transport."""
+    """The main set, with each transport."""
     return grpc_server
 
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory, grpc_transport):
-    """A server with the odd models."""
+    """A server with unusual models."""
     repository = odd_models.write(tmp_path_factory.mktemp("odd"))
     with serving(repository, f"--grpc-transport={grpc_transport}") as runtime:
         yield runtime
 
 
 def call(server, method: str, message, kind, **options):
-    """The answer of one call."""
+    """The response of one call."""
     with grpc.insecure_channel(server.grpc) as channel:
         path = method if method.startswith("/") else SERVICE + method
         return kind.FromString(
@@ -85,7 +85,9 @@ def test_other_methods_are_unimplemented(server, method):
         ("", "1", "INVALID_ARGUMENT"),
     ],
 )
-def test_an_unknown_model_is_not_found_and_none_is_invalid(server, method, name, version, status):
+def test_an_unknown_model_is_not_found_and_an_empty_name_is_invalid(
+    server, method, name, version, status
+):
     message = oip_pb2.ModelReadyRequest(name=name, version=version)
 
     assert fails(server, message, method)[0] == status
@@ -96,7 +98,7 @@ def test_a_loading_model_is_not_ready_and_unavailable(server_of):
     loading = oip_pb2.ModelReadyRequest(name="loading")
 
     assert call(server, "ServerLive", oip_pb2.ServerLiveRequest(), oip_pb2.ServerLiveResponse).live
-    # the wire has no byte for false
+    # the encoding has no byte for false
     assert call(
         server, "ServerReady", oip_pb2.ServerReadyRequest(), oip_pb2.ServerReadyResponse
     ) == (oip_pb2.ServerReadyResponse())
@@ -110,7 +112,7 @@ def test_a_loading_model_is_not_ready_and_unavailable(server_of):
     assert fails(server, request(ONE, model="loading"))[0] == "UNAVAILABLE"
 
 
-def test_metadata_are_those_of_http(server):
+def test_metadata_equals_that_of_http(server):
     url = f"http://{server.http}/v2"
     of_server = call(
         server, "ServerMetadata", oip_pb2.ServerMetadataRequest(), oip_pb2.ServerMetadataResponse
@@ -155,7 +157,7 @@ def test_metadata_are_those_of_http(server):
         ("BYTES", "bytes_contents", [b"", b"\xff\0"]),
     ],
 )
-def test_typed_values_come_back_typed(server, datatype, field, values):
+def test_typed_requests_get_typed_responses(server, datatype, field, values):
     answer = infer(server, request(tensor(datatype, [2], **{field: values}), id="7"))
 
     assert list(getattr(answer.outputs[0].contents, field)) == values
@@ -177,7 +179,7 @@ def test_typed_values_come_back_typed(server, datatype, field, values):
         ("BYTES", b"\x00\x00\x00\x00\x02\x00\x00\x00\xff\x00"),
     ],
 )
-def test_raw_values_come_back_raw(server, datatype, raw):
+def test_raw_requests_get_raw_responses(server, datatype, raw):
     answer = infer(server, request(tensor(datatype, [2, 1]), raw=[raw]))
 
     assert answer.raw_output_contents == [raw]
@@ -186,13 +188,13 @@ def test_raw_values_come_back_raw(server, datatype, raw):
     assert answer.id == ""
 
 
-def test_any_raw_byte_but_zero_is_true(server):
+def test_any_nonzero_raw_byte_is_true(server):
     answer = infer(server, request(tensor("BOOL", [3]), raw=[b"\x02\x00\xff"]))
 
     assert answer.raw_output_contents == [b"\x01\x00\x01"]
 
 
-def test_a_bf16_output_makes_the_answer_raw(odd):
+def test_a_bf16_output_makes_the_response_raw(odd):
     typed = request(model="half_types")
     typed.inputs.append(tensor("BF16", [1], fp32_contents=[1.0]))
 
@@ -201,7 +203,7 @@ def test_a_bf16_output_makes_the_answer_raw(odd):
     assert answer.raw_output_contents == [b"\x80\x3f"]
 
 
-def test_an_empty_tensor_needs_no_contents_and_keeps_its_raw_entry(server):
+def test_an_empty_tensor_has_an_empty_raw_entry(server):
     typed = infer(server, request(tensor("FP32", [0, 3])))
     raw = infer(server, request(tensor("FP32", [0]), tensor("INT8", [1], "z"), raw=[b"", b"\x05"]))
 
@@ -247,18 +249,18 @@ def test_an_empty_tensor_needs_no_contents_and_keeps_its_raw_entry(server):
     ],
     ids=str,
 )
-def test_a_request_that_breaks_the_form_or_does_not_fit_is_invalid(server, message):
+def test_a_malformed_or_unsuitable_request_is_invalid(server, message):
     assert fails(server, message)[0] == "INVALID_ARGUMENT"
 
 
-def test_an_empty_contents_message_beside_raw_data_is_tolerated(server):
+def test_an_empty_contents_message_with_raw_data_is_accepted(server):
     item = tensor("FP32", [1])
     item.contents.SetInParent()
 
     assert infer(server, request(item, raw=[b"\0\0\x80\x3f"])).raw_output_contents
 
 
-def test_outputs_are_those_asked_for_in_that_order(server):
+def test_only_requested_outputs_are_returned_in_the_requested_order(server):
     def names(*asked: str) -> list[str]:
         outputs = [{"name": name} for name in asked]
         answer = infer(server, request(ONE, model="two_out", outputs=outputs))
@@ -289,14 +291,14 @@ def test_parameters_of_every_kind_reach_the_model(odd):
     ("model", "version", "answered"),
     [("versions", "", "10"), ("versions", "9", "9"), ("named", "", "v10")],
 )
-def test_the_version_used_is_in_the_answer(odd, model, version, answered):
+def test_the_response_names_the_version(odd, model, version, answered):
     answer = infer(odd, request(ONE, model=model, model_version=version))
 
     assert answer.model_version == answered
     assert answer.outputs[0].contents.bytes_contents == [answered.encode()]
 
 
-def test_failures_have_their_codes(odd):
+def test_each_failure_has_its_own_code(odd):
     assert fails(odd, request(ONE, model="nosuch"))[0] == "NOT_FOUND"
     assert fails(odd, request(ONE, model="named", model_version="10"))[0] == "NOT_FOUND"
     texts = tensor("BYTES", [1], bytes_contents=[b"a"])
@@ -306,7 +308,7 @@ def test_failures_have_their_codes(odd):
 
 
 @pytest.mark.parametrize("method", ["ServerLive", "ModelReady", "ModelInfer", "ModelMetadata"])
-def test_bytes_that_are_no_message_fail_the_call_alone(server, method):
+def test_invalid_bytes_fail_only_their_call(server, method):
     with grpc.insecure_channel(server.grpc) as channel:
         for garbage in (b"\xff", b"\x0a\x05a", b"\x0a\xff\xff\xff\xff\x0f", bytes(range(256))):
             with pytest.raises(grpc.RpcError) as caught:
@@ -317,7 +319,7 @@ def test_bytes_that_are_no_message_fail_the_call_alone(server, method):
 
 
 @pytest.mark.parametrize("algorithm", [grpc.Compression.Gzip, grpc.Compression.Deflate])
-def test_a_compressed_message_of_more_than_4_mib_is_read(server, algorithm):
+def test_a_compressed_message_above_4_mib_is_read(server, algorithm):
     raw = bytes(6 * 1024 * 1024)
     message = request(tensor("UINT8", [len(raw)]), raw=[raw])
     with grpc.insecure_channel(
@@ -354,7 +356,7 @@ def test_health_has_a_service_for_each_question(server, service, status):
     ("service", "status"),
     [("", 2), ("readiness", 2), ("liveness", 1), ("model:loading", 2), ("model:my_model", 1)],
 )
-def test_health_of_a_server_that_loads(server_of, service, status):
+def test_health_while_a_model_loads(server_of, service, status):
     message = health_pb2.HealthCheckRequest(service=service)
 
     answer = call(server_of("loading"), HEALTH + "Check", message, health_pb2.HealthCheckResponse)
@@ -363,7 +365,7 @@ def test_health_of_a_server_that_loads(server_of, service, status):
 
 
 @pytest.mark.parametrize("service", ["nosuch", "model:nosuch", "model:my_model/v11", "model:"])
-def test_health_of_what_does_not_exist_is_not_found(server, service):
+def test_health_of_an_unknown_service_is_not_found(server, service):
     message = health_pb2.HealthCheckRequest(service=service)
 
     assert fails(server, message, HEALTH + "Check")[0] == "NOT_FOUND"

@@ -1,6 +1,6 @@
 """Open Inference Protocol over HTTP, requirement by requirement, on a running server.
 
-What the wire vectors do not ask: refusals, datatypes, parameters, versions, the binary forms.
+Covers what the wire vectors do not: refusals, datatypes, parameters, versions, the binary forms.
 """
 
 import gzip
@@ -12,9 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
-from support import odd_models
 from support.odd_models import request, tensor
-from support.runtime import serving
 
 pytestmark = pytest.mark.conformance
 
@@ -48,16 +46,9 @@ WIRE = {
     "FP16": "<f2",
     "FP32": "<f4",
     "FP64": "<f8",
-    # numpy has no such type; the bytes are what counts
+    # numpy has no such type; only the bytes matter
     "BF16": "<u2",
 }
-
-
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory):
-    """A server with the odd models."""
-    with serving(odd_models.write(tmp_path_factory.mktemp("odd"))) as runtime:
-        yield runtime
 
 
 def post(server, path: str, body: bytes, **headers: str) -> httpx.Response:
@@ -65,7 +56,7 @@ def post(server, path: str, body: bytes, **headers: str) -> httpx.Response:
 
 
 def binary(server, path: str, header: dict, *parts: bytes) -> httpx.Response:
-    """A request with binary parts behind its JSON."""
+    """A request with binary parts after its JSON."""
     text = json.dumps(header).encode()
     return post(server, path, text + b"".join(parts), **{LENGTH: str(len(text))})
 
@@ -86,7 +77,7 @@ def data(answer: httpx.Response) -> list:
 
 
 def split(answer: httpx.Response) -> tuple[dict, bytes]:
-    """The JSON of a binary answer, and the bytes behind it."""
+    """The JSON of a binary response, and the bytes after it."""
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/octet-stream"
     length = int(answer.headers[LENGTH])
@@ -104,7 +95,7 @@ def test_other_paths_are_not_found(server, path):
     refused(httpx.get(f"http://{server.http}{path}"), 404)
 
 
-def test_the_openapi_spelling_of_the_root_is_the_same(server):
+def test_the_root_path_may_end_with_a_slash(server):
     url = f"http://{server.http}/v2"
 
     assert httpx.get(f"{url}/").json() == httpx.get(url).json()
@@ -127,7 +118,7 @@ def test_health_ignores_a_body_and_needs_no_header(server, path):
     assert answer.headers["content-type"] == "application/json"
 
 
-def test_a_loading_model_holds_the_server_back_but_not_its_life(server_of):
+def test_a_loading_model_affects_readiness_but_not_liveness(server_of):
     url = f"http://{server_of('loading').http}/v2"
 
     assert httpx.get(f"{url}/health/live").json() == {"live": True}
@@ -141,7 +132,7 @@ def test_a_loading_model_holds_the_server_back_but_not_its_life(server_of):
     assert busy.headers["retry-after"] == "1"
 
 
-def test_server_metadata_have_their_three_members(server):
+def test_server_metadata_has_three_members(server):
     body = httpx.get(f"http://{server.http}/v2").json()
 
     assert body["extensions"] == ["binary_tensor_data"]
@@ -152,7 +143,7 @@ def test_server_metadata_have_their_three_members(server):
     }
 
 
-def test_model_metadata_name_platform_tensors_and_versions(odd, server):
+def test_model_metadata_has_platform_tensors_and_versions(odd, server):
     of_one = httpx.get(f"http://{server.http}/v2/models/two_out").json()
     assert of_one == {
         "name": "two_out",
@@ -176,7 +167,7 @@ def test_model_metadata_name_platform_tensors_and_versions(odd, server):
     "dims",
     [[-1], [1.0], [1.5], ["1"], [True], [None], [[1]], 1, None, "1", {}, [2**64], [-(2**63)]],
 )
-def test_a_dimension_is_a_number_from_zero_to_2_64(server, dims):
+def test_a_dimension_is_an_integer_from_zero_to_2_64(server, dims):
     assert "shape" in refused(post(server, IDENTITY, request({**ONE, "shape": dims})))
 
 
@@ -191,17 +182,17 @@ def test_a_dimension_is_a_number_from_zero_to_2_64(server, dims):
         [2**64 - 1] * 100,
     ],
 )
-def test_an_absurd_shape_is_refused_at_once(server, dims):
+def test_an_enormous_shape_is_refused_immediately(server, dims):
     refused(post(server, ECHO, request({**ONE, "shape": dims})))
 
 
 @pytest.mark.parametrize("datatype", ["fp32", "FLOAT", "TYPE_FP32", "STRING", "", 32, None])
-def test_a_datatype_is_one_of_the_table(server, datatype):
+def test_an_unknown_datatype_is_refused(server, datatype):
     assert "datatype" in refused(post(server, IDENTITY, request({**ONE, "datatype": datatype})))
 
 
 @pytest.mark.parametrize("missing", ["name", "shape", "datatype", "data"])
-def test_an_input_has_all_its_members(server, missing):
+def test_an_input_requires_all_members(server, missing):
     left = {name: value for name, value in ONE.items() if name != missing}
 
     assert missing in refused(post(server, IDENTITY, request(left)))
@@ -251,11 +242,11 @@ def test_an_input_has_all_its_members(server, missing):
     ],
     ids=json.dumps,
 )
-def test_a_request_that_breaks_the_form_or_does_not_fit_is_refused(server, body):
+def test_a_malformed_or_unsuitable_request_is_refused(server, body):
     refused(post(server, IDENTITY, json.dumps(body).encode()))
 
 
-def test_all_inputs_are_needed_in_any_order(server):
+def test_all_inputs_are_required_in_any_order(server):
     numbers = tensor("input0", "UINT32", [2, 2], [1, 2, 3, 4])
     flags = tensor("input1", "BOOL", [3], [True, False, True])
 
@@ -264,14 +255,14 @@ def test_all_inputs_are_needed_in_any_order(server):
 
 
 @pytest.mark.parametrize("shape", [[2, 3], [3, 2], [1, 4], [4]])
-def test_a_fixed_dimension_must_be_equal(server, shape):
+def test_a_fixed_dimension_must_match(server, shape):
     numbers = tensor("input0", "UINT32", shape, [0] * math.prod(shape))
     flags = tensor("input1", "BOOL", [3], [True] * 3)
 
     assert "input0" in refused(post(server, MYMODEL, request(numbers, flags)))
 
 
-def test_outputs_are_those_asked_for_in_that_order(server):
+def test_only_requested_outputs_are_returned_in_the_requested_order(server):
     def names(**members) -> list[str]:
         answer = post(server, "/v2/models/two_out/infer", request(ONE, **members))
         return [output["name"] for output in answer.json()["outputs"]]
@@ -281,7 +272,7 @@ def test_outputs_are_those_asked_for_in_that_order(server):
     assert names(outputs=[{"name": "b"}]) == ["b"]
 
 
-def test_an_id_comes_back_and_is_made_where_none_is_given(server):
+def test_an_id_is_returned_or_generated(server):
     def answered(**members) -> str:
         return post(server, IDENTITY, request(ONE, **members)).json()["id"]
 
@@ -291,7 +282,7 @@ def test_an_id_comes_back_and_is_made_where_none_is_given(server):
     assert uuid.UUID(answered(id=None)).version == 4
 
 
-def test_parameters_reach_the_model_and_unknown_members_do_not_matter(odd):
+def test_parameters_reach_the_model_and_unknown_members_are_ignored(odd):
     parameters = {"word": "a", "whole": 3, "part": 0.5, "flag": True}
     body = request(ONE, parameters=parameters, model_name="other", extra=[{}])
 
@@ -305,7 +296,7 @@ def test_parameters_reach_the_model_and_unknown_members_do_not_matter(odd):
 
 
 @pytest.mark.parametrize("nested", [[1, 2, 3, 4], [[1, 2], [3, 4]], [[[1], [2]], [[3, 4]]]])
-def test_data_are_taken_in_row_major_order_whatever_the_nesting(server, nested):
+def test_data_is_read_in_row_major_order_with_any_nesting(server, nested):
     answer = post(server, INTS, request(tensor("x", "INT32", [2, 2], nested)))
 
     assert data(answer) == [1, 2, 3, 4]
@@ -325,7 +316,7 @@ def test_data_are_taken_in_row_major_order_whatever_the_nesting(server, nested):
         ("BYTES", ["", "é", "\U0001f600", "\x00"], ["", "é", "\U0001f600", "\x00"]),
     ],
 )
-def test_elements_become_the_datatype_and_come_back(server, datatype, given, expected):
+def test_elements_of_every_datatype_round_trip(server, datatype, given, expected):
     body = request(tensor("x", datatype, [len(given)], given))
 
     got = data(post(server, ECHO, body))
@@ -354,7 +345,7 @@ def test_elements_become_the_datatype_and_come_back(server, datatype, given, exp
         ("BF16", 1.0),
     ],
 )
-def test_an_element_outside_of_its_datatype_is_refused(server, datatype, element):
+def test_an_element_outside_the_range_of_its_datatype_is_refused(server, datatype, element):
     refused(post(server, ECHO, request(tensor("x", datatype, [1], [element]))))
 
 
@@ -373,7 +364,7 @@ def test_a_scalar_is_a_list_of_one(server):
     refused(post(server, ECHO, request({**tensor("x", "FP32", [], []), "data": 1.5})))
 
 
-def test_text_that_is_not_utf8_must_be_asked_for_as_binary(odd):
+def test_text_that_is_not_utf8_must_be_requested_as_binary(odd):
     body = json.loads(request(ONE))
 
     assert "binary" in refused(
@@ -384,7 +375,7 @@ def test_text_that_is_not_utf8_must_be_asked_for_as_binary(odd):
     assert part == b"\x02\x00\x00\x00\xff\x00"
 
 
-def test_bf16_is_binary_alone(odd):
+def test_bf16_requires_binary_data(odd):
     path = "/v2/models/half_types/infer"
     header = {"name": "x", "shape": [2], "datatype": "BF16", "parameters": {"binary_data_size": 4}}
     asked = {"inputs": [header], "parameters": {"binary_data_output": True}}
@@ -400,7 +391,7 @@ def test_bf16_is_binary_alone(odd):
 
 
 @pytest.mark.parametrize("datatype", WIRE)
-def test_every_datatype_travels_as_little_endian_bytes(server, datatype):
+def test_every_datatype_is_sent_as_little_endian_bytes(server, datatype):
     part = np.array([0, 1], WIRE[datatype]).tobytes()
     header = {
         "name": "x",
@@ -434,7 +425,7 @@ def test_every_datatype_travels_as_little_endian_bytes(server, datatype):
         (True, {"b": True, "a": True}, ["b", "a"]),
     ],
 )
-def test_binary_outputs_are_those_asked_for(server, everything, listed, binary_outputs):
+def test_only_requested_outputs_are_binary(server, everything, listed, binary_outputs):
     members: dict = (
         {} if everything is None else {"parameters": {"binary_data_output": everything}}
     )
@@ -463,7 +454,7 @@ def test_binary_outputs_are_those_asked_for(server, everything, listed, binary_o
 
 
 @pytest.mark.parametrize("size", [-1, True, 3.5, "4", None, 2**63, 3, 5, 8])
-def test_a_binary_size_is_that_of_the_shape(server, size):
+def test_a_binary_size_must_match_the_shape(server, size):
     header = {"name": "x", "shape": [1], "datatype": "FP32"}
     header["parameters"] = {"binary_data_size": size}
 
@@ -471,14 +462,14 @@ def test_a_binary_size_is_that_of_the_shape(server, size):
 
 
 @pytest.mark.parametrize("way", [1, 0, "true", None, []])
-def test_asking_for_binary_is_a_boolean(server, way):
+def test_binary_data_must_be_a_boolean(server, way):
     refused(post(server, IDENTITY, request(ONE, parameters={"binary_data_output": way})))
     named = [{"name": "y", "parameters": {"binary_data": way}}]
     refused(post(server, IDENTITY, request(ONE, outputs=named)))
 
 
 @pytest.mark.parametrize("length", ["-1", "x", "1.5", "+1", "", "1e2", "2147483648", "9" * 40])
-def test_a_header_length_is_a_number_within_the_body(server, length):
+def test_a_header_length_must_be_a_number_within_the_body(server, length):
     assert LENGTH in refused(post(server, IDENTITY, request(ONE), **{LENGTH: length}))
 
 
@@ -489,11 +480,11 @@ def test_a_header_length_of_the_whole_body_is_plain_json(server):
     assert data(post(server, IDENTITY, body, **{LENGTH.lower(): str(len(body))})) == [1.0]
 
 
-def test_bytes_behind_json_without_binary_inputs_are_too_many(server):
+def test_bytes_after_json_without_binary_inputs_are_refused(server):
     refused(binary(server, IDENTITY, {"inputs": [ONE]}, b"\x00"))
 
 
-def test_data_and_a_binary_size_exclude_each_other(server):
+def test_data_and_a_binary_size_are_mutually_exclusive(server):
     both = {**ONE, "parameters": {"binary_data_size": 4}}
 
     refused(binary(server, IDENTITY, {"inputs": [both]}, b"\x00" * 4))
@@ -511,14 +502,14 @@ def test_data_and_a_binary_size_exclude_each_other(server):
         ([1], b""),
     ],
 )
-def test_bytes_elements_must_add_up(server, shape, part):
+def test_lengths_of_bytes_elements_must_add_up(server, shape, part):
     header = {"name": "x", "shape": shape, "datatype": "BYTES"}
     header["parameters"] = {"binary_data_size": len(part)}
 
     refused(binary(server, TEXTS, {"inputs": [header]}, part))
 
 
-def test_lengths_are_of_the_decompressed_body(server):
+def test_lengths_refer_to_the_decompressed_body(server):
     part = np.float32([1.5]).tobytes()
     header = {"name": "x", "shape": [1], "datatype": "FP32", "parameters": {"binary_data_size": 4}}
     text = json.dumps({"inputs": [header]}).encode()
@@ -548,7 +539,7 @@ def test_a_raw_body_is_the_data_of_the_single_input(server, path):
     assert uuid.UUID(body["id"]).version == 4
 
 
-def test_a_raw_body_may_come_in_chunks(server):
+def test_a_raw_body_may_be_chunked(server):
     parts = (np.float32([value]).tobytes() for value in (1, 2))
     url = f"http://{server.http}{IDENTITY}"
 
@@ -557,7 +548,7 @@ def test_a_raw_body_may_come_in_chunks(server):
     assert part == np.float32([1, 2]).tobytes()
 
 
-def test_a_raw_text_is_the_element_itself_and_comes_back_with_its_length(server):
+def test_a_raw_text_body_is_one_element(server):
     _, part = split(raw(server, "identity_bytes1", b"\x00\xffabc"))
     assert part == b"\x05\x00\x00\x00\x00\xffabc"
     _, part = split(raw(server, "identity_bytes1", b""))

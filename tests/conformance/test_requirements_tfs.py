@@ -7,18 +7,10 @@ import math
 import httpx
 import pytest
 
-from support import odd_models
-from support.runtime import running, serving
+from support.runtime import running
 from support.waiting import eventually
 
 pytestmark = pytest.mark.conformance
-
-
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory):
-    """A server with the odd models."""
-    with serving(odd_models.write(tmp_path_factory.mktemp("odd"))) as runtime:
-        yield runtime
 
 
 def post(server, path: str, body: object) -> httpx.Response:
@@ -63,7 +55,7 @@ def refused(answer: httpx.Response, status: int = 400) -> str:
         ("mnist:predict/x", 400, "Malformed request"),
     ],
 )
-def test_a_wrong_url_is_refused_with_the_servers_text(server, path, status, text):
+def test_a_wrong_url_gets_the_text_of_tensorflow_serving(server, path, status, text):
     assert text in refused(post(server, path, {"instances": [1.0]}), status)
 
 
@@ -79,11 +71,11 @@ def test_a_wrong_url_is_refused_with_the_servers_text(server, path, status, text
         ("/mnist/nosuch", 400, "Malformed request"),
     ],
 )
-def test_a_wrong_url_to_get_is_refused_with_the_servers_text(server, path, status, text):
+def test_a_wrong_url_with_get_gets_the_text_of_tensorflow_serving(server, path, status, text):
     assert text in refused(get(server, path), status)
 
 
-def test_a_version_by_number_or_label_and_names_in_any_case(odd):
+def test_a_version_is_selected_by_number_or_label(odd):
     floats = {"instances": [1.0]}
 
     assert answered(post(odd, "versions/versions/9:predict", floats)) == {"predictions": ["9"]}
@@ -93,13 +85,14 @@ def test_a_version_by_number_or_label_and_names_in_any_case(odd):
     assert [entry["version"] for entry in status["model_version_status"]] == ["9"]
     metadata = answered(get(odd, "/versions/labels/stable/metadata"))
     assert metadata["model_spec"]["version"] == "9"
-    assert httpx.post(f"http://{odd.http}/v1/models/versions/VERSIONS/9:PREDICT", json=floats)
+    in_capitals = post(odd, "versions/VERSIONS/9:PREDICT", floats)
+    assert answered(in_capitals) == {"predictions": ["9"]}
 
 
 # --- status and metadata
 
 
-def test_status_lists_every_version_with_its_state(odd, server_of):
+def test_status_lists_the_state_of_every_version(odd, server_of):
     available = {"state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
 
     assert answered(get(odd, "/versions")) == {
@@ -113,7 +106,7 @@ def test_status_lists_every_version_with_its_state(odd, server_of):
     refused(post(loading, "loading:predict", {"instances": [1]}), 503)
 
 
-def test_a_model_that_failed_to_load_is_at_its_end_and_says_why(tmp_path):
+def test_a_failed_model_is_in_state_end_with_the_reason(tmp_path):
     folder = tmp_path / "broken" / "1"
     folder.mkdir(parents=True)
     (folder / "model.onnx").write_bytes(b"no graph")
@@ -129,7 +122,7 @@ def test_a_model_that_failed_to_load_is_at_its_end_and_says_why(tmp_path):
         assert runtime.get("/v1/models/broken/metadata").status_code == 404
 
 
-def test_metadata_describe_the_signatures(server):
+def test_metadata_describes_the_signatures(server):
     body = answered(get(server, "/multi/versions/1/metadata"))
 
     assert body["model_spec"] == {"name": "multi", "signature_name": "", "version": "1"}
@@ -196,7 +189,7 @@ def test_metadata_describe_the_signatures(server):
     ],
     ids=repr,
 )
-def test_a_document_that_does_not_fit_is_refused(server, model, body, text):
+def test_an_unsuitable_document_is_refused(server, model, body, text):
     assert text in refused(post(server, f"{model}:predict", body))
 
 
@@ -249,7 +242,7 @@ def test_an_input_that_tensorflow_cannot_write_in_json_is_not_implemented(server
     ],
     ids=repr,
 )
-def test_a_document_is_answered(server, model, body, answer):
+def test_a_predict_document_gets_a_response(server, model, body, answer):
     got = post(server, f"{model}:predict", body)
 
     if answer is None:
@@ -270,7 +263,7 @@ def test_a_document_is_answered(server, model, body, answer):
         (0, "0.0"),
     ],
 )
-def test_a_float_is_the_shortest_with_a_point_or_an_exponent(server, value, text):
+def test_a_float_is_written_with_a_point_or_an_exponent(server, value, text):
     answer = post(server, "identity_fp32:predict", {"inputs": [value]})
 
     assert answer.text == f'{{"outputs":[{text}]}}'
@@ -289,7 +282,7 @@ def test_a_float_is_the_shortest_with_a_point_or_an_exponent(server, value, text
         b'{"instances": [0x10]}',
     ],
 )
-def test_only_three_words_beyond_json_are_read(server, body):
+def test_number_forms_that_json_lacks_are_refused_except_nan_and_infinity(server, body):
     assert "JSON" in refused(post(server, "mnist:predict", body))
 
 
@@ -337,7 +330,7 @@ def test_examples_are_classified_in_order_under_both_keys(odd):
     ],
     ids=repr,
 )
-def test_examples_that_do_not_fit_are_refused(server, body, text):
+def test_unsuitable_examples_are_refused(server, body, text):
     assert text in refused(post(server, "sensor_regress:regress", body))
 
 
@@ -350,7 +343,7 @@ def test_integers_of_a_float_feature_are_widened_and_context_is_shared(server):
     assert answered(post(server, "sensor_regress:regress", shared))["results"] == [7.0, 7.0]
 
 
-def test_a_signature_answers_its_own_method_alone(server):
+def test_a_signature_serves_only_its_own_method(server):
     half = "saved_model_half_plus_three"
     examples = {"examples": [{"x": 1.0}]}
 
@@ -361,7 +354,7 @@ def test_a_signature_answers_its_own_method_alone(server):
     refused(post(server, f"{half}:predict", {**named, "instances": [1.0]}))
 
 
-def test_base64_of_every_byte_survives(server):
+def test_base64_of_every_byte_round_trips(server):
     everything = base64.b64encode(bytes(range(256))).decode()
 
     answer = answered(post(server, "strs_bytes:predict", {"instances": [{"b64": everything}]}))

@@ -1,4 +1,4 @@
-"""TLS, bearer tokens and the model repository extension, as clients meet them."""
+"""TLS, bearer tokens and the model repository extension, from the view of clients."""
 
 import ssl
 import subprocess
@@ -18,7 +18,7 @@ TOKEN = {"Authorization": "Bearer first"}
 
 
 def make_certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    """A certificate for localhost that is its own authority, and its key."""
+    """A self-signed certificate for localhost, and its key."""
     certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
     command += [
@@ -38,14 +38,14 @@ def make_certificate(folder: Path, name: str) -> tuple[Path, Path]:
 
 
 def replace(target: Path, source: Path) -> None:
-    """As the kubelet does it: the name points to new content at once."""
+    """Replace a file like the kubelet: a symbolic link changes its target."""
     fresh = target.with_suffix(".new")
     fresh.write_bytes(source.read_bytes())
     fresh.rename(target)
 
 
 def ready_over_https(port: int, authority: Path) -> int:
-    """Status of the readiness check; 0 when the certificate is not trusted."""
+    """Status of the readiness check; 0 if the certificate is not trusted."""
     context = ssl.create_default_context(cafile=authority)
     try:
         return httpx.get(f"https://localhost:{port}/v2/health/ready", verify=context).status_code
@@ -60,7 +60,7 @@ def live_over_grpc(port: int, authority: Path, *metadata: tuple[str, str]) -> by
         return call(b"", timeout=10, metadata=metadata)
 
 
-def test_both_ports_speak_tls_and_take_a_renewed_certificate(tmp_path, grpc_transport):
+def test_both_ports_use_tls_and_reload_a_renewed_certificate(tmp_path, grpc_transport):
     certificate, key = make_certificate(tmp_path, "first")
     renewed, renewed_key = make_certificate(tmp_path, "second")
     authority = tmp_path / "authority.crt"
@@ -85,7 +85,7 @@ def test_both_ports_speak_tls_and_take_a_renewed_certificate(tmp_path, grpc_tran
         assert ready_over_https(runtime.http_port, authority) == 0
 
 
-def test_a_replacement_that_cannot_be_used_leaves_the_certificate(tmp_path):
+def test_an_invalid_replacement_keeps_the_certificate(tmp_path):
     certificate, key = make_certificate(tmp_path, "first")
     with running(f"--tls-certificate={certificate}", f"--tls-key={key}") as runtime:
         key.write_text("no key")
@@ -96,9 +96,9 @@ def test_a_replacement_that_cannot_be_used_leaves_the_certificate(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("", "the file of bearer tokens is empty"), (None, "cannot read the bearer tokens")],
+    [("", "contains no token"), (None, "token file cannot be read")],
 )
-def test_a_token_file_that_cannot_be_used_ends_the_command(tmp_path, text, expected):
+def test_an_invalid_token_file_ends_the_command(tmp_path, text, expected):
     file = tmp_path / "tokens"
     if text is not None:
         file.write_text(text)
@@ -109,7 +109,7 @@ def test_a_token_file_that_cannot_be_used_ends_the_command(tmp_path, text, expec
 
 @pytest.fixture
 def guarded(tmp_path, grpc_transport):
-    """A server that wants a token, and the file with it."""
+    """A server that requires a token, and the token file."""
     file = tmp_path / "tokens"
     file.write_text("first\n")
     options = [f"--model-repository={MODEL}", "--model-name=digits", f"--token-file={file}"]
@@ -152,7 +152,7 @@ def test_grpc_calls_need_the_token_and_health_does_not(guarded):
         assert call("/inference.GRPCInferenceService/ServerLive") == b"\x08\x01"
 
 
-def test_a_rotated_token_is_taken_and_the_old_one_refused(guarded):
+def test_a_rotated_token_replaces_the_old_one(guarded):
     runtime, file = guarded
     url = f"http://{runtime.http}/v2/models/digits"
     file.write_text("second\n")
@@ -168,7 +168,7 @@ def test_a_rotated_token_is_taken_and_the_old_one_refused(guarded):
 
 @pytest.fixture
 def controlled(tmp_path):
-    """A server that lets clients load and unload."""
+    """A server on which clients can load and unload models."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.onnx").write_bytes(MODEL.read_bytes())
@@ -211,17 +211,17 @@ def test_a_new_model_is_loaded_on_request(controlled):
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "expected"),
     [
-        ("POST", "models/z/load", b"", 404, "the model repository holds no model 'z'"),
+        ("POST", "models/z/load", b"", 404, "no model 'z'"),
         ("POST", "models/z/unload", b"", 404, "unknown model 'z'"),
         ("POST", "nosuch", b"", 404, "no such path"),
         ("GET", "index", b"", 405, "use POST"),
-        ("POST", "index", b"[", 400, "not JSON"),
+        ("POST", "index", b"[", 400, "not valid JSON"),
         ("POST", "index", b"[]", 400, "not a JSON object"),
-        ("POST", "index", b'{"ready": 1}', 400, "ready is 1, expected true or false"),
+        ("POST", "index", b'{"ready": 1}', 400, "ready is 1"),
         ("POST", "models/a/load", b'{"parameters": {"config": "x"}}', 400, "parameters"),
     ],
 )
-def test_wrong_control_requests_are_refused(controlled, method, path, body, status, expected):
+def test_invalid_control_requests_are_refused(controlled, method, path, body, status, expected):
     runtime, _ = controlled
 
     answer = httpx.request(method, f"http://{runtime.http}/v2/repository/{path}", content=body)
@@ -230,7 +230,7 @@ def test_wrong_control_requests_are_refused(controlled, method, path, body, stat
     assert expected in answer.json()["error"]
 
 
-def test_control_is_off_by_default(guarded):
+def test_control_is_disabled_by_default(guarded):
     runtime, _ = guarded
 
     answer = httpx.post(f"http://{runtime.http}/v2/repository/models/digits/unload", headers=TOKEN)

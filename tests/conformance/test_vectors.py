@@ -1,4 +1,4 @@
-"""Every wire vector of every protocol, byte for byte where bytes matter."""
+"""Every wire vector of every protocol, byte for byte if bytes matter."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.conformance
 
 @contextlib.contextmanager
 def traffic(address: str, vector: vectors.Vector) -> Iterator[None]:
-    """The server out of traffic where the vector wants it so, and in traffic afterwards."""
+    """Take the server offline if the vector requires it, and online afterwards."""
     if vector.needs_offline:
         assert vectors.get(address, "/grps/v1/health/offline") == 200
     try:

@@ -1,4 +1,4 @@
-"""Several worker processes behave as one server: through the wire and from outside the process."""
+"""Several worker processes behave like one server, over the wire and from outside the process."""
 
 import contextlib
 import http.client
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.conformance
 
 WORKERS = 2
 SECONDS = 30
-# Each request is on a connection of its own, so that many reach every worker.
+# Each request has its own connection, so that many reach every worker.
 MANY = 40
 ECHO = """\
 from moorage_runtime.backends.python import PythonModel
@@ -36,7 +36,7 @@ class Echo(PythonModel):
 
         return {"pid": [os.getpid()]}
 """
-# All but the first to load it wait for a file.
+# All workers except the first wait for a file.
 SLOW_IN_ALL_BUT_ONE = """\
 import pathlib
 import time
@@ -79,27 +79,28 @@ def repository(tmp_path_factory) -> Path:
 
 @contextlib.contextmanager
 def workers(repository: Path) -> Iterator[Runtime]:
-    options = (f"--workers={WORKERS}", "--repository-control=true", "--drain-seconds=0")
+    control = ("--repository-control=true", "--grps-traffic-control=true")
+    options = (f"--workers={WORKERS}", *control, "--drain-seconds=0")
     with serving(repository, *options) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def shared(repository):
-    """For tests that leave it as it was."""
+    """For tests that do not change it."""
     with workers(repository) as started:
         yield started
 
 
 @pytest.fixture
 def runtime(repository):
-    """For tests that end some of it."""
+    """For tests that end some of its processes."""
     with workers(repository) as started:
         yield started
 
 
 def ask(runtime: Runtime, method: str, path: str, body: dict | None = None) -> tuple[int, str]:
-    """Status and text over a connection of its own, in a fraction of an httpx client's time."""
+    """Status and text over a new connection, much faster than with an httpx client."""
     connection = http.client.HTTPConnection(runtime.http, timeout=SECONDS)
     with contextlib.closing(connection):
         connection.request(method, path, json.dumps(body or {}))
@@ -118,7 +119,7 @@ def children(runtime: Runtime) -> set[int]:
 
 
 def answers(runtime: Runtime, count: int = MANY) -> set[int]:
-    """The workers that answered so many requests."""
+    """The workers that answered this many requests."""
     pids: set[int] = set()
     for _ in range(count):
         status, text = ask(runtime, "POST", "/v2/models/echo/infer", INPUT)
@@ -152,7 +153,7 @@ def test_every_worker_answers_on_both_ports(shared):
             assert live(b"", timeout=10) == b"\x08\x01"
 
 
-def test_metrics_and_the_page_are_those_of_all_workers(shared):
+def test_metrics_and_the_page_cover_all_workers(shared):
     before = counted(shared)
     answers(shared)
 
@@ -200,7 +201,7 @@ def test_loading_and_unloading_reach_every_worker(shared, repository):
     assert (status, "unknown" in text) == (404, True)
 
 
-def test_the_traffic_switch_is_of_the_whole_server(shared):
+def test_the_traffic_switch_applies_to_the_whole_server(shared):
     runtime = shared
     assert ask(runtime, "GET", "/grps/v1/health/offline")[0] == 200
     assert statuses(runtime, "/v2/health/ready") == {503}
@@ -209,7 +210,7 @@ def test_the_traffic_switch_is_of_the_whole_server(shared):
     assert statuses(runtime, "/v2/health/ready") == {200}
 
 
-def test_a_worker_that_is_killed_is_replaced_while_the_others_serve(runtime):
+def test_a_killed_worker_is_replaced_while_others_serve(runtime):
     answers(runtime)
     assert counted(runtime) == MANY
     before = children(runtime)
@@ -229,10 +230,10 @@ def test_a_worker_that_is_killed_is_replaced_while_the_others_serve(runtime):
     )
     assert after == children(runtime)
     assert killed not in after
-    assert "ended with status -9, again in 0.5 s" in runtime.log
+    assert "ended with status -9 and restarts in 0.5 s" in runtime.log
 
 
-def test_a_replacement_knows_what_clients_have_changed(runtime):
+def test_a_replacement_worker_has_the_changes_of_clients(runtime):
     post(runtime, "/v2/repository/models/echo/unload")
     ask(runtime, "GET", "/grps/v1/health/offline")
     before = children(runtime)
@@ -250,7 +251,7 @@ def test_a_replacement_knows_what_clients_have_changed(runtime):
     assert statuses(runtime, "/v2/health/ready") == {503}
 
 
-def test_a_signal_ends_all_of_it(runtime):
+def test_a_signal_ends_all_processes(runtime):
     processes = children(runtime)
 
     assert runtime.terminate() == 0
@@ -258,7 +259,7 @@ def test_a_signal_ends_all_of_it(runtime):
     assert all(map(has_ended, processes))
 
 
-def test_workers_end_with_a_supervisor_that_is_killed(runtime):
+def test_workers_end_with_a_killed_supervisor(runtime):
     processes = children(runtime)
 
     runtime.process.kill()
@@ -268,7 +269,7 @@ def test_workers_end_with_a_supervisor_that_is_killed(runtime):
     )
 
 
-def test_what_keeps_a_worker_from_starting_ends_the_command(repository, tmp_path):
+def test_a_failing_worker_start_ends_the_command(repository, tmp_path):
     empty = tmp_path / "token"
     empty.write_text("\n")
 
@@ -281,7 +282,7 @@ def test_what_keeps_a_worker_from_starting_ends_the_command(repository, tmp_path
         pass
 
 
-def test_a_port_that_another_server_has_is_refused(repository):
+def test_a_port_of_another_server_is_refused(repository):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         options = (f"--model-repository={repository}", "--workers=2", f"--http-port={port}")
@@ -292,9 +293,11 @@ def test_a_port_that_another_server_has_is_refused(repository):
             pass
 
 
-def test_the_protocols_are_the_same(fixtures):
+def test_workers_support_the_same_protocols(fixtures):
     found = [vector for vector in vectors.load() if vector.set == "main"]
-    with serving(vectors.ROOT / "build" / "fixtures", "--workers=2") as runtime:
+    with serving(
+        vectors.ROOT / "build" / "fixtures", "--workers=2", "--grps-traffic-control=true"
+    ) as runtime:
         for vector in found:
             if vector.needs_offline:
                 assert vectors.get(runtime.http, "/grps/v1/health/offline") == 200

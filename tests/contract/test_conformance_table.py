@@ -18,8 +18,8 @@ def defined() -> set[str]:
     """Every test as ``file.py::test``."""
     return {
         f"{path.name}::{node.name}"
-        for folder in ("conformance", "unit/runtime")
-        for path in (ROOT / "tests" / folder).glob("test_*.py")
+        for folder in ("conformance", "contract", "unit/runtime")
+        for path in (ROOT / "tests" / folder).rglob("test_*.py")
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }

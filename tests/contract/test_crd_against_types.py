@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -13,12 +14,21 @@ import jsonschema
 import pytest
 import yaml
 
-from moorage_operator import names
-from moorage_operator.api import contract, smoke_tests, uri_patterns, v1alpha1
+from moorage_operator.api import (
+    contract,
+    json_paths,
+    json_tests,
+    names,
+    patterns,
+    smoke_tests,
+    uri_patterns,
+    v1alpha1,
+)
 from moorage_operator.api.v1alpha1 import parse
-from moorage_operator.smoke import SmokeOutcome, SmokeVerdict
-from moorage_operator.watched import ContainerObserved
+from moorage_operator.values.objects import ContainerObserved
+from moorage_operator.values.smoke import SmokeOutcome, SmokeVerdict
 from support.operator_values import (
+    DIGITS,
     NOW,
     body,
     model,
@@ -27,6 +37,7 @@ from support.operator_values import (
     pod,
     said,
     unready,
+    with_service,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,27 +53,31 @@ PARSED = {
     "model": v1alpha1.ModelSpec,
     "model.credentials": v1alpha1.Credentials,
     "model.download": v1alpha1.Download,
+    "model.files": v1alpha1.Files,
     "runtime": v1alpha1.RuntimeSpec,
     "runtime.ports": v1alpha1.Ports,
-    "endpoints": v1alpha1.Endpoints,
+    "paths": v1alpha1.PathOverrides,
+    "route": v1alpha1.Route,
+    "disruptionBudget": v1alpha1.DisruptionBudget,
+    "smokeTests": v1alpha1.SmokeTests,
     "health": v1alpha1.Health,
     "contract": v1alpha1.Contract,
     "rollout": v1alpha1.Rollout,
     "rollout.blueGreen": v1alpha1.BlueGreen,
     "rollout.canary": v1alpha1.Canary,
     "scaling": v1alpha1.Scaling,
-    "scaling.prometheus": v1alpha1.PrometheusQuery,
 }
 # What else an object must have for one of its fields to be judged by itself.
-BY_QUERY = {"metric": "Prometheus", "prometheus": {"serverAddress": "http://p", "query": "q"}}
+PARENTS = {"parentRefs": [{"name": "web"}]}
+QUERY = {"type": "Prometheus", "serverAddress": "http://p", "query": "q", "target": 1}
 NEIGHBOURS = {
-    "scaling": {"maxReplicas": 10_000, "target": 1, **BY_QUERY},
-    "canary": {"parentRefs": [{"name": "web"}]},
+    "scaling": {"maxReplicas": 10_000, "metrics": [QUERY]},
+    "route": PARENTS,
 }
 # Fields of InferenceModel that are not spec.<field>.
 NOT_SPEC = {
-    "namespace", "name", "uid", "generation", "deleting", "rolloutRequest", "problems",
-    "scheduling", "smokeDigest", "canaryApproved",
+    "namespace", "name", "uid", "generation", "deleting", "problems", "scheduling",
+    "smokeDigest", "written",
 }  # fmt: skip
 # Numbers whose default is made from another field's.
 DEPENDENT = {"rollout.progressDeadlineSeconds"}
@@ -100,7 +115,7 @@ def value_at(parsed: Any, path: str) -> Any:
 
 def spec_with(path: str, value: Any) -> dict[str, Any]:
     """A valid spec with one field set."""
-    spec = body()["spec"]
+    spec = {**body()["spec"], "route": dict(PARENTS)}
     *holders, last = path.split(".")
     place = spec
     for name in holders:
@@ -149,17 +164,42 @@ def test_a_default_is_the_same(path, default):
 
 
 def as_json(value: Any) -> Any:
-    """A parsed value as a manifest has it."""
+    """A parsed value as a manifest has it; an empty text is absent."""
     if dataclasses.is_dataclass(value):
-        return {camel(name): as_json(part) for name, part in dataclasses.asdict(value).items()}
+        parts = dataclasses.asdict(value).items()
+        return {camel(name): as_json(part) for name, part in parts if part != ""}
     return [as_json(each) for each in value] if isinstance(value, tuple) else value
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("parentRefs", v1alpha1.ParentRef), ("steps", v1alpha1.CanaryStep)]
+    ("path", "kind"),
+    [
+        ("route.parentRefs", v1alpha1.ParentRef),
+        ("rollout.canary.steps", v1alpha1.CanaryStep),
+        ("scaling.metrics", v1alpha1.ScalingMetric),
+        ("smokeTests.tests", v1alpha1.SmokeTest),
+    ],
 )
-def test_an_item_of_a_canary_has_the_same_fields(name, kind):
-    assert set(at(f"rollout.canary.{name}")["items"]["properties"]) == fields(kind)
+def test_an_item_of_a_list_has_the_same_fields(path, kind):
+    assert set(at(path)["items"]["properties"]) == fields(kind)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        {"type": "CPU", "target": 1}, {"type": "CPU"}, {"target": 1}, {"type": "GPU", "target": 1},
+        {"type": "Memory", "target": 0}, {"type": "Memory", "target": 2**31 - 1},
+        {"type": "Memory", "target": 2**31}, {"type": "CPU", "target": "70"},
+    ],
+)  # fmt: skip
+def test_a_metric_is_judged_alike(metric):
+    schema = at("scaling.metrics")["items"]
+
+    expected = jsonschema.Draft202012Validator(schema).is_valid(metric)
+    if metric.get("target") == 2**31:
+        expected = False  # format int32, which JSON Schema does not check
+    scaling = {"maxReplicas": 2, "metrics": [metric]}
+    assert (problems({**body()["spec"], "scaling": scaling}) == []) == expected
 
 
 @pytest.mark.parametrize(
@@ -182,18 +222,18 @@ def test_a_step_is_judged_alike(step, expected):
     "host", ["a", "iris.example.com", "*.example.com", "*", "a.*", "A.b", "a_b", "-a", "a.", ""]
 )
 def test_a_hostname_is_judged_alike(host):
-    pattern = at("rollout.canary.hostnames")["items"]["pattern"]
+    pattern = at("route.hostnames")["items"]["pattern"]
 
     expected = bool(re.search(pattern, host))
-    assert (problems(spec_with("rollout.canary.hostnames", [host])) == []) == expected
+    assert (problems(spec_with("route.hostnames", [host])) == []) == expected
 
 
 @pytest.mark.parametrize("name", ["web", "a.b", "-a", "a_b", "A", "a" * 254])
 def test_the_name_of_a_gateway_is_judged_alike(name):
-    schema = at("rollout.canary.parentRefs")["items"]["properties"]["name"]
+    schema = at("route.parentRefs")["items"]["properties"]["name"]
 
     expected = jsonschema.Draft202012Validator(schema).is_valid(name)
-    found = problems(spec_with("rollout.canary.parentRefs", [{"name": name}]))
+    found = problems(spec_with("route.parentRefs", [{"name": name}]))
     assert (found == []) == expected
 
 
@@ -237,14 +277,12 @@ def cel_rules(schema: dict[str, Any]) -> list[str]:
     "path", ["/", "/a/b", "/a%20b?c=d", "no slash", "/a b", "/a%zz", "/a#b", "", "/\u00e4"]
 )
 def test_a_path_is_judged_alike(name, path):
-    schema = at(f"endpoints.{name}")
+    schema = at(f"paths.{name}")
     rule = cel_rules(schema)[0]
     accepted_by_crd = bool(re.search(rule, path)) and len(path) >= schema["minLength"]
 
     # The empty path is refused by the CRD and means "absent" to parse().
-    assert (problems(spec_with(f"endpoints.{name}", path)) == []) == (
-        accepted_by_crd or path == ""
-    )
+    assert (problems(spec_with(f"paths.{name}", path)) == []) == (accepted_by_crd or path == "")
 
 
 def uri_rules() -> dict[str, str]:
@@ -287,7 +325,7 @@ def test_the_patterns_of_uris_are_the_same():
 def test_the_sentences_about_uris_are_the_same():
     messages = {rule["message"] for rule in at("model.uri")["x-kubernetes-validations"]}
 
-    assert {f"write {sentence}" for sentence in uri_patterns.EXPECTED.values()} <= messages
+    assert {f"must be {sentence}" for sentence in uri_patterns.EXPECTED.values()} <= messages
 
 
 @pytest.mark.parametrize(
@@ -300,7 +338,11 @@ def test_the_sentences_about_uris_are_the_same():
         "s3://bucket/a b", "s3://bucket/a?region=eu-west-1", "s3://bucket/a?zone=1",
         "s3://bucket/a?endpoint=http://minio:9000&region=x", "s3://bucket/a?endpoint=minio",
         "s3://bucket/a#sha256=" + "0" * 64, "s3://bucket/a#sha256=12", "s3://u:p@bucket/a",
-        "gs://bucket/a", "gs://bucket/a?region=x", "hf://owner/name", "hf://owner/name@v1.0/a/b",
+        "gs://bucket/a", "gs://bucket/a?region=x",
+        "azblob://account/models/a", "azblob://account/models", "azblob://account", "azblob://A/b",
+        "azblob://account/a--b/c", "azblob://account/models?endpoint=http://azurite:10000",
+        "azblob://account/models?region=x", "azblob://account/models/a#sha256=" + "0" * 64,
+        "hf://owner/name", "hf://owner/name@v1.0/a/b",
         "hf://name", "hf://owner/name@", "oci://ghcr.io/a/b:1", "oci://ghcr.io/a/b",
         "oci://localhost:5000/a@sha256:" + "a" * 64, "oci://ghcr.io/a/b:1?path=models",
         "oci://ghcr.io/a/b@sha256:12", "oci://ghcr.io/A/b:1",
@@ -311,6 +353,28 @@ def test_the_sentences_about_uris_are_the_same():
 )  # fmt: skip
 def test_a_uri_is_judged_alike(uri):
     assert (problems(spec_with("model.uri", uri)) == []) == crd_takes_uri(uri)
+
+
+@pytest.mark.parametrize("name", ["include", "exclude"])
+@pytest.mark.parametrize(
+    "pattern", ["*.onnx", "onnx/*", "-a", "a b", "\u00e4", "/a", " a", "a\nb", "", "x" * 257]
+)
+def test_a_pattern_of_files_is_judged_alike(name, pattern):
+    schema = at(f"model.files.{name}")["items"]
+    spec = spec_with(f"model.files.{name}", [pattern])
+    spec["model"]["uri"] = "s3://bucket/a"
+
+    expected = jsonschema.Draft202012Validator(schema).is_valid(pattern)
+    assert (problems(spec) == []) == expected
+
+
+def test_the_number_of_patterns_is_judged_alike():
+    most = at("model.files.include")["maxItems"]
+    for count in (most, most + 1):
+        spec = spec_with("model.files.include", ["a"] * count)
+        spec["model"]["uri"] = "s3://bucket/a"
+
+        assert (problems(spec) == []) == (count == most)
 
 
 @pytest.mark.parametrize("path", ["model.name", "model.version"])
@@ -363,19 +427,54 @@ def test_the_crd_is_small_and_names_what_the_operator_names():
 
 
 def test_a_smoke_test_has_the_same_fields_and_bounds():
-    test = SPEC["properties"]["smokeTests"]
+    test = at("smokeTests.tests")
     sides = test["items"]["properties"]
     inputs, outputs = (sides[side]["items"]["properties"] for side in ("inputs", "outputs"))
 
-    assert set(sides) == fields(smoke_tests.SmokeTest)
     assert set(inputs) == fields(smoke_tests.InputTensor)
     assert set(outputs) == fields(smoke_tests.ExpectedTensor)
     assert set(inputs["datatype"]["enum"]) == contract.DATATYPES
+    request, expect = sides["request"]["properties"], sides["expect"]
+    expectation = expect["items"]["properties"]
+    assert set(request) == fields(json_tests.JsonRequest)
+    assert set(expectation) - {"jsonPath"} == fields(json_tests.Expectation) - {"path"}
+    assert [each["required"] for each in expect["items"]["oneOf"]] == [
+        [name] for name in json_tests.CHECKS
+    ]
+    assert expect["maxItems"] == json_tests.EXPECTATION_LIMIT
+    assert expectation["pattern"]["maxLength"] == patterns.PATTERN_LIMIT_CHARACTERS
+    assert expectation["jsonPath"]["maxLength"] == json_paths.LIMIT_CHARACTERS
+    assert request["method"]["enum"] == [str(method) for method in json_tests.Method]
+    assert request["method"]["default"] == json_tests.JsonRequest().method
+    assert f"{json_tests.TEXT_LIMIT_CHARACTERS} characters" in expectation["value"]["description"]
+    searched = f"{patterns.TEXT_LIMIT_CHARACTERS} characters"
+    assert searched in expectation["pattern"]["description"]
+    assert f"{json_tests.BODY_LIMIT_BYTES >> 10} KiB" in request["body"]["description"]
+    assert f"{json_tests.BODY_DEPTH_LIMIT} levels" in request["body"]["description"]
     assert test["maxItems"] == smoke_tests.TEST_LIMIT
     assert inputs["data"]["maxItems"] == smoke_tests.ELEMENT_LIMIT
     assert sides["maxLatencyMilliseconds"]["maximum"] == smoke_tests.LATENCY_LIMIT_MILLISECONDS
     for name in ("absoluteTolerance", "relativeTolerance"):
         assert outputs[name]["default"] == smoke_tests.DEFAULT_TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["$", "a", "$.a", "a.b[0].c-d_1", "[0]", "[12][3].x", "a[999999]", "", "$a", ".a", "a.",
+     "a..b", "a[-1]", "a[01]", "a[*]", "a[1000000]", "a['b']", "a[0]b", "a b", "ä", "a\n",
+     "x" * 256, "x" * 257],
+)  # fmt: skip
+def test_a_json_path_is_judged_alike(path):
+    items = SPEC["properties"]["smokeTests"]["properties"]["tests"]["items"]["properties"][
+        "expect"
+    ]["items"]
+    schema = items["properties"]["jsonPath"]
+
+    accepted_by_crd = (
+        bool(re.search(re.sub(r"\$$", r"\\Z", schema["pattern"]), path))
+        and schema["minLength"] <= len(path) <= schema["maxLength"]
+    )
+    assert (json_paths.parse_json_path(path) is not None) == accepted_by_crd
 
 
 # ------------------------------------------------------------------ status and columns
@@ -395,12 +494,14 @@ def closed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 SMOKE: dict[str, Any] = {
-    "smokeTests": [
-        {
-            "name": "blank",
-            "inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}],
-        }
-    ]
+    "smokeTests": {
+        "tests": [
+            {
+                "name": "blank",
+                "inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}],
+            }
+        ]
+    }
 }
 
 
@@ -415,12 +516,13 @@ def crash_status() -> dict[str, Any]:
     return planned(model(), observed(unready("p", model(), runtime=container))).status
 
 
-def mended_status() -> dict[str, Any]:
-    of = model(contract={"inputs": [{"name": "image", "shape": [-1, 8, 8]}]}, **SMOKE)
+def mended_status(**spec: Any) -> dict[str, Any]:
+    of = model(contract={"inputs": [{"name": "image", "shape": [-1, 8, 8]}]}, **SMOKE, **spec)
     one = pod("p0", of)
     passed = SmokeOutcome(of.smoke_digest, SmokeVerdict.PASSED)
-    facts = {"probes": said(one, smoke=passed), "status": crash_status()}
-    return planned(of, observed(one, **facts)).status
+    info = replace(DIGITS, context_length=4096)
+    facts = {"probes": said(one, smoke=passed, model=info), "status": crash_status()}
+    return planned(of, with_service(observed(one, **facts))).status
 
 
 def failed_status() -> dict[str, Any]:
@@ -451,7 +553,7 @@ def test_the_plan_writes_every_field_of_the_schema():
 
 
 def test_columns_find_their_values():
-    source = {**body(), "status": mended_status()}
+    source = {**body(), "status": mended_status(paused=True)}
     source["metadata"]["creationTimestamp"] = "2026-03-04T05:06:07Z"
     columns = {
         column["name"]: look_up(source, column["jsonPath"])
@@ -468,6 +570,7 @@ def test_columns_find_their_values():
         "Reason": "Serving",
         "Age": "2026-03-04T05:06:07Z",
         "UpToDate": "True",
+        "Paused": "True",
         "Contract": "Matched",
         "Smoke": "Passed",
         "URL": "http://digits.ns.svc.cluster.local:8000/v2/models/digits/infer",

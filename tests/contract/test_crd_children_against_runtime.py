@@ -8,7 +8,7 @@ import pytest
 from moorage_operator.resources import probes
 from moorage_operator.resources.pod_template import make_pod_template
 from moorage_runtime import settings
-from moorage_runtime.frontends import health_grpc
+from moorage_runtime.frontends.grpc import health as health_grpc
 from support.operator_values import CONFIG, model
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +40,24 @@ def test_the_runtime_reads_the_planned_environment(uri, folder):
 def test_every_planned_variable_is_a_setting_of_the_runtime():
     known = {setting.variable for setting in settings.SETTINGS}
 
-    assert set(environment()) <= known
+    assert set(environment(model={"uri": "pvc://a/b", "trusted": True})) <= known
+
+
+@pytest.mark.parametrize("image", ["", "registry.example/moorage-runtime:tables"])
+@pytest.mark.parametrize("trusted", [True, False])
+def test_the_runtime_loads_pickles_of_trusted_models_alone(image, trusted):
+    spec = {"model": {"uri": "pvc://a/b", "trusted": trusted}, "runtime": {"image": image}}
+
+    read = settings.parse([], environment(**spec))
+
+    assert read.allow_pickle is trusted
+
+
+def test_a_variable_of_the_spec_takes_precedence_over_a_trusted_model():
+    refused = [{"name": "MOORAGE_ALLOW_PICKLE", "value": "false"}]
+    spec = {"model": {"uri": "pvc://a/b", "trusted": True}, "runtime": {"env": refused}}
+
+    assert not settings.parse([], environment(**spec)).allow_pickle
 
 
 def test_default_ports_are_the_same():

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import yaml
 
-from moorage_operator import plan as planning
+from moorage_operator.api.conditions import ConditionType, Reason
 from moorage_operator.api.v1alpha1 import parse
-from moorage_operator.conditions import ConditionType, Reason
-from moorage_operator.state import Observed
+from moorage_operator.decide import plan as planning
+from moorage_operator.values.observed import Observed
 from support.operator_values import CONFIG, NOW
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,6 +71,21 @@ def test_defaults_in_the_document_are_those_of_the_crd():
         assert rows[f"health.{name}"] == str(schema["default"])
     for name in ("replicas", "protocol", "transport"):
         assert rows[name] == str(SPEC[name]["default"])
+
+
+def test_documents_wait_for_the_applied_spec_and_not_for_any_revision():
+    """Ready is true while an earlier revision serves, even if the rollout has failed."""
+    files = [ROOT / "README.md", ROOT / "charts/moorage/templates/NOTES.txt"]
+    files += [*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), ROOT / "demo/demo.py"]
+    waits = [
+        (path.name, line)
+        for path in files
+        for line in path.read_text().splitlines()
+        if "--for=condition=" in line
+    ]
+
+    assert len(waits) >= 7
+    assert [name for name, line in waits if "condition=UpToDate" not in line] == ["conditions.md"]
 
 
 def test_columns_are_documented():

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage_operator import names
+from moorage_operator.api import names
 from moorage_operator.api.model_spec import BYTES
 from moorage_operator.api.uri_patterns import PATTERNS
 from moorage_operator.api.v1alpha1 import Scheme
 from moorage_operator.resources import fetch as planned
 from moorage_operator.resources.pod_template import make_pod_template
 from moorage_runtime.fetch import __main__ as command
-from moorage_runtime.fetch import amounts, credentials, failures, source, volume
+from moorage_runtime.fetch.decide import amounts, credentials, failures, source
+from moorage_runtime.fetch.transfer import volume
 from support.operator_values import CONFIG, model
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +42,15 @@ def test_the_planned_arguments_are_read(tmp_path, monkeypatch):
     assert read.volume == tmp_path
     assert read.size_limit == 20 * 1024**3
     assert str(read.message_file) == planned.MESSAGE_FILE
+
+
+def test_the_planned_patterns_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(names, "FETCH_MOUNT_PATH", str(tmp_path))
+    files = {"include": ["-a", "*.onnx"], "exclude": ["b c"]}
+
+    read = command._parser().parse_args(container(uri="s3://models/iris", files=files)["args"])
+
+    assert (read.include, read.exclude) == (["-a", "*.onnx"], ["b c"])
 
 
 def test_names_are_the_same():
@@ -70,6 +80,8 @@ def test_every_uri_that_the_api_server_takes_is_read_or_refused_with_a_sentence(
         "s3://models/iris", "s3://models", "s3://models/iris/?region=eu-west-1",
         "s3://my.models/a%20b?endpoint=http://minio:9000#sha256=" + "0" * 64,
         "gs://models/iris", "gs://models/iris?endpoint=http://gcs:4443",
+        "azblob://account/models/iris", "azblob://account/models",
+        "azblob://account/models/a?endpoint=http://azurite:10000#sha256=" + "0" * 64,
         "hf://org/iris", "hf://org/iris@refs%2Fpr%2F1/onnx", "hf://org/iris/onnx/model.onnx",
         "oci://registry.example/models/iris:1.0", "oci://registry:5000/iris:1?path=models/iris",
         "oci://registry.example/iris@sha256:" + "a" * 64,

@@ -1,13 +1,13 @@
-"""The operator's reference pages, chart and generated code are what the operator does."""
+"""The operator's reference pages and the chart are what the operator does."""
 
-import importlib.util
 import re
 from pathlib import Path
 
 import yaml
+from prometheus_client.core import GaugeMetricFamily
 
 from moorage_operator.kube import kinds
-from moorage_operator.metrics import Metrics
+from moorage_operator.process.metrics import Metrics
 from moorage_operator.settings import OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,26 +52,35 @@ def test_every_metric_is_documented_as_it_is():
     assert documented == expected
 
 
-def test_the_labels_of_every_metric_are_documented():
+def labels_by_metric() -> dict[str, tuple[str, ...]]:
+    """The labels of each metric, of those that are read on a scrape too."""
     registry = Metrics().registry
-    labels = {}
-    for collector, names in registry._collector_to_names.items():
-        found = getattr(collector, "_labelnames", ())
-        labels |= {f"`{name}`": ", ".join(f"`{each}`" for each in found) for name in names}
-
-    for name, _, documented, _ in table(METRICS, "metric"):
-        assert documented == labels[name], name
-
-
-def test_no_metric_has_a_label_for_a_model():
-    registry = Metrics().registry
-    labels = {
-        label
-        for collector in registry._collector_to_names
-        for label in getattr(collector, "_labelnames", ())
+    return {
+        name: tuple(getattr(collector, "_labelnames", ()))
+        for collector, names in registry._collector_to_names.items()
+        for name in names
+    } | {
+        family.name: tuple(family._labelnames)
+        for family in registry.collect()
+        if isinstance(family, GaugeMetricFamily)
     }
 
-    assert not labels & {"model", "name", "namespace", "pod"}
+
+def test_the_labels_of_every_metric_are_documented():
+    labels = labels_by_metric()
+
+    for name, _, documented, _ in table(METRICS, "metric"):
+        expected = ", ".join(f"`{each}`" for each in labels[name.strip("`")])
+        assert documented == expected, name
+
+
+def test_one_metric_alone_has_labels_for_a_model():
+    labels = {name: set(found) for name, found in labels_by_metric().items()}
+
+    assert {"model_namespace", "model_name"} <= labels.pop("moorage_model_ready")
+    for name in ("moorage_model_stalled", "moorage_model_paused"):
+        assert {"model_namespace", "model_name"} == labels.pop(name)
+    assert not set().union(*labels.values()) & {"model", "model_name", "name", "pod"}
 
 
 def test_expressions_in_the_documents_name_metrics_that_exist():
@@ -105,14 +114,3 @@ def test_the_chart_sets_only_variables_that_the_operator_knows():
 
     assert used
     assert used <= {option.variable for option in OPTIONS}
-
-
-def test_the_generated_message_classes_of_every_program_are_those_of_the_proto_files():
-    path = ROOT / "runtime" / "proto" / "generate.py"
-    spec = importlib.util.spec_from_file_location("generate_protobuf", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-
-    assert [module.outdated(package) for package in module.PACKAGES] == [[], [], []]

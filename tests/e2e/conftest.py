@@ -1,6 +1,6 @@
-"""The cluster under test: what `make demo` leaves, on this repository's local cluster.
+"""The cluster under test, as `make demo` leaves it, on this repository's local cluster.
 
-The commands are the README's. Set KEEP_CLUSTER=1 to keep the cluster after the run.
+The commands are those of the README. Set KEEP_CLUSTER=1 to keep the cluster after the run.
 """
 
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.disturbances import Disturbances
 from support.kubectl import Kubectl
 from support.machine import traces
 
@@ -20,12 +21,13 @@ CLUSTER_PROGRAM = ROOT / "localcluster" / "cluster"
 DEMO_TIMEOUT_SECONDS = 40 * 60
 
 
-@dataclass(frozen=True)
+@dataclass
 class Demo:
-    """What `make demo` printed, and the environment that it told the user to use."""
+    """The output of `make demo`, the environment that it prints, and unannounced restarts."""
 
     output: str
     env: dict[str, str]
+    disturbances: Disturbances
 
 
 def run_make(target: str) -> str:
@@ -59,28 +61,57 @@ def cluster_environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def demo() -> Iterator[Demo]:
-    """`make demo`, and at the end `make demo-down`, which has to leave nothing."""
+    """`make demo`, and at the end `make demo-down`, which must leave nothing behind."""
     before = traces()
     output = run_make("demo")
-    yield Demo(output, cluster_environment())
+    env = cluster_environment()
+    made = Demo(output, env, Disturbances(env))
+    yield made
+    found = made.disturbances.found
     if not os.environ.get("KEEP_CLUSTER"):
         run_make("demo-down")
         assert traces() - before == set()
         assert not (ROOT / "build" / "demo").exists()
+    heading = "containers restarted or logged errors, and no test had announced it:"
+    assert found == [], "\n".join([heading, *found])
+
+
+@pytest.fixture(autouse=True)
+def namespaces(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    """Namespaces of the test, removed after it.
+
+    Restarts and errors of the product's containers that the test has not announced are noted
+    before that.
+    """
+    made: list[str] = []
+    if "demo" not in request.fixturenames:
+        yield made
+        return
+    demo: Demo = request.getfixturevalue("demo")
+    demo.disturbances.note()
+    yield made
+    demo.disturbances.look(
+        request.node.nodeid,
+        made,
+        expects_restarts=request.node.get_closest_marker("expects_restarts") is not None,
+        expected_errors=[each.args[0] for each in request.node.iter_markers("expects_errors")],
+    )
+    for namespace in made:
+        Kubectl(demo.env, "default").run("delete", "namespace", namespace, "--wait=false")
 
 
 @pytest.fixture
-def kubectl(demo: Demo) -> Iterator[Kubectl]:
-    """kubectl in a namespace of the test's own, under the restricted Pod Security profile."""
+def kubectl(demo: Demo, namespaces: list[str]) -> Kubectl:
+    """kubectl in the test's own namespace, under the restricted Pod Security profile."""
     namespace = f"e2e-{uuid.uuid4().hex[:8]}"
     cluster = Kubectl(demo.env, "default")
     cluster.run("create", "namespace", namespace)
     cluster.run("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
-    yield Kubectl(demo.env, namespace)
-    cluster.run("delete", "namespace", namespace, "--wait=false")
+    namespaces.append(namespace)
+    return Kubectl(demo.env, namespace)
 
 
 @pytest.fixture
 def default(demo: Demo) -> Kubectl:
-    """kubectl in the default namespace, where the README works."""
+    """kubectl in the default namespace, as in the README."""
     return Kubectl(demo.env, "default")

@@ -1,6 +1,6 @@
-"""A model that is scaled by what its pods use, measured by the real metrics-server.
+"""Scaling of a model by the CPU of its pods, measured by the real metrics-server.
 
-metrics-server runs as a process of this host: the local cluster has none of its own.
+metrics-server runs as a process of this host, because the local cluster has none.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,11 @@ MODULE = Path(__file__).parent / "metrics-server"
 METRICS = Extension("metrics-server", "kube-system", "metrics.k8s.io", "v1beta1", 20443)
 # The clients cost a replica several times the target of 10m, also where the machine has little
 # time for them; probes and polls cost some 2m.
-SCALING = {"maxReplicas": 3, "target": 50, "scaleDownAfterSeconds": 5}
+SCALING = {
+    "maxReplicas": 3,
+    "metrics": [{"type": "CPU", "target": 50}],
+    "scaleDownAfterSeconds": 5,
+}
 REQUESTS = {"requests": {"cpu": "20m"}}
 
 
@@ -52,7 +56,7 @@ def metrics_server(demo: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def scaled(kubectl: Kubectl, metrics_server: None) -> Kubectl:
-    """A namespace in which the digits model serves with one replica, under an autoscaler."""
+    """A namespace in which the digits model serves with one replica and an autoscaler."""
     del metrics_server
     kubectl.apply(digits_files(), digits(scaling=SCALING, runtime={"resources": REQUESTS}))
     kubectl.wait_condition("digits", "Ready", "True", "Serving")
@@ -66,7 +70,7 @@ def clients(kubectl: Kubectl, **how: Any) -> Any:
 
 
 def until_serving(kubectl: Kubectl, replicas: int) -> None:
-    """Wait for the number of replicas; on the way there the status never tells an untruth."""
+    """Wait for the number of replicas, and check the status meanwhile."""
 
     def observe() -> str:
         model = kubectl.get(KIND, "digits")

@@ -1,4 +1,4 @@
-"""Every bad input shows its cause in REASON and in a message, and clears when mended."""
+"""Every invalid input shows its cause in REASON and in a message until it is corrected."""
 
 import pytest
 
@@ -6,11 +6,11 @@ from support.kubectl import KIND, Kubectl
 from support.manifests import config_map, digits, digits_files, inference_model
 from support.waiting import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600), pytest.mark.expects_restarts]
 
 
 def cause(kubectl: Kubectl, name: str, reason: str, seconds: float = 60) -> str:
-    """The message of Ready once its reason, and the REASON column, are this."""
+    """Wait for the reason in Ready and in the REASON column, and return the message."""
     found = kubectl.wait_condition(name, "Ready", "False", reason, seconds)
     assert kubectl.row(name)["REASON"] == reason
     return found["message"]
@@ -35,7 +35,7 @@ def test_an_image_that_does_not_exist(kubectl):
     mend(kubectl, digits())
 
 
-def test_an_image_name_that_is_none(kubectl):
+def test_an_invalid_image_name(kubectl):
     kubectl.apply(digits_files(), digits(runtime={"image": "Not A Name"}))
 
     assert "Not A Name" in cause(kubectl, "digits", "InvalidImageName")
@@ -69,6 +69,7 @@ def test_a_volume_claim_that_is_missing(kubectl):
     assert "weights" in cause(kubectl, "digits", "VolumeMountFailed")
 
 
+@pytest.mark.expects_errors("is not a valid ONNX model")
 def test_a_model_that_does_not_load(kubectl):
     kubectl.apply(config_map("digits-files", {"model.onnx": b"this is no model"}), digits())
 
@@ -104,7 +105,7 @@ def test_more_than_any_node_has(kubectl):
     assert "memory" in cause(kubectl, "digits", "Unschedulable").lower()
 
 
-def test_a_pod_template_that_is_no_pod(kubectl):
+def test_an_invalid_pod_template(kubectl):
     kubectl.apply(digits_files(), digits(podTemplate={"spec": {"nope": 1}}))
 
     assert "nope" in cause(kubectl, "digits", "InvalidPodTemplate")
@@ -130,12 +131,12 @@ def test_a_quota_that_forbids_the_pods(kubectl):
     [
         ({"model": {"uri": "pvc://a/b"}, "replica": 2}, "unknown field"),
         ({"model": {"uri": "ftp://a/b"}}, "ftp"),
-        ({"model": {"uri": "pvc://a/b"}, "endpoints": {"ready": "no slash"}}, "endpoints.ready"),
+        ({"model": {"uri": "pvc://a/b"}, "paths": {"ready": "no slash"}}, "paths.ready"),
         ({"replicas": 1}, "runtime.image"),
     ],
     ids=["unknown field", "unknown scheme", "impossible probe path", "neither uri nor image"],
 )
-def test_the_api_server_refuses_with_a_sentence(kubectl, spec, sentence):
+def test_the_api_server_rejects_with_a_message(kubectl, spec, sentence):
     assert sentence in kubectl.refusal(inference_model("bad", **spec))
 
 
@@ -179,7 +180,7 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 """
 
 
-def test_a_model_that_is_not_ready_in_time(kubectl):
+def test_a_model_that_exceeds_its_startup_timeout(kubectl):
     health = {"periodSeconds": 1, "startupTimeoutSeconds": 5}
     runtime = {"command": python(f"{ENDS_ON_TERM}time.sleep(600)")}
     kubectl.apply(digits_files(), digits(runtime=runtime, health=health))
@@ -199,7 +200,7 @@ http.server.ThreadingHTTPServer(("", 8000), Handler).serve_forever()
 """
 
 
-def test_a_server_that_stops_to_live(kubectl):
+def test_a_server_that_stops_being_live(kubectl):
     health = {"periodSeconds": 1, "failureThreshold": 1, "startupTimeoutSeconds": 60}
     runtime = {"command": python(ENDS_ON_TERM + STOPS_TO_LIVE)}
     kubectl.apply(digits_files(), digits(runtime=runtime, health=health))

@@ -1,4 +1,4 @@
-"""The chart as helm renders it, and as it stands in the cluster after `make demo`."""
+"""The chart as rendered by helm, and as installed in the cluster by `make demo`."""
 
 import subprocess
 import urllib.request
@@ -15,17 +15,18 @@ CHART = Path(__file__).resolve().parents[2] / "charts" / "moorage"
 NAMESPACE = "moorage-system"
 
 
-# helm as built from its Go module takes an old Kubernetes for granted when it asks no cluster.
+# helm built from its Go module assumes an old Kubernetes if it queries no cluster.
 OFFLINE = ("--kube-version", "1.34")
 
 
 def helm(demo, *words: str) -> subprocess.CompletedProcess[str]:
-    command = ["helm", "template", "moorage", str(CHART), "--namespace", NAMESPACE, *words]
+    command = ["helm", "template", "moorage", str(CHART), "--namespace", NAMESPACE]
+    command += ["--set", "image.registry=localhost", *words]
     return subprocess.run(command, env=demo.env, capture_output=True, text=True, check=False)
 
 
 def rendered(demo, *words: str) -> dict[tuple[str, str], dict]:
-    """Kind and name to object."""
+    """The objects by kind and name."""
     done = helm(demo, "--validate", "--skip-tests", *words)
     assert done.returncode == 0, done.stderr
     objects = [item for item in yaml.safe_load_all(done.stdout) if item]
@@ -34,7 +35,7 @@ def rendered(demo, *words: str) -> dict[tuple[str, str], dict]:
 
 @pytest.fixture
 def system(demo) -> Kubectl:
-    """kubectl where the operator runs."""
+    """kubectl in the operator's namespace."""
     return Kubectl(demo.env, NAMESPACE)
 
 
@@ -78,7 +79,7 @@ def test_with_a_list_of_namespaces_the_operator_gets_no_cluster_wide_rights(demo
     assert env["MOORAGE_NAMESPACES"] == "team-a,team-b"
 
 
-def test_the_crd_comes_with_the_chart_unless_it_is_left_out(demo):
+def test_the_chart_installs_the_crd_unless_disabled(demo):
     crd = ("CustomResourceDefinition", "inferencemodels.moorage.dev")
 
     kept = rendered(demo)[crd]["metadata"]["annotations"]
@@ -99,7 +100,7 @@ def test_the_crd_comes_with_the_chart_unless_it_is_left_out(demo):
         ("metrics.port=99999", "/metrics/port"),
     ],
 )
-def test_a_wrong_value_is_refused_by_name(demo, value, named):
+def test_an_invalid_value_is_rejected_by_name(demo, value, named):
     done = helm(demo, *OFFLINE, "--set", value)
 
     assert done.returncode != 0

@@ -7,19 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from support.documented import commands
 from support.kubectl import Kubectl
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3000)]
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def readme_commands() -> list[str]:
-    """The shell lines of the README's "Use it" section."""
-    section = (ROOT / "README.md").read_text().split("## Use it", 1)[1].split("\n## ", 1)[0]
-    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
-    return [line for block in blocks for line in block.splitlines() if line.strip()]
 
 
 def test_the_demo_shows_the_model_ready_and_both_transports_right(demo):
@@ -30,7 +24,7 @@ def test_the_demo_shows_the_model_ready_and_both_transports_right(demo):
     assert re.search(r"digits +True +1/1 +digits +1 +OpenInference +Serving", demo.output)
 
 
-def test_the_demo_leaves_the_users_kubeconfig_alone(demo):
+def test_the_demo_does_not_change_the_users_kubeconfig(demo):
     printed = re.search(r"kubeconfig: (\S+)", demo.output).group(1)
 
     assert Path(printed).is_file()
@@ -40,10 +34,7 @@ def test_the_demo_leaves_the_users_kubeconfig_alone(demo):
 def test_the_readme_commands_work_as_printed(demo):
     forward = None
     try:
-        for command in readme_commands():
-            if command.startswith("helm "):
-                # the demo's images carry a tag of their own
-                command = command.replace("install", "upgrade", 1) + " --reuse-values"  # noqa: PLW2901
+        for command in commands(ROOT / "README.md", "Use it"):
             if command.endswith("&"):
                 forward = subprocess.Popen(
                     command.rstrip("& ").split(),
@@ -73,7 +64,7 @@ def test_the_readme_commands_work_as_printed(demo):
             forward.communicate()
 
 
-def test_deleting_a_model_removes_what_was_made_for_it(demo):
+def test_deleting_a_model_removes_its_children(demo):
     default = Kubectl(demo.env, "default")
     default.run("apply", "-f", str(ROOT / "examples" / "01-digits" / "inferencemodel.yaml"))
     default.wait_condition("digits", "Ready", "True")

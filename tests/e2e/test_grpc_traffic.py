@@ -1,4 +1,4 @@
-"""gRPC clients while pods are replaced, scaled away and deleted: no call of theirs is lost."""
+"""gRPC clients while pods are replaced, scaled down and deleted: no call is lost."""
 
 import pytest
 
@@ -16,12 +16,12 @@ ENDED_PODS = 4
 
 
 def names(kubectl: Kubectl) -> set[str]:
-    """The pods, those that are ending too."""
+    """The names of the pods, including terminating ones."""
     return {pod["metadata"]["name"] for pod in kubectl.items("pods", PODS)}
 
 
 def settled(kubectl: Kubectl, replicas: int, without: set[str]) -> set[str]:
-    """The pods, once so many serve the spec and the others are gone."""
+    """Wait until exactly this many pods serve the spec."""
     kubectl.wait_condition("digits", "UpToDate", "True", seconds=120)
     return eventually(
         f"{replicas} pods without {without}",

@@ -1,6 +1,6 @@
-"""Models in images that the node mounts as volumes: served from there, and refused as documented.
+"""Models in images that the node mounts as volumes: served, and refused as documented.
 
-The registry is on the host's loopback, which the node reaches and no pod does.
+The registry is on the host's loopback, which the node reaches and pods do not.
 """
 
 from collections.abc import Iterator
@@ -57,8 +57,8 @@ def reached_by_pods(kubectl: Kubectl, repository: Repository, tmp_path: Path) ->
 
 def model_at(uri: str, *, replicas: int = 1, **model: Any) -> dict[str, Any]:
     """The digits model from a registry."""
-    told = {"name": "digits", "uri": uri, **model}
-    return inference_model("digits", model=told, replicas=replicas, health={"periodSeconds": 1})
+    spec = {"name": "digits", "uri": uri, **model}
+    return inference_model("digits", model=spec, replicas=replicas, health={"periodSeconds": 1})
 
 
 def pod_of(kubectl: Kubectl) -> dict[str, Any]:
@@ -77,9 +77,7 @@ def test_an_image_that_the_node_mounts_is_served_without_an_init_container(kubec
     assert said == "Read-only file system\n"
 
 
-def test_where_volumes_are_declined_an_init_container_fetches_the_same_image(
-    kubectl, reached_by_pods
-):
+def test_without_image_volumes_an_init_container_downloads_the_image(kubectl, reached_by_pods):
     key = {"secretName": "store"}
     kubectl.apply(model_at(f"{reached_by_pods}{IMAGE}", imageVolume="Never", credentials=key))
 
@@ -89,7 +87,8 @@ def test_where_volumes_are_declined_an_init_container_fetches_the_same_image(
     assert [each["name"] for each in pod_of(kubectl)["initContainers"]] == ["fetch"]
 
 
-def test_an_artifact_is_refused_as_a_volume_while_the_image_serves_and_then_fetched(
+@pytest.mark.expects_errors("no model file in the folder of model 'digits'")
+def test_an_artifact_that_cannot_be_mounted_can_be_downloaded(
     kubectl, repository, reached_by_pods
 ):
     kubectl.apply(model_at(f"{repository.uri}{IMAGE}", imageVolume="Always"))
@@ -104,16 +103,14 @@ def test_an_artifact_is_refused_as_a_volume_while_the_image_serves_and_then_fetc
     kubectl.wait_condition("digits", "Ready", "True", "ServingPreviousRevision")
     assert infer(kubectl, "digits") == 3
 
-    # what the reason's page says to write
+    # the documented fix for the reason
     key = {"secretName": "store"}
     kubectl.apply(model_at(f"{reached_by_pods}{ARTIFACT}", imageVolume="Never", credentials=key))
     kubectl.wait_condition("digits", "UpToDate", "True", seconds=120)
     assert infer(kubectl, "digits") == 3
 
 
-def test_auto_fetches_by_an_init_container_as_this_nodes_kubelet_is_older_than_is_counted_on(
-    kubectl, repository
-):
+def test_auto_uses_an_init_container_with_an_older_kubelet(kubectl, repository):
     (node,) = kubectl.items("nodes")
     kubelet = node["status"]["nodeInfo"]["kubeletVersion"]
     assert kubelet.startswith("v1.34.")

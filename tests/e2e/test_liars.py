@@ -1,8 +1,9 @@
-"""Model servers that lie, as pods: none is ever Ready, none gets traffic, all end well."""
+"""Lying model servers as pods: none becomes Ready or gets traffic, and the operator survives."""
 
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,11 +24,18 @@ PROBE = {
     "inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}],
 }
 
-# What is said of each in the protocol that it lies in.
+REQUEST = {
+    "name": "any",
+    "request": {"path": "/v1/chat/completions", "body": {"messages": []}},
+    "expect": [{"jsonPath": "choices[0].message.content", "exists": True}],
+}
+
+# The expected reason of each server in its protocol.
 LIES = [
     ("yes-while-loading", "TensorFlowServing", {"ModelLoading"}),
     ("no-only-in-the-body", "GRPS", {"ModelLoading"}),
     ("ready-when-empty", "OpenInference", {"ModelNotFound"}),
+    ("ready-with-other-models", "OpenAI", {"ModelNotFound"}),
     ("hangs", "OpenInference", {"ProbeTimeout"}),
     ("drips", "OpenInference", {"ProbeTimeout"}),
     ("garbage", "OpenInference", {"ProtocolMismatch"}),
@@ -56,7 +64,7 @@ def liar_image(demo, tmp_path_factory: pytest.TempPathFactory) -> str:
     return IMAGE
 
 
-def test_no_liar_is_ready_or_gets_traffic(kubectl: Kubectl, liar_image: str) -> None:
+def test_no_lying_server_is_ready_or_gets_traffic(kubectl: Kubectl, liar_image: str) -> None:
     models = [
         inference_model(
             lie,
@@ -66,8 +74,10 @@ def test_no_liar_is_ready_or_gets_traffic(kubectl: Kubectl, liar_image: str) -> 
             model={"name": "liar"},
             # A kubelet believes a 200, and a redirect to another host: the gate that an enforced
             # test brings keeps those out of the Service whom it finds ready.
-            smokeTests=[PROBE],
-            smokeTestPolicy="Enforce",
+            smokeTests={
+                "policy": "Enforce",
+                "tests": [REQUEST if protocol == "OpenAI" else PROBE],
+            },
         )
         for lie, protocol, _ in LIES
     ]
@@ -96,7 +106,40 @@ def test_no_liar_is_ready_or_gets_traffic(kubectl: Kubectl, liar_image: str) -> 
     assert routed == []
 
 
-def test_a_liar_whom_nothing_shuts_out_is_said_to_get_traffic(kubectl, liar_image):
+def test_without_a_protocol_only_a_smoke_test_finds_a_lie(kubectl, liar_image):
+    def plain(expected: str) -> dict[str, Any]:
+        test = {
+            "name": "state",
+            "request": {"path": "/state", "body": {}},
+            "expect": [{"jsonPath": "state", "value": expected}],
+        }
+        return inference_model(
+            "plain",
+            protocol="None",
+            paths={"ready": "/readyz"},
+            health=HEALTH,
+            runtime={"image": liar_image, "args": ["yes-while-loading"]},
+            smokeTests={"policy": "Enforce", "tests": [test]},
+        )
+
+    kubectl.apply(plain("READY"))
+    found = eventually(
+        "the test fails",
+        lambda: kubectl.condition("plain", "Ready"),
+        lambda ready: ready.get("reason") == "OutputMismatch",
+        120,
+    )
+    assert found["status"] == "False"
+    assert 'state: expected "READY", got "LOADING"' in found["message"]
+
+    kubectl.apply(plain("LOADING"))
+    kubectl.wait_condition("plain", "Ready", "True", "Serving")
+    status = kubectl.get(KIND, "plain")["status"]
+    assert status["protocol"] == {"declared": "None"}
+    assert not {"model", "versionSummary", "server"} & set(status)
+
+
+def test_a_lying_server_with_a_passing_probe_is_reported_to_receive_traffic(kubectl, liar_image):
     model = inference_model(
         "redirects",
         health=HEALTH,
@@ -105,16 +148,16 @@ def test_a_liar_whom_nothing_shuts_out_is_said_to_get_traffic(kubectl, liar_imag
     )
     kubectl.apply(model)
 
-    told = eventually(
+    found = eventually(
         "the status says so",
         lambda: kubectl.condition("redirects", "Ready"),
-        lambda ready: "so the Service sends it requests" in ready.get("message", ""),
+        lambda ready: "the replica receives traffic" in ready.get("message", ""),
         60,
     )
-    assert (told["status"], told["reason"]) == ("False", "ProtocolMismatch")
+    assert (found["status"], found["reason"]) == ("False", "ProtocolMismatch")
 
 
-def test_the_operator_outlives_the_liars(kubectl: Kubectl, demo) -> None:
+def test_the_operator_survives_lying_servers(kubectl: Kubectl, demo) -> None:
     operator = Kubectl(demo.env, "moorage-system")
     (pod,) = operator.items("pods", "app.kubernetes.io/name=moorage")
     (container,) = pod["status"]["containerStatuses"]

@@ -1,4 +1,4 @@
-"""A model's life on real pods: apply, infer, scale, edit, repair, restart, delete, re-create."""
+"""The life of a model on real pods: apply, infer, scale, edit, repair, restart, delete."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def test_wait_for_ready_right_after_apply_never_returns_early(kubectl):
     assert infer(kubectl, "digits") == 3
 
 
-def test_status_says_what_the_model_says_of_itself(served):
+def test_the_status_has_the_models_metadata(served):
     status = served.get(KIND, "digits")["status"]
 
     assert status["replicaSummary"] == "1/1"
@@ -47,7 +47,7 @@ def test_status_says_what_the_model_says_of_itself(served):
     assert {item["observedGeneration"] for item in status["conditions"]} == {1}
 
 
-def test_nothing_of_ours_is_written_to_the_users_object(served):
+def test_the_operator_does_not_write_to_the_users_object(served):
     metadata = served.get(KIND, "digits")["metadata"]
 
     assert "finalizers" not in metadata
@@ -94,7 +94,7 @@ def test_an_edit_rolls_out_and_is_up_to_date_only_when_it_serves(served):
     assert infer(served, "digits") == 3
 
 
-def test_a_hand_edited_child_is_repaired(served):
+def test_a_manually_edited_child_is_repaired(served):
     served.run(
         "patch",
         "deployment",
@@ -121,7 +121,7 @@ def test_a_hand_edited_child_is_repaired(served):
     served.wait_condition("digits", "Ready", "True", "Serving", seconds=90)
 
 
-def test_a_deleted_child_comes_back(served):
+def test_a_deleted_child_is_recreated(served):
     uid = served.get("service", "digits")["metadata"]["uid"]
 
     served.run("delete", "service", "digits")
@@ -143,7 +143,7 @@ def test_a_model_deleted_and_created_again_becomes_ready(served):
 
 
 def operator_metrics(kubectl: Kubectl, name: str) -> float:
-    """Sum of one metric's series over the operator."""
+    """The sum of the series of a metric of the operator."""
     pods = Kubectl(kubectl.env, OPERATOR_NAMESPACE).items("pods", "app.kubernetes.io/name=moorage")
     running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
     address = running[0]["status"]["podIP"]
@@ -153,7 +153,7 @@ def operator_metrics(kubectl: Kubectl, name: str) -> float:
     return sum(map(float, values))
 
 
-def test_an_idle_operator_writes_nothing_while_it_goes_on_asking(served):
+def test_an_idle_operator_keeps_polling_and_writes_nothing(served):
     served.apply(digits(health={"periodSeconds": 1, "pollIntervalSeconds": 5}))
     served.wait_condition("digits", "UpToDate", "True")
 
@@ -177,7 +177,7 @@ def test_an_idle_operator_writes_nothing_while_it_goes_on_asking(served):
     assert versions() == before
 
 
-def test_a_restarted_operator_writes_nothing_and_goes_on_watching(served):
+def test_a_restarted_operator_writes_nothing_and_keeps_watching(served):
     def versions() -> list[str]:
         objects = [
             served.get(KIND, "digits"),

@@ -1,7 +1,7 @@
-"""NetworkPolicies of models and of the chart, where packets are really stopped.
+"""NetworkPolicies of models and of the chart, with real enforcement.
 
-The local cluster enforces none, so an agent of the tests does. KUBE_ROUTER=PROGRAM takes
-kube-router in its place, which needs iptables and ipset.
+The local cluster enforces none, so an agent of the tests does. With KUBE_ROUTER=PROGRAM,
+kube-router is used instead, which needs iptables and ipset.
 """
 
 import os
@@ -51,7 +51,7 @@ def agent(config: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def enforced(demo: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Policies of all namespaces hold while the module's tests run."""
+    """Policies of all namespaces are enforced while the module's tests run."""
     log = tmp_path_factory.mktemp("agent") / "log"
     environment = {**demo.env, "PYTHONPATH": str(ROOT / "tests"), "NODE_NAME": NODE_NAME}
     with process(agent(demo.env["KUBECONFIG"]), log, environment):
@@ -60,7 +60,7 @@ def enforced(demo: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture
 def elsewhere(demo: Any) -> Iterator[Kubectl]:
-    """A namespace that is labelled as the policy wants it."""
+    """A namespace with the labels of the policy."""
     namespace = f"e2e-{uuid.uuid4().hex[:8]}"
     cluster = Kubectl(demo.env, "default")
     cluster.run("create", "namespace", namespace)
@@ -82,7 +82,7 @@ def address(kubectl: Kubectl) -> str:
     return f"{kubectl.get('service', 'digits')['spec']['clusterIP']}:8000"
 
 
-def test_a_model_answers_its_peers_and_the_operator_and_nobody_else(
+def test_a_model_answers_only_its_peers_and_the_operator(
     served: Kubectl, elsewhere: Kubectl, default: Kubectl
 ) -> None:
     image, model = image_of(served, "digits"), address(served)
@@ -90,7 +90,7 @@ def test_a_model_answers_its_peers_and_the_operator_and_nobody_else(
         asker("peer", image, model, labels=SHOP), asker("stranger", image, model, labels={})
     )
     elsewhere.apply(asker("peer", image, model, labels={}))
-    # a peer's label counts in the model's namespace alone
+    # a peer's label only counts in the model's namespace
     default.apply(asker("stranger", image, model, labels=SHOP))
     everybody = [
         (served, "peer"),
@@ -130,6 +130,7 @@ def confined(demo: Any, enforced: None) -> Iterator[Kubectl]:
             *("helm", "template", "moorage", str(ROOT / "charts" / "moorage")),
             *("--kube-version", "1.34", "--show-only", "templates/networkpolicy.yaml"),
             *("--namespace", OPERATOR_NAMESPACE, "--set", "networkPolicy.enabled=true"),
+            *("--set", "image.registry=localhost"),
             *("--set", f"networkPolicy.apiServerPorts={ports}"),
         ],
         env=demo.env,

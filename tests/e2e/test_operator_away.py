@@ -1,4 +1,4 @@
-"""An operator that is away: what serves goes on, nothing hangs, and it comes back to the truth."""
+"""An operator that is down: models keep serving, and statuses are updated afterwards."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from support.manifests import digits, digits_files, inference_model, sample
 from support.traffic import traffic
 from support.waiting import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600), pytest.mark.expects_restarts]
 
 OPERATOR = "app.kubernetes.io/name=moorage"
 CONTRACT = {"policy": "Enforce", "inputs": [{"name": "image", "datatype": "FP32"}]}
@@ -19,7 +19,7 @@ CONTRACT = {"policy": "Enforce", "inputs": [{"name": "image", "datatype": "FP32"
 
 @pytest.fixture
 def operators(kubectl: Kubectl) -> Iterator[Kubectl]:
-    """kubectl in the operator's namespace; one operator is there again at the end."""
+    """kubectl in the operator's namespace; one operator is running again at the end."""
     found = Kubectl(kubectl.env, "moorage-system")
     yield found
     found.run("scale", "deployment/moorage", "--replicas=1")
@@ -27,18 +27,18 @@ def operators(kubectl: Kubectl) -> Iterator[Kubectl]:
 
 
 def living(kubectl: Kubectl, name: str) -> list[dict[str, Any]]:
-    """The pods of a model that are not ending."""
+    """The pods of a model that are not terminating."""
     found = kubectl.items("pods", f"moorage.dev/model={name}")
     return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
 
 def ready(pod: dict[str, Any], condition: str = "Ready") -> bool:
-    told = {each["type"]: each["status"] for each in pod["status"].get("conditions", [])}
-    return told.get(condition) == "True"
+    statuses = {each["type"]: each["status"] for each in pod["status"].get("conditions", [])}
+    return statuses.get(condition) == "True"
 
 
 def replaced(kubectl: Kubectl, name: str) -> dict[str, Any]:
-    """The pod that comes after the one that is deleted here, once its container is ready."""
+    """Delete a pod and wait until its successor's container is ready."""
     before = living(kubectl, name)[0]["metadata"]["name"]
     kubectl.run("delete", "pod", before, "--wait=false")
 
@@ -55,7 +55,7 @@ def is_named(pod: dict[str, Any], name: str) -> bool:
     return pod["metadata"]["name"] == name
 
 
-def told(kubectl: Kubectl, name: str) -> dict[str, bool]:
+def conditions_of(kubectl: Kubectl, name: str) -> dict[str, bool]:
     """The model's pods in its status, and which of them are ready."""
     replicas = kubectl.get(KIND, name)["status"].get("replicaStatuses", [])
     return {each["pod"]: each["ready"] for each in replicas}
@@ -66,7 +66,7 @@ def restarts(kubectl: Kubectl, name: str) -> int:
     return pod["status"]["containerStatuses"][0]["restartCount"]
 
 
-def test_models_go_on_without_an_operator_and_the_truth_comes_back_with_it(kubectl, operators):
+def test_models_keep_serving_without_an_operator(kubectl, operators):
     uri = {"uri": "configmap://digits-files", "name": "digits"}
     health = {"periodSeconds": 1}
     kubectl.apply(
@@ -103,7 +103,7 @@ def test_models_go_on_without_an_operator_and_the_truth_comes_back_with_it(kubec
         assert ready(newcomer, "ContainersReady")
         assert not ready(newcomer)
 
-        # scaled: of the Deployment at once, of the model once somebody reads it
+        # scaled: the Deployment at once, the model once the operator reads it
         kubectl.run("scale", "deployment/digits", "--replicas=3")
         eventually(
             "three serve",
@@ -117,8 +117,8 @@ def test_models_go_on_without_an_operator_and_the_truth_comes_back_with_it(kubec
         kubectl.wait_condition("digits", "UpToDate", "True", seconds=90)
         # until the operator has looked, the status is that of the pod before
         eventually(
-            "the newcomer is told of and serves",
-            lambda: told(kubectl, "gated"),
+            "the new model has a status and serves",
+            lambda: conditions_of(kubectl, "gated"),
             lambda pods: pods == {newcomer["metadata"]["name"]: True},
             60,
         )

@@ -1,6 +1,6 @@
-"""Other people's servers in pods: MLServer and Triton, from their wheels, asked as users run them.
+"""Third-party servers in pods: MLServer and Triton, from their wheels, used as documented.
 
-Their images are built here; nothing of them is in this repository but the requirements by name.
+Their images are built here; the repository only contains their requirements by name.
 """
 
 import json
@@ -84,7 +84,7 @@ def mlserver_files(implementation: str) -> dict[str, Any]:
 def answer(
     kubectl: Kubectl, name: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> dict[str, Any]:
-    """What `moorage infer` prints."""
+    """The output of `moorage infer`."""
     request = folder / "request.json"
     request.write_text(json.dumps(REQUEST))
     words = ["infer", name, "-n", kubectl.namespace, "-f", str(request)]
@@ -109,34 +109,34 @@ def test_a_model_of_triton_is_served(kubectl, triton, transport, tmp_path, capsy
 
 
 @BOTH
-def test_a_model_that_triton_cannot_load_is_told_in_its_words(kubectl, triton, transport):
+def test_a_model_that_triton_cannot_load_is_reported_with_its_message(kubectl, triton, transport):
     kubectl.apply(in_triton(triton, "broken", transport=transport))
 
-    told = kubectl.wait_condition("triton", "Ready", "False", "ModelLoadFailed")
+    ready = kubectl.wait_condition("triton", "Ready", "False", "ModelLoadFailed")
 
-    assert "FileNotFoundError: weights.bin is not there" in told["message"]
+    assert "FileNotFoundError: weights.bin is not there" in ready["message"]
 
 
 @BOTH
-def test_a_model_that_triton_lacks_is_told_with_those_that_it_has(kubectl, triton, transport):
+def test_a_model_that_triton_lacks_is_reported_with_its_models(kubectl, triton, transport):
     kubectl.apply(in_triton(triton, "iris", transport=transport))
 
-    told = kubectl.wait_condition("triton", "Ready", "False", "ModelNotFound")
+    ready = kubectl.wait_condition("triton", "Ready", "False", "ModelNotFound")
 
-    assert "the server has no model iris: it has broken, doubler" in told["message"]
+    assert "the server has no model iris: it has broken, doubler" in ready["message"]
 
 
-def test_a_version_that_triton_lacks_is_told_with_those_that_it_has(kubectl, triton):
+def test_a_version_that_triton_lacks_is_reported_with_its_versions(kubectl, triton):
     model = in_triton(triton, "doubler")
     model["spec"]["model"]["version"] = "7"
     kubectl.apply(model)
 
-    told = kubectl.wait_condition("triton", "Ready", "False", "VersionNotServed")
+    ready = kubectl.wait_condition("triton", "Ready", "False", "VersionNotServed")
 
-    assert "versions 1 of model 'doubler'" in told["message"]
+    assert "versions 1 of model 'doubler'" in ready["message"]
 
 
-def test_auto_finds_the_protocol_of_triton(kubectl, triton):
+def test_auto_detects_the_protocol_of_triton(kubectl, triton):
     kubectl.apply(in_triton(triton, "doubler", protocol="Auto"))
 
     kubectl.wait_condition("triton", "Ready", "True", "Serving")
@@ -157,18 +157,18 @@ def test_a_model_of_mlserver_is_served(kubectl, mlserver, transport, tmp_path, c
 
 
 @BOTH
-def test_a_model_that_mlserver_lacks_is_told_with_those_that_it_has(kubectl, mlserver, transport):
+def test_a_model_that_mlserver_lacks_is_reported_with_its_models(kubectl, mlserver, transport):
     kubectl.apply(mlserver_files("Doubler"), in_mlserver(mlserver, "iris", transport=transport))
 
-    told = kubectl.wait_condition("mlserver", "Ready", "False", "ModelNotFound")
+    ready = kubectl.wait_condition("mlserver", "Ready", "False", "ModelNotFound")
 
-    assert "the server has no model iris: it has doubler" in told["message"]
+    assert "the server has no model iris: it has doubler" in ready["message"]
 
 
 def test_a_model_that_mlserver_cannot_load_ends_it(kubectl, mlserver):
     kubectl.apply(mlserver_files("Broken"), in_mlserver(mlserver, "doubler"))
 
-    told = kubectl.wait_condition("mlserver", "Ready", "False", "CrashLoopBackOff")
+    ready = kubectl.wait_condition("mlserver", "Ready", "False", "CrashLoopBackOff")
 
     # It ends as if all were well, so the kubelet keeps no line of its log.
-    assert "exited with code 0" in told["message"]
+    assert "exited with code 0" in ready["message"]

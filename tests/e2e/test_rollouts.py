@@ -1,4 +1,4 @@
-"""Rollouts of real pods under traffic without a pause: what fails is left, and nobody notices."""
+"""Rollouts of real pods under continuous traffic: failed revisions cause no failed request."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,11 @@ from support.manifests import config_map, digits, digits_files, inference_model,
 from support.traffic import Tally, traffic
 from support.waiting import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(600),
+    pytest.mark.expects_errors("is not a valid ONNX model"),
+]
 
 PODS = "moorage.dev/model=digits"
 HEALTH = {"periodSeconds": 1}
@@ -28,7 +32,7 @@ def served(kubectl: Kubectl) -> Kubectl:
 
 @pytest.fixture
 def clients(served: Kubectl) -> Iterator[Tally]:
-    """Traffic through the Service's address until the test's end, of which nothing may fail."""
+    """Traffic through the Service's address until the end of the test, without failures."""
     address = served.get("service", "digits")["spec"]["clusterIP"]
     url = f"http://{address}:8000/v2/models/digits/infer"
     with traffic(url, sample(3)) as tally:
@@ -43,7 +47,7 @@ def uids(kubectl: Kubectl) -> set[str]:
 
 
 def mend(kubectl: Kubectl, **spec: Any) -> None:
-    """An edit that is right."""
+    """A valid edit."""
     kubectl.apply(digits(replicas=2, runtime=EDITED, **spec))
     kubectl.wait_condition("digits", "UpToDate", "True", "RolloutComplete", seconds=120)
 
@@ -51,6 +55,14 @@ def mend(kubectl: Kubectl, **spec: Any) -> None:
 BAD = {
     "an image that is not there": (
         digits(replicas=2, runtime={"image": "moorage/absent:none"}, rollout=SOON),
+        "ImagePullBackOff",
+    ),
+    "other ports and an image that is not there": (
+        digits(
+            replicas=2,
+            runtime={"image": "moorage/absent:none", "ports": {"http": 9000, "grpc": 9001}},
+            rollout=SOON,
+        ),
         "ImagePullBackOff",
     ),
     "a model that does not load": (
@@ -73,7 +85,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("bad", "cause"), BAD.values(), ids=BAD)
-def test_a_bad_version_is_rolled_back_and_mended_without_a_failed_request(
+def test_a_bad_version_is_rolled_back_and_corrected_without_a_failed_request(
     served: Kubectl, clients: Tally, bad: dict[str, Any], cause: str
 ) -> None:
     del clients
@@ -90,7 +102,7 @@ def test_a_bad_version_is_rolled_back_and_mended_without_a_failed_request(
     assert not uids(served) & before
 
 
-def test_a_paused_rollout_is_mended_without_a_failed_request(
+def test_a_paused_rollout_is_corrected_without_a_failed_request(
     served: Kubectl, clients: Tally
 ) -> None:
     del clients
@@ -102,6 +114,49 @@ def test_a_paused_rollout_is_mended_without_a_failed_request(
 
     assert uids(served) > before
     mend(served)
+
+
+def test_a_paused_edit_of_the_ports_keeps_clients_connected(
+    served: Kubectl, clients: Tally
+) -> None:
+    del clients
+    before = uids(served)
+    ports = {"http": 9000, "grpc": 9001}
+    rollout = {**SOON, "onFailure": "Pause"}
+    runtime = {"image": "moorage/absent:none", "ports": ports}
+
+    served.apply(digits(replicas=2, runtime=runtime, rollout=rollout))
+    served.wait_condition("digits", "UpToDate", "False", "RolloutPaused", seconds=120)
+
+    assert uids(served) > before
+    (port,) = {
+        each["port"]
+        for each in served.get("service", "digits")["spec"]["ports"]
+        if each["name"] == "http"
+    }
+    assert port == 8000
+    urls = [each["url"] for each in served.get(KIND, "digits")["status"]["endpoints"]]
+    assert any(":8000/v2/models/digits/infer" in url for url in urls)
+    mend(served)
+
+
+def test_a_wrong_edit_of_an_enforced_contract_removes_no_replica(
+    served: Kubectl, clients: Tally
+) -> None:
+    del clients
+
+    def contract(datatype: str) -> dict[str, Any]:
+        return {"policy": "Enforce", "inputs": [{"name": "image", "datatype": datatype}]}
+
+    served.apply(digits(replicas=2, contract=contract("FP32")))
+    served.wait_condition("digits", "UpToDate", "True", "RolloutComplete", seconds=120)
+    before = uids(served)
+
+    served.apply(digits(replicas=2, contract=contract("FP64")))
+    served.wait_condition("digits", "UpToDate", "False", "RolledBack", seconds=120)
+
+    eventually("the new pods are gone", lambda: uids(served), lambda now: now == before, 60)
+    assert served.condition("digits", "Ready")["reason"] == "ServingPreviousRevision"
 
 
 def test_blue_green_switches_without_a_failed_request(served: Kubectl, clients: Tally) -> None:

@@ -1,4 +1,4 @@
-"""Replicas that come and go on real pods, under traffic that never pauses: no request is lost."""
+"""Replicas of real pods that start and stop under continuous traffic: no request is lost."""
 
 import http.client
 import json
@@ -66,7 +66,7 @@ class Traffic:
 
 
 def serve(kubectl: Kubectl, **spec: Any) -> Traffic:
-    """The digits model up to date, with traffic that may begin."""
+    """The digits model, up to date and ready for traffic."""
     kubectl.apply(digits_files(), digits(**spec))
     kubectl.wait_condition("digits", "UpToDate", "True", seconds=120)
     address = kubectl.get("service", "digits")["spec"]["clusterIP"]
@@ -113,7 +113,7 @@ def test_no_request_is_lost_while_replicas_come_and_go(kubectl):
 
 
 def evict(kubectl: Kubectl, pod: str) -> str:
-    """What the API server says to the eviction of a pod, as `kubectl drain` asks for it."""
+    """The API server's answer to the eviction of a pod, as with `kubectl drain`."""
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -137,7 +137,7 @@ def test_a_drain_takes_one_replica_at_a_time_and_loses_no_request(kubectl):
         eventually("its successor serves", lambda: allowed(kubectl), lambda n: n == 1, 90)
         assert "Success" in evict(kubectl, second)
         eventually("both are replaced", lambda: pods(kubectl) & {first, second}, is_empty, 90)
-        kubectl.wait_condition("digits", "UpToDate", "True", seconds=90)
+        eventually("both serve", lambda: allowed(kubectl), lambda n: n == 1, 90)
 
     assert traffic.failures == []
 
@@ -151,7 +151,7 @@ def is_empty(found: set[str]) -> bool:
     return not found
 
 
-def test_a_single_replica_may_be_drained(kubectl):
+def test_a_single_replica_can_be_drained(kubectl):
     serve(kubectl)
 
     (pod,) = pods(kubectl)
@@ -159,7 +159,7 @@ def test_a_single_replica_may_be_drained(kubectl):
     assert "Success" in evict(kubectl, pod)
 
 
-def test_the_status_says_where_the_time_went(kubectl):
+def test_the_status_has_the_timings(kubectl):
     serve(kubectl)
 
     timings = kubectl.get(KIND, "digits")["status"]["timings"]

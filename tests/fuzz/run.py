@@ -2,8 +2,8 @@
 
     python tests/fuzz/run.py NAME [libFuzzer options]
 
-`make fuzz` runs every target for a bounded time. Seeds come from the wire vectors; what was found
-interesting is kept in build/fuzz/NAME, a finding as build/fuzz/NAME-crash-*.
+`make fuzz` runs every target. Seeds come from the wire vectors and tests/fuzz/corpus; inputs that
+reach new code are kept in build/fuzz/NAME, a finding as build/fuzz/NAME-crash-*.
 """
 
 import sys
@@ -27,7 +27,11 @@ def main() -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds(name)):
         (corpus / f"seed-{number}").write_bytes(seed)
-    options = [f"-artifact_prefix={corpus}-", "-max_len=4096", str(corpus)]
+    folders = [str(corpus)]
+    kept = ROOT / "tests" / "fuzz" / "corpus" / name
+    if kept.is_dir():
+        folders.append(str(kept))
+    options = [f"-artifact_prefix={corpus}-", "-max_len=4096", *folders]
     atheris.Setup([*sys.argv, *options], TARGETS[name])
     atheris.Fuzz()
 

@@ -8,30 +8,41 @@ request. Anything else, also an exception, is a finding.
 """
 
 import asyncio
+import contextlib
+import gzip
 import inspect
 import json
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 import ngh2
 import numpy as np
 
-from moorage_runtime.errors import RuntimeFault
-from moorage_runtime.frontends import grps_grpc, oip_grpc
+from moorage_runtime.codec.unpack import inflate
 from moorage_runtime.frontends.grpc.methods import GrpcFault
-from moorage_runtime.frontends.grpc.native.connection import Connection
-from moorage_runtime.frontends.grpc.native.limits import Limits
-from moorage_runtime.frontends.grpc.native.server import NativeServer
-from moorage_runtime.frontends.grps_rest import GrpsRestFrontend
+from moorage_runtime.frontends.grpc.nghttp2.connection import Connection
+from moorage_runtime.frontends.grpc.nghttp2.limits import Limits
+from moorage_runtime.frontends.grpc.nghttp2.server import Nghttp2Server
+from moorage_runtime.frontends.grps import grpc as grps_grpc
+from moorage_runtime.frontends.grps.rest import GrpsRestFrontend
+from moorage_runtime.frontends.http.limits import Limits as HttpLimits
 from moorage_runtime.frontends.http.message import HttpRequest, StreamingResponse
-from moorage_runtime.frontends.oip_rest import OipRestFrontend
-from moorage_runtime.frontends.tfs_rest import TfsRestFrontend
-from moorage_runtime.inference import ModelMetadata, Signature
+from moorage_runtime.frontends.http.reader import RequestReader
+from moorage_runtime.frontends.http.received import Refusal
+from moorage_runtime.frontends.oip import grpc as oip_grpc
+from moorage_runtime.frontends.oip.rest import OipRestFrontend
+from moorage_runtime.frontends.tfs.rest import TfsRestFrontend
+from moorage_runtime.values.errors import RuntimeFault
+from moorage_runtime.values.inference import ModelMetadata, Signature
 from support import vectors
 from unit.runtime.http2_client import PREFACE, message
 from unit.runtime.oip_fixtures import FakeDataplane, FakeModel, seed_models, spec
 
 Target = Callable[[bytes], None]
+CODINGS = ("gzip", "deflate")
+UNPACKED_BYTES = 100_000
+MEMBERS = gzip.compress(b"") * 3
 
 HEADER = "inference-header-content-length"
 OIP_MODELS = ("mymodel", "identity_fp32", "identity_2d_int32", "identity_bytes", "two_out")
@@ -217,7 +228,7 @@ class Transport:
     close = abort = write_eof
 
 
-GRPC_SERVER = NativeServer(
+GRPC_SERVER = Nghttp2Server(
     [oip_grpc.service(DATAPLANE), grps_grpc.service(DATAPLANE)], "", 0, limits=Limits()
 )
 GRPC_LOOP = asyncio.new_event_loop()
@@ -247,6 +258,29 @@ def grpc_native(data: bytes) -> None:
     assert at == len(written), written
 
 
+def http(data: bytes) -> None:
+    """A connection's bytes in two reads: requests and at most one refusal, which is the last."""
+    reader = RequestReader(HttpLimits())
+    for part in (data[: len(data) // 2], data[len(data) // 2 :]):
+        rest = memoryview(part)
+        while rest and reader.direct is not None:
+            count = min(len(rest), len(reader.direct))
+            reader.direct[:count] = rest[:count]
+            reader.filled(count)
+            rest = rest[count:]
+        reader.feed(rest)
+    kinds = [isinstance(each, Refusal) for each in reader.received]
+    assert kinds.count(True) <= 1, reader.received
+    assert not any(kinds[:-1]), reader.received
+
+
+def compressed(data: bytes) -> None:
+    """The first byte chooses the coding; the result is within its limit."""
+    with contextlib.suppress(RuntimeFault):
+        found = inflate.inflate(data[1:], CODINGS[(data or b"\0")[0] % 2], UNPACKED_BYTES)
+        assert len(found) <= UNPACKED_BYTES
+
+
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
         "oip_json": oip_json,
@@ -257,19 +291,17 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "grps_metadata": grps_metadata,
         "grps_proto": grps_proto,
         "grpc_native": grpc_native,
+        "http": http,
+        "compressed": compressed,
     }
 )
 
 
 def seeds(name: str) -> list[bytes]:
     """Bodies of the wire vectors in the target's form, one for each path that it chooses from."""
+    if name in OWN_SEEDS:
+        return OWN_SEEDS[name]()
     found = []
-    if name == "grpc_native":
-        return [
-            _request_bytes(vector.content["request"])
-            for vector in vectors.load()
-            if vector.is_grpc
-        ]
     for vector in vectors.load():
         request = vector.content["request"]
         body = vectors.request_body(request)
@@ -293,6 +325,15 @@ def seeds(name: str) -> list[bytes]:
     return sorted(set(found))
 
 
+def _http_bytes(request) -> bytes:
+    """A request as a client sends it."""
+    body = vectors.request_body(request)
+    fields = {"Host": "h", "Content-Length": str(len(body)), **request["headers"]}
+    lines = [f"{request.get('method', 'POST')} {request['path']} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in fields.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
 def _request_bytes(request) -> bytes:
     """A call as a client sends it, without the preface."""
     session = ngh2.Connection(ngh2.Role.CLIENT)
@@ -308,3 +349,20 @@ def _request_bytes(request) -> bytes:
     stream_id = session.send_request([(k.encode(), v.encode()) for k, v in fields.items()])
     session.send_data(stream_id, message(vectors.request_body(request)), end_stream=True)
     return session.data_to_send().removeprefix(PREFACE)
+
+
+OWN_SEEDS: Mapping[str, Callable[[], list[bytes]]] = MappingProxyType(
+    {
+        "compressed": lambda: [
+            b"\0" + gzip.compress(b"a" * 99),
+            b"\1" + zlib.compress(b""),
+            b"\0" + MEMBERS,
+        ],
+        "http": lambda: [
+            _http_bytes(each.content["request"]) for each in vectors.load() if not each.is_grpc
+        ],
+        "grpc_native": lambda: [
+            _request_bytes(each.content["request"]) for each in vectors.load() if each.is_grpc
+        ],
+    }
+)

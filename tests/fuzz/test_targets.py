@@ -1,6 +1,7 @@
 """Bytes cut, lengthened, mixed and made up: every frontend answers with its protocol's words."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,6 +18,15 @@ BOUNDED = settings(max_examples=150, deadline=None, suppress_health_check=list(H
 @pytest.mark.parametrize("name", NAMES)
 def test_there_are_seeds_that_are_answered(name):
     assert len(seeds(name)) >= 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_kept_corpus_is_answered(name):
+    kept = sorted((Path(__file__).parent / "corpus" / name).iterdir())
+
+    assert kept
+    for path in kept:
+        TARGETS[name](path.read_bytes())
 
 
 @pytest.mark.parametrize("name", NAMES)

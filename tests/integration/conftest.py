@@ -4,9 +4,12 @@ import shutil
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kubernetes.client.exceptions import NotFoundException
 
+from support import waiting
 from support.chart_rights import operators_kubeconfig
 from support.operator_cluster import (
     Api,
@@ -17,8 +20,11 @@ from support.operator_cluster import (
     eventually,
     install_crd,
 )
+from support.runtime import Runtime, running
 
 pytestmark = pytest.mark.integration
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "01-digits"
 _numbers = count(1)
 
 
@@ -40,7 +46,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def running_operator(
     kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OperatorProcess]:
-    """With the rights that the chart grants and no others, so that every test proves them."""
+    """The operator with exactly the rights of the chart, so that every test checks them."""
     folder = tmp_path_factory.mktemp("operator")
     rights = operators_kubeconfig(kubeconfig, folder)
     operator = OperatorProcess(rights, folder / "log")
@@ -60,7 +66,7 @@ def operator(running_operator: OperatorProcess) -> OperatorProcess:
 
 @pytest.fixture
 def api(kubeconfig: Path) -> Iterator[Api]:
-    """The API in a namespace of the test's own."""
+    """The API in the test's own namespace."""
     made = Api(kubeconfig, f"test-{next(_numbers)}")
     made.of("Namespace").create(
         body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": made.namespace}}
@@ -72,8 +78,17 @@ def api(kubeconfig: Path) -> Iterator[Api]:
         lambda: account.get(namespace=made.namespace).to_dict()["items"],
     )
     yield made
-    for model in made.list("InferenceModel"):
+    listed = waiting.eventually("models", lambda: _models(made), lambda seen: seen is not None, 20)
+    for model in listed or ():
         made.delete("InferenceModel", model["metadata"]["name"])
+
+
+def _models(api: Api) -> list[dict[str, Any]] | None:
+    """None while the API server does not serve the kind: for a moment after its CRD came back."""
+    try:
+        return api.list("InferenceModel")
+    except NotFoundException:
+        return None
 
 
 @pytest.fixture
@@ -84,4 +99,11 @@ def kubelet(api: Api) -> Kubelet:
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Iterator[Runtime]:
+    """The bundled runtime with the digits model."""
+    with running(f"--model-repository={DIGITS}", "--model-name=digits") as made:
         yield made

@@ -1,8 +1,10 @@
-"""Canaries on a real API server with the Gateway API's own CRDs; the test says a Gateway's words.
+"""Canaries on a real API server with the CRDs of the Gateway API; the test simulates the Gateway.
 
-The first test finds the cluster without the Gateway API and installs it for the others.
+The first test starts without the Gateway API and installs it for the others.
 """
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from support.gateway_api import crds
+from support.iris import IMPATIENT, alive, message, pod_of
 from support.operator_cluster import (
     Api,
     Kubelet,
@@ -22,25 +25,25 @@ from support.operator_cluster import (
 
 pytestmark = pytest.mark.integration
 
+MOORAGE = Path(sys.executable).parent / "moorage"
 ROUTES = "httproutes.gateway.networking.k8s.io"
 STEPS = [{"weight": 20, "pauseSeconds": 2}, {"weight": 50}]
-SECTION = {"parentRefs": [{"name": "web"}], "steps": STEPS, "keepSeconds": 10}
+ROUTE = {"parentRefs": [{"name": "web"}]}
+SECTION = {"steps": STEPS, "keepSeconds": 10}
 CANARY = {"strategy": "Canary", "canary": SECTION}
-IMPATIENT = {"periodSeconds": 1, "failureThreshold": 1, "pollIntervalSeconds": 1}
 NOTICED_SECONDS = 40  # a kind is looked for every 20 s
-APPROVED = "moorage.dev/canary-approved"
 
 
 class Gateway:
-    """What the controller of the Gateway `web` writes into a route's status."""
+    """The status of a route as written by the controller of the Gateway `web`."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
     def say(self, *, accepted: bool = True, message: str = "") -> None:
-        """A verdict on the route as it is now."""
+        """Set the Gateway's conditions for the current route."""
         route = eventually("a route", lambda: self._api.get("HTTPRoute", "iris"))
-        told = {"Accepted": accepted, "ResolvedRefs": True}
+        statuses = {"Accepted": accepted, "ResolvedRefs": True}
         conditions = [
             {
                 "type": type_,
@@ -50,7 +53,7 @@ class Gateway:
                 "observedGeneration": route["metadata"]["generation"],
                 "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             }
-            for type_, status in told.items()
+            for type_, status in statuses.items()
         ]
         parent = {
             "parentRef": {"name": "web"},
@@ -65,32 +68,19 @@ class Gateway:
         return [each["weight"] for each in route["spec"]["rules"][1]["backendRefs"]]
 
     def take(self, *weights: int) -> None:
-        """Wait for a route with these weights, and take it."""
+        """Wait for a route with these weights, and accept it."""
         eventually(f"weights {weights}", lambda: self.weights() == list(weights))
         self.say()
 
 
 def iris(server: ModelServer, image: str, **rollout: Any) -> dict[str, Any]:
     runtime = {"image": image, "ports": {"http": server.port}}
-    return model("iris", runtime=runtime, health=IMPATIENT, rollout={**CANARY, **rollout})
-
-
-def alive(kubelet: Kubelet) -> list[dict[str, Any]]:
-    return [pod for pod in kubelet.pods("iris") if "deletionTimestamp" not in pod["metadata"]]
+    rollout = {**CANARY, **rollout}
+    return model("iris", runtime=runtime, health=IMPATIENT, route=ROUTE, rollout=rollout)
 
 
 def images(kubelet: Kubelet) -> list[str]:
     return sorted(pod["spec"]["containers"][0]["image"] for pod in alive(kubelet))
-
-
-def pod_of(kubelet: Kubelet, image: str) -> dict[str, Any]:
-    """The pod with an image, once it is there."""
-
-    def found() -> list[dict[str, Any]]:
-        pods = alive(kubelet)
-        return [pod for pod in pods if pod["spec"]["containers"][0]["image"] == image]
-
-    return eventually(f"a pod of {image}", found)[0]
 
 
 def revision_of(pod: dict[str, Any]) -> str:
@@ -109,9 +99,9 @@ def progress(api: Api) -> dict[str, Any]:
     return api.get("InferenceModel", "iris")["status"]["revisions"].get("canary", {})
 
 
-def message(api: Api, type_: str) -> str:
-    conditions = api.get("InferenceModel", "iris")["status"]["conditions"]
-    return next(each["message"] for each in conditions if each["type"] == type_)
+def promote(api: Api, mark: str) -> None:
+    command = [MOORAGE, "promote", "iris", mark, "-n", api.namespace]
+    subprocess.run([*command, "--kubeconfig", api.kubeconfig], check=True, timeout=60)
 
 
 def selected(api: Api) -> str:
@@ -124,7 +114,7 @@ def is_watched(operator: OperatorProcess) -> bool:
 
 @pytest.fixture(scope="module")
 def cluster(kubeconfig: Path) -> Iterator[Api]:
-    """The API; the Gateway API that a test installs goes with the module."""
+    """The API; the Gateway API is removed at the end of the module."""
     api = Api(kubeconfig, "default")
     yield api
     if api.get("CustomResourceDefinition", ROUTES):
@@ -140,7 +130,7 @@ def absent(cluster: Api, operator: OperatorProcess) -> None:
 
 
 def install(cluster: Api, operator: OperatorProcess) -> None:
-    """The Gateway API is there, and the operator has seen that."""
+    """The Gateway API is installed, and the operator has detected it."""
     if not cluster.get("CustomResourceDefinition", ROUTES):
         (crd,) = crds("httproutes")
         cluster.of("CustomResourceDefinition").create(body=crd)
@@ -156,7 +146,7 @@ def served(api: Api, kubelet: Kubelet, server: ModelServer) -> dict[str, Any]:
     return pod
 
 
-def test_without_the_gateway_api_it_is_blue_green_until_that_is_installed(
+def test_without_the_gateway_api_a_canary_behaves_like_blue_green(
     absent: None,
     cluster: Api,
     operator: OperatorProcess,
@@ -190,7 +180,7 @@ def gateway(cluster: Api, operator: OperatorProcess, api: Api) -> Gateway:
     return Gateway(Api(api.kubeconfig, api.namespace))
 
 
-def test_steps_go_on_by_time_and_by_approval_whatever_happens_to_the_operator(
+def test_a_canary_advances_across_restarts_of_the_operator(
     gateway: Gateway,
     operator: OperatorProcess,
     api: Api,
@@ -201,7 +191,7 @@ def test_steps_go_on_by_time_and_by_approval_whatever_happens_to_the_operator(
     gateway.take(100)
     api.apply(iris(server, "example/good:2"))
     new = pod_of(kubelet, "example/good:2")
-    eventually("it is told", lambda: "takes 0 percent" in message(api, "UpToDate"))
+    eventually("it is reported", lambda: "receives 0 percent" in message(api, "UpToDate"))
     assert gateway.weights() == [100]
     kubelet.run(new)
 
@@ -219,8 +209,7 @@ def test_steps_go_on_by_time_and_by_approval_whatever_happens_to_the_operator(
     assert progress(api)["step"] == 2
     assert gateway.weights() == [50, 50]
 
-    mark = {APPROVED: f"{revision_of(new)}-2"}
-    api.patch("InferenceModel", "iris", {"metadata": {"annotations": mark}})
+    promote(api, f"{revision_of(new)}/2")
     eventually("everything", lambda: gateway.weights() == [100] and progress(api)["step"] == 3)
     assert selected(api) == revision_of(old)
     gateway.say()
@@ -232,7 +221,7 @@ def test_steps_go_on_by_time_and_by_approval_whatever_happens_to_the_operator(
     assert gateway.weights() == [100]
 
 
-def test_a_refused_route_is_told_and_holds_the_canary(
+def test_a_refused_route_is_reported_and_holds_the_canary(
     gateway: Gateway, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     served(api, kubelet, server)
@@ -249,7 +238,7 @@ def test_a_refused_route_is_told_and_holds_the_canary(
     gateway.take(80, 20)
 
 
-def test_a_canary_that_stops_to_serve_loses_its_requests_and_is_rolled_back(
+def test_a_canary_that_stops_serving_is_rolled_back(
     gateway: Gateway, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     old = served(api, kubelet, server)
@@ -264,11 +253,11 @@ def test_a_canary_that_stops_to_serve_loses_its_requests_and_is_rolled_back(
 
     assert gateway.weights() == [100]
     assert selected(api) == revision_of(old)
-    assert "it served at step 1" in message(api, "UpToDate")
+    assert "at step 1: " in message(api, "UpToDate")
     eventually("it is gone", lambda: images(kubelet) == ["example/good:1"])
 
 
-def test_a_route_that_somebody_edits_comes_back(
+def test_an_edited_route_is_restored(
     gateway: Gateway, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     served(api, kubelet, server)

@@ -1,4 +1,4 @@
-"""The set of a model's children on a real API server: what is not planned goes away."""
+"""The children of a model on a real API server: unplanned ones are deleted."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.integration
 
 
 def child(api: Api, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """An object that looks as if an earlier operator had planned it for the model iris."""
+    """An object like a child of the model iris from an earlier operator."""
     owner = api.get("InferenceModel", "iris")["metadata"]
     reference = {
         "apiVersion": "moorage.dev/v1alpha1",
@@ -49,7 +49,20 @@ def test_a_child_that_is_not_planned_is_deleted_and_the_others_stay(
     assert api.get("Service", "iris")["metadata"]["uid"] == uid
 
 
-def test_what_somebody_else_made_stays_whatever_its_labels(
+def test_a_child_without_an_owner_that_is_not_planned_is_deleted(
+    operator: OperatorProcess, api: Api
+) -> None:
+    api.apply(model("iris"))
+    eventually("a Service", lambda: api.get("Service", "iris"))
+    orphan = child(api, "Service", "old", {"ports": [{"port": 80}]})
+    del orphan["metadata"]["ownerReferences"]
+
+    api.apply(orphan, manager="moorage")
+
+    eventually("the orphan is gone", lambda: not api.get("Service", "old"))
+
+
+def test_objects_of_others_are_kept_regardless_of_their_labels(
     operator: OperatorProcess, api: Api
 ) -> None:
     api.apply(model("iris"))
@@ -63,7 +76,7 @@ def test_what_somebody_else_made_stays_whatever_its_labels(
     assert api.get("Service", "theirs")
 
 
-def test_a_budget_comes_with_the_second_replica_and_goes_with_it(
+def test_a_disruption_budget_exists_with_two_or_more_replicas(
     operator: OperatorProcess, api: Api
 ) -> None:
     api.apply(model("iris", replicas=2, runtime={"image": "i:1"}))
@@ -75,7 +88,7 @@ def test_a_budget_comes_with_the_second_replica_and_goes_with_it(
     def most() -> Any:
         return api.get("PodDisruptionBudget", "iris")["spec"]["maxUnavailable"]
 
-    eventually("mended", lambda: most() == 1)
+    eventually("the budget is restored", lambda: most() == 1)
     api.patch("InferenceModel", "iris", {"spec": {"replicas": 1}})
     eventually("no budget", lambda: not api.get("PodDisruptionBudget", "iris"))
 

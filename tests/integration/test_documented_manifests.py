@@ -1,6 +1,6 @@
-"""A real API server takes every manifest that a reader may copy, of the examples and the docs.
+"""A real API server accepts every manifest of the examples and the documentation.
 
-kubectl asks for a strict dry run: unknown fields, CEL rules and defaults all have their say.
+kubectl uses a strict dry run, which checks unknown fields, CEL rules and defaults.
 """
 
 import re
@@ -23,13 +23,13 @@ EXAMPLES = sorted(ROOT.glob("examples/**/*.y*ml"))
 
 
 def objects(text: str) -> list[dict[str, Any]]:
-    """The API objects of a file or block; a block of `spec:` alone is the spec of some model."""
+    """The API objects of a file or block; a block with only `spec:` is the spec of a model."""
     documents = [each for each in yaml.safe_load_all(text) if isinstance(each, dict)]
     return [completed(each) for each in documents if "kind" in each or set(each) == {"spec"}]
 
 
 def completed(document: dict[str, Any]) -> dict[str, Any]:
-    """The document, or the model that a `spec:` without the rest is a part of."""
+    """The document, or a model around a document with only `spec:`."""
     if "kind" in document:
         return document
     spec = {"model": {"uri": "pvc://models/iris"}} | document["spec"]
@@ -38,7 +38,7 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def written() -> list[Any]:
-    """Each example file and each block of a page that holds objects, with where it stands."""
+    """Each example file and each block of a page with objects, with its location."""
     found = [(path, "", objects(path.read_text())) for path in EXAMPLES]
     for page in PAGES:
         text = page.read_text()
@@ -58,7 +58,7 @@ def kubectl(api: Api) -> Kubectl:
 
 
 @pytest.mark.parametrize("manifest", written())
-def test_a_manifest_that_a_reader_may_copy_is_taken(kubectl, manifest):
+def test_documented_manifests_are_accepted(kubectl, manifest):
     answer = kubectl.run(
         *("apply", "--dry-run=server", "--validate=strict", "-f", "-"),
         stdin=as_list(tuple(manifest)),
@@ -67,7 +67,7 @@ def test_a_manifest_that_a_reader_may_copy_is_taken(kubectl, manifest):
     assert answer.count("created (server dry run)") == len(manifest)
 
 
-def test_a_dry_run_refuses_a_field_that_does_not_exist(kubectl):
+def test_a_dry_run_rejects_an_unknown_field(kubectl):
     wrong = completed({"spec": {"replica": 2}})
 
     answer = kubectl.run(

@@ -1,4 +1,4 @@
-"""The operator on a real API server: a model goes up, is edited, mended and deleted."""
+"""The operator on a real API server: a model is created, edited, repaired and deleted."""
 
 import time
 
@@ -41,7 +41,7 @@ def test_a_model_gets_a_deployment_and_a_service_that_it_owns(
         assert "blockOwnerDeletion" not in owner
 
 
-def test_ready_follows_the_model_and_carries_its_metadata(
+def test_ready_follows_the_model_and_the_status_has_its_metadata(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     status = serve(api, kubelet, server)["status"]
@@ -69,7 +69,7 @@ def test_ready_comes_within_half_a_second_of_the_model(
     assert time.monotonic() - began < 0.5 + 1.0  # a generous second for a busy machine
 
 
-def test_a_status_is_one_value_to_the_api_server(
+def test_a_status_is_atomic_for_the_api_server(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     metadata = serve(api, kubelet, server)["metadata"]
@@ -78,7 +78,7 @@ def test_a_status_is_one_value_to_the_api_server(
     assert entry["fieldsV1"] == {"f:status": {}}
 
 
-def test_nothing_of_the_operator_stands_on_the_users_object(
+def test_the_operator_writes_only_the_status_of_a_model(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     metadata = serve(api, kubelet, server)["metadata"]
@@ -106,7 +106,7 @@ def test_nothing_is_written_while_nothing_changes(
     assert writes == operator.metric("moorage_api_requests_total", 'verb="patch"')
 
 
-def test_a_model_that_stops_being_ready_takes_ready_away_and_brings_it_back(
+def test_ready_follows_a_model_that_fails_and_recovers(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     serve(api, kubelet, server, health={"pollIntervalSeconds": 1})
@@ -124,7 +124,7 @@ def test_a_model_that_stops_being_ready_takes_ready_away_and_brings_it_back(
     eventually("Ready again", lambda: api.condition("iris") == ("True", "Serving"))
 
 
-def test_scaling_makes_pods_and_counts_them(
+def test_scaling_creates_pods_and_counts_them(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     serve(api, kubelet, server)
@@ -188,7 +188,7 @@ def test_an_edited_spec_reaches_the_deployment(operator: OperatorProcess, api: A
     ],
     ids=["replicas", "label", "owner", "selector", "hash"],
 )
-def test_a_child_edited_by_hand_is_mended(
+def test_a_manually_edited_child_is_repaired(
     operator: OperatorProcess, api: Api, kind: str, patch: dict, read
 ) -> None:
     api.apply(model("iris"))
@@ -196,10 +196,10 @@ def test_a_child_edited_by_hand_is_mended(
 
     api.patch(kind, "iris", patch)
 
-    eventually("mended", lambda: read(api.get(kind, "iris")))
+    eventually("the change is reverted", lambda: read(api.get(kind, "iris")))
 
 
-def test_what_others_add_to_a_child_is_left_alone(operator: OperatorProcess, api: Api) -> None:
+def test_fields_added_by_others_are_kept(operator: OperatorProcess, api: Api) -> None:
     api.apply(model("iris"))
     eventually(
         "both children", lambda: api.get("Service", "iris") and api.get("Deployment", "iris")
@@ -214,7 +214,7 @@ def test_what_others_add_to_a_child_is_left_alone(operator: OperatorProcess, api
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "Service"])
-def test_a_deleted_child_comes_back(operator: OperatorProcess, api: Api, kind: str) -> None:
+def test_a_deleted_child_is_recreated(operator: OperatorProcess, api: Api, kind: str) -> None:
     api.apply(model("iris"))
     uid = eventually(kind, lambda: api.get(kind, "iris"))["metadata"]["uid"]
 
@@ -225,7 +225,7 @@ def test_a_deleted_child_comes_back(operator: OperatorProcess, api: Api, kind: s
     )
 
 
-def test_a_deleted_model_takes_its_children_along_and_may_come_again(
+def test_a_deleted_model_can_be_created_again(
     operator: OperatorProcess, api: Api, kubelet: Kubelet
 ) -> None:
     api.apply(model("iris"))
@@ -240,7 +240,7 @@ def test_a_deleted_model_takes_its_children_along_and_may_come_again(
     assert child["metadata"]["ownerReferences"][0]["uid"] == uid
 
 
-def test_a_model_created_again_at_once_gets_children_of_its_own(
+def test_a_model_recreated_at_once_gets_its_own_children(
     operator: OperatorProcess, api: Api
 ) -> None:
     api.apply(model("iris"))

@@ -1,7 +1,7 @@
-"""Canaries behind a real gateway, which runs Traefik's controller and balancer: who got what.
+"""Canaries behind a real gateway, with Traefik's controller and balancer: the split of requests.
 
-Pods are the words of a kubelet here, on a node that nobody runs; what the gateway sends requests
-to are two servers of the test, at an address of this machine that may be a pod's.
+The kubelet is simulated, on a node that does not exist. The gateway sends requests to two servers
+of the test, at addresses of this machine that are used as pod addresses.
 """
 
 import math
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from support.gateway_api import crds, gateway, gateway_process
+from support.iris import IMPATIENT, alive, message, pod_of
 from support.listening import free_port
 from support.operator_cluster import (
     Api,
@@ -30,11 +31,11 @@ from support.operator_cluster import (
 pytestmark = pytest.mark.integration
 
 STEPS = [{"weight": 20}, {"weight": 50, "pauseSeconds": 1}]
-SECTION = {"parentRefs": [{"name": "web"}], "steps": STEPS, "keepSeconds": 10}
+ROUTE = {"parentRefs": [{"name": "web"}]}
+SECTION = {"steps": STEPS, "keepSeconds": 10}
 CANARY = {"strategy": "Canary", "canary": SECTION}
-IMPATIENT = {"periodSeconds": 1, "failureThreshold": 1, "pollIntervalSeconds": 1}
 ASKED, COUNTED = "/v2/health/live?asked", "/v2/health/live?counted"
-TRIED = 200  # requests for which a share is told from another
+TRIED = 200  # the number of requests that distinguishes the shares
 
 
 def own_address() -> str:
@@ -77,7 +78,7 @@ def port(
 
 @pytest.fixture
 def node(api: Api) -> Iterator[str]:
-    """A node, for a pod without one gets no request; its controller misses no heartbeat yet."""
+    """A node, because a pod without one gets no requests; its heartbeat is not overdue yet."""
     name = f"node-of-{api.namespace}"
     api.of("Node").create(body={"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
     yield name
@@ -108,19 +109,7 @@ def servers() -> Iterator[tuple[ModelServer, ModelServer]]:
 
 def iris(server: ModelServer, image: str) -> dict[str, Any]:
     runtime = {"image": image, "ports": {"http": server.port}}
-    return model("iris", runtime=runtime, health=IMPATIENT, rollout=CANARY)
-
-
-def pod_of(kubelet: Kubelet, image: str) -> dict[str, Any]:
-    def found() -> list[dict[str, Any]]:
-        pods = kubelet.pods("iris")
-        return [pod for pod in pods if pod["spec"]["containers"][0]["image"] == image]
-
-    return eventually(f"a pod of {image}", found)[0]
-
-
-def alive(kubelet: Kubelet) -> list[dict[str, Any]]:
-    return [pod for pod in kubelet.pods("iris") if "deletionTimestamp" not in pod["metadata"]]
+    return model("iris", runtime=runtime, health=IMPATIENT, route=ROUTE, rollout=CANARY)
 
 
 def ask(port: int, path: str = ASKED) -> int:
@@ -145,25 +134,25 @@ def served(api: Api, kubelet: Kubelet, node: str, server: ModelServer, port: int
 
 @contextmanager
 def requests_without_a_pause(port: int) -> Iterator[list[int]]:
-    """Their statuses, from the start of the block to its end."""
-    told: list[int] = []
+    """The statuses of continuous requests during the block."""
+    statuses: list[int] = []
     ended = threading.Event()
 
     def go_on() -> None:
         while not ended.wait(0.005):
-            told.append(ask(port))
+            statuses.append(ask(port))
 
     thread = threading.Thread(target=go_on)
     thread.start()
     try:
-        yield told
+        yield statuses
     finally:
         ended.set()
         thread.join(20)
 
 
 def share(server: ModelServer, port: int) -> int:
-    """How many of the next requests the server gets."""
+    """The number of the next requests that the server gets."""
     before = server.requests.count(COUNTED)
     assert {ask(port, COUNTED) for _ in range(TRIED)} == {200}
     return server.requests.count(COUNTED) - before
@@ -175,7 +164,7 @@ def is_share(count: int, percent: int) -> bool:
     return abs(count - p * TRIED) <= 4 * math.sqrt(TRIED * p * (1 - p))
 
 
-def test_requests_are_shared_by_weight_and_none_fails_until_the_canary_has_all(
+def test_requests_are_split_by_weight_without_failures(
     port: int,
     api: Api,
     kubelet: Kubelet,
@@ -184,7 +173,7 @@ def test_requests_are_shared_by_weight_and_none_fails_until_the_canary_has_all(
 ) -> None:
     earlier, new = servers
     served(api, kubelet, node, earlier, port)
-    with requests_without_a_pause(port) as told:
+    with requests_without_a_pause(port) as statuses:
         api.apply(iris(new, "example/good:2"))
         pod_of(kubelet, "example/good:2")
         assert share(new, port) == 0
@@ -195,19 +184,18 @@ def test_requests_are_shared_by_weight_and_none_fails_until_the_canary_has_all(
         assert is_share(count, 20), f"{count} of {TRIED}"
 
         revision = pod["metadata"]["labels"]["moorage.dev/revision"]
-        mark = {"moorage.dev/canary-approved": revision}
-        api.patch("InferenceModel", "iris", {"metadata": {"annotations": mark}})
+        api.patch("InferenceModel", "iris", {"spec": {"rollout": {"promote": revision}}})
         complete = ("True", "RolloutComplete")
         eventually("promoted", lambda: api.condition("iris", "UpToDate") == complete)
         assert share(new, port) == TRIED
-        eventually("the earlier is told to end", lambda: len(alive(kubelet)) == 1)
+        eventually("the earlier pod terminates", lambda: len(alive(kubelet)) == 1)
         assert share(new, port) == TRIED
 
-    assert len(told) > TRIED
-    assert set(told) == {200}
+    assert len(statuses) > TRIED
+    assert set(statuses) == {200}
 
 
-def test_a_canary_that_is_not_ready_gets_no_request_and_one_that_stops_no_further(
+def test_a_canary_gets_no_requests_unless_it_is_ready(
     port: int,
     api: Api,
     kubelet: Kubelet,
@@ -220,8 +208,8 @@ def test_a_canary_that_is_not_ready_gets_no_request_and_one_that_stops_no_furthe
 
     api.apply(iris(new, "example/bad:1"))
     pod = start(api, kubelet, "example/bad:1", node, new)
-    loading = "takes 0 percent"
-    eventually("it waits", lambda: loading in message(api))
+    loading = "receives 0 percent"
+    eventually("it waits", lambda: loading in message(api, "UpToDate"))
     assert share(new, port) == 0
 
     new.ready = True
@@ -232,8 +220,3 @@ def test_a_canary_that_is_not_ready_gets_no_request_and_one_that_stops_no_furthe
     back = ("False", "RolledBack")
     eventually("rolled back", lambda: api.condition("iris", "UpToDate") == back)
     eventually("nothing", lambda: share(new, port) == 0)
-
-
-def message(api: Api) -> str:
-    conditions = api.get("InferenceModel", "iris")["status"]["conditions"]
-    return next(each["message"] for each in conditions if each["type"] == "UpToDate")

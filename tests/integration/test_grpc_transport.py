@@ -1,4 +1,4 @@
-"""A model that is asked by gRPC at its pod's address."""
+"""A model that is polled over gRPC at its pod's address."""
 
 from collections.abc import Iterator
 from concurrent import futures
@@ -6,15 +6,15 @@ from concurrent import futures
 import grpc
 import pytest
 
-from moorage_operator._generated import oip_pb2
-from moorage_operator.probe.oip_grpc import SERVICE
+from moorage_operator.probe.protocols._generated import oip_pb2
+from moorage_operator.probe.protocols.oip_grpc import SERVICE
 from support.operator_cluster import Api, Kubelet, OperatorProcess, eventually, model
 
 pytestmark = pytest.mark.integration
 
 
 class GrpcModel:
-    """What a gRPC model server answers; a test changes it."""
+    """The answers of a gRPC model server, which a test can change."""
 
     def __init__(self) -> None:
         self.ready = False
@@ -56,7 +56,7 @@ def grpc_model() -> Iterator[tuple[GrpcModel, int]]:
     server.stop(None).wait(10)
 
 
-def test_ready_and_metadata_come_by_grpc(
+def test_readiness_and_metadata_are_queried_over_grpc(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, grpc_model: tuple[GrpcModel, int]
 ) -> None:
     answers, port = grpc_model

@@ -1,4 +1,4 @@
-"""Image volumes on a real API server that has them, with nodes of the versions that matter."""
+"""Image volumes on a real API server that supports them, with nodes of the relevant versions."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +14,7 @@ IMAGE = "oci://registry.example/models/iris:1"
 
 @pytest.fixture
 def node(api: Api) -> Iterator[Callable[[str, str], None]]:
-    """Makes nodes that tell versions; they are gone at the end."""
+    """Creates nodes with given versions, and deletes them at the end."""
     nodes = api.of("Node")
     made: list[str] = []
 
@@ -49,29 +49,29 @@ def pod_of(api: Api, name: str) -> dict[str, Any]:
 
 
 def restart(operator: OperatorProcess) -> None:
-    """What a cluster can do is found out when an operator starts."""
+    """Support is detected when an operator starts."""
     operator.stop()
     operator.start()
     operator.wait_ready()
 
 
-def test_an_image_is_a_volume_once_every_node_can_and_what_was_fetched_stays_so(
+def test_images_are_volumes_once_all_nodes_support_them(
     operator: OperatorProcess, api: Api, node: Callable[[str, str], None]
 ) -> None:
     api.apply(model("before", model={"uri": IMAGE}))
     assert "initContainers" in pod_of(api, "before")
-    eventually("the status is told", lambda: api.condition("before")[0])
+    eventually("the status is reported", lambda: api.condition("before")[0])
 
     node("v1.35.0", "containerd://2.1.4")
     restart(operator)
     api.apply(model("after", model={"uri": IMAGE}))
-    api.apply(model("told", model={"uri": IMAGE, "imageVolume": "Never"}))
+    api.apply(model("never", model={"uri": IMAGE, "imageVolume": "Never"}))
 
     mounted = pod_of(api, "after")
     image = {"reference": "registry.example/models/iris:1", "pullPolicy": "IfNotPresent"}
     assert {"name": "model", "image": image} in mounted["volumes"]
     assert "initContainers" not in mounted
-    assert "initContainers" in pod_of(api, "told")
+    assert "initContainers" in pod_of(api, "never")
     # a template that changed with the cluster would restart every model
     before = api.get("Deployment", "before")
     assert before["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1"

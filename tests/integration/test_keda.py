@@ -1,7 +1,7 @@
-"""A model that the real KEDA scales by the runtime's own metric, from none and back.
+"""Scaling of a model by the real KEDA with the runtime's own metric, from zero and back.
 
-The real parts are the API server, the HPA controller, KEDA's two programs, Prometheus, the
-operator and the runtime; the pods are words of a kubelet. `make autoscalers` runs it.
+The API server, the HPA controller, KEDA's two programs, Prometheus, the operator and the runtime
+are real; the kubelet is simulated. `make autoscalers` runs it.
 """
 
 import os
@@ -37,7 +37,7 @@ def runtime(tmp_path: Path) -> Iterator[Runtime]:
 
 
 def infer(runtime: Runtime) -> int:
-    """The status of a request, however long it is held."""
+    """The status of a request, without a timeout."""
     url = f"http://{runtime.http}/v2/models/iris/infer"
     return httpx.post(url, json=INPUT, timeout=4 * SECONDS).status_code
 
@@ -56,17 +56,18 @@ def test_the_real_keda_scales_a_model_by_its_requests_in_flight(
         return api.get("InferenceModel", "iris")["status"].get("replicaSummary", "")
 
     with prometheus.watching(prometheus.server(runtime.http), tmp_path) as address:
-        query = {
+        in_flight = {
+            "type": "Prometheus",
             "serverAddress": address,
             "query": 'sum(moorage_inferences_in_flight{model="iris"})',
+            "target": 2,
         }
         scaling = {
             "minReplicas": 0,
             "maxReplicas": 3,
-            "metric": "Prometheus",
-            "target": 2,
             "scaleDownAfterSeconds": 5,
-            "prometheus": query,
+            # Without metrics-server, the usage of the CPU stays unknown and decides nothing.
+            "metrics": [in_flight, {"type": "CPU", "target": 100}],
         }
         ports = {"http": runtime.http_port, "grpc": runtime.grpc_port}
         api.apply(
@@ -82,20 +83,20 @@ def test_the_real_keda_scales_a_model_by_its_requests_in_flight(
                 seconds=SECONDS,
             )
             eventually(
-                "nobody asks",
+                "scaled to zero",
                 lambda: condition("WorkloadAvailable") == "ScaledToZero",
                 seconds=SECONDS,
             )
             with ThreadPoolExecutor(6) as clients:
                 asked = [clients.submit(infer, runtime) for _ in range(6)]
                 try:
-                    eventually("six ask", lambda: summary() == "3/3", seconds=2 * SECONDS)
+                    eventually("three replicas", lambda: summary() == "3/3", seconds=2 * SECONDS)
                     assert condition("Ready") == "Serving"
                 finally:
                     (tmp_path / "go").touch()
             assert [each.result() for each in asked] == [200] * 6
             eventually(
-                "nobody asks again",
+                "scaled to zero again",
                 lambda: condition("WorkloadAvailable") == "ScaledToZero",
                 seconds=2 * SECONDS,
             )

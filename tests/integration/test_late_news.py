@@ -1,4 +1,4 @@
-"""News of a model that comes late, on a real API server."""
+"""A late watch event of a model, on a real API server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def held(tmp_path: Path) -> Path:
-    """While this file is there, no news of models comes."""
+    """While this file exists, no model events are handled."""
     return tmp_path / "held"
 
 
 @pytest.fixture
 def slow(operator: OperatorProcess, held: Path, tmp_path: Path) -> Iterator[OperatorProcess]:
-    """An operator with such a watch, in place of the other."""
+    """An operator with such a watch, instead of the other one."""
     operator.stop()
     made = OperatorProcess(operator.kubeconfig, tmp_path / "log", program=(HELD_WATCH, held))
     try:
@@ -40,7 +40,7 @@ def slow(operator: OperatorProcess, held: Path, tmp_path: Path) -> Iterator[Oper
         operator.start()
 
 
-def test_an_edit_whose_news_comes_behind_our_own_status_is_followed(
+def test_an_edit_that_arrives_after_our_own_status_is_applied(
     slow: OperatorProcess, held: Path, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     runtime = {"image": "example/server:1", "ports": {"http": server.port}}
@@ -51,6 +51,6 @@ def test_an_edit_whose_news_comes_behind_our_own_status_is_followed(
 
     held.touch()
     api.patch("InferenceModel", "iris", {"spec": {"replicas": 2}})
-    kubelet.run(pod, ready=False)  # of which a status tells, whose answer shows the edit
+    kubelet.run(pod, ready=False)  # causes a status write, whose response contains the edit
 
     eventually("followed", lambda: api.get("Deployment", "iris")["spec"]["replicas"] == 2)

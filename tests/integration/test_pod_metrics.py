@@ -1,8 +1,8 @@
-"""A model that is scaled by a metric of its pods, through a real custom-metrics API.
+"""Scaling of a model by a metric of its pods, through a real custom metrics API.
 
-The real parts are the API server, the HPA controller, the adapter, Prometheus, the operator and
-a runtime for each pod. The kubelet is played, and so is what Prometheus discovers. What Prometheus
-and prometheus-adapter are told is what the page says to its readers. `make autoscalers` runs it.
+The API server, the HPA controller, the adapter, Prometheus, the operator and one runtime per pod
+are real. The kubelet and the service discovery of Prometheus are simulated. Prometheus and
+prometheus-adapter use the configuration from the documentation. `make autoscalers` runs it.
 """
 
 import json
@@ -36,21 +36,19 @@ pytestmark = [
 
 PAGE = ROOT / "docs" / "how-to" / "scaling.md"
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# A pod has an address of its own, and the same ports as the others.
+# Each pod has its own address and the same ports.
 ADDRESSES = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
 # The HPA controller looks every 15 seconds, and for new kinds of metrics every 30.
 SECONDS = 120
 SCALING = {
     "maxReplicas": 3,
-    "metric": "Pods",
-    "metricName": "moorage_inferences_in_flight",
-    "target": 2,
+    "metrics": [{"type": "Pods", "name": "moorage_inferences_in_flight", "target": 2}],
     "scaleDownAfterSeconds": 5,
 }
 
 
 def on_the_page(key: str) -> dict[str, Any]:
-    """The block of the page that begins with the key."""
+    """The block of the page that starts with the key."""
     blocks = [yaml.safe_load(block[1]) for block in BLOCK.finditer(PAGE.read_text())]
     return next(block for block in blocks if key in block)
 
@@ -76,7 +74,7 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
 
 @dataclass(frozen=True)
 class Seen:
-    """The model as its user sees it, while the kubelet runs what is to run.
+    """The model from its user's view, with a simulated kubelet.
 
     Attributes:
         targets: File of what Prometheus would discover.
@@ -103,14 +101,14 @@ class Seen:
         return self.api.get("InferenceModel", "iris")["status"].get("replicaSummary", "")
 
     def measured(self) -> tuple[str, int]:
-        """For each pod, and how many pods that makes, as the autoscaler has it."""
+        """The autoscaler's value per pod and its number of pods."""
         status = self.api.get("HorizontalPodAutoscaler", "iris")["status"]
         (metric,) = status["currentMetrics"]
         return metric["pods"]["current"]["averageValue"], status["desiredReplicas"]
 
 
 def infer(address: str, port: int) -> int:
-    """The status of a request, however long it is held."""
+    """The status of a request, without a timeout."""
     url = f"http://{address}:{port}/v2/models/iris/infer"
     return httpx.post(url, json=INPUT, timeout=4 * SECONDS).status_code
 
@@ -132,7 +130,7 @@ def test_a_metric_of_the_pods_scales_a_model_up_and_down(
     api.apply(model("iris", runtime=runtime, scaling=SCALING))
     eventually("Ready", lambda: seen.condition("Ready") == "Serving")
     eventually(
-        "nobody tells the metric",
+        "nothing serves the metric",
         lambda: seen.condition("ScalingActive") == "AutoscalerFailing",
         seconds=SECONDS,
     )
@@ -159,5 +157,5 @@ def test_a_metric_of_the_pods_scales_a_model_up_and_down(
             finally:
                 servers.go.touch()
         assert [each.result() for each in asked] == [200] * 4
-        eventually("nobody asks", lambda: seen.summary() == "1/1", seconds=SECONDS)
+        eventually("one replica", lambda: seen.summary() == "1/1", seconds=SECONDS)
         assert seen.condition("ScalingActive") == "AutoscalerActive"

@@ -1,45 +1,31 @@
-"""Every protocol on a real API server: the bundled runtime, other servers, and some that lie."""
+"""Every protocol on a real API server: the bundled runtime, other servers, and wrong answers."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.iris import gate, start
 from support.operator_cluster import (
     Api,
     GrpsServer,
     Kubelet,
     Liar,
     ModelServer,
+    OpenAiServer,
     OperatorProcess,
     TensorflowServer,
     eventually,
-    model,
 )
-from support.runtime import Runtime, running
+from support.runtime import Runtime
 
 pytestmark = pytest.mark.integration
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "01-digits"
 
 
-@pytest.fixture(scope="module")
-def runtime() -> Iterator[Runtime]:
-    """The bundled runtime with the digits model."""
-    with running(f"--model-repository={DIGITS}", "--model-name=digits") as made:
-        yield made
-
-
-def start(api: Api, kubelet: Kubelet, ports: dict[str, int], **spec: Any) -> None:
-    """A model of another image whose one pod runs at these ports of this machine."""
-    api.apply(model("iris", runtime={"image": "example/server:1", "ports": ports}, **spec))
-    (pod,) = eventually("a pod", lambda: kubelet.pods("iris"))
-    kubelet.run(pod)
-
-
 def waiting(kubelet: Kubelet) -> dict[str, Any] | None:
-    """A pod that no kubelet has reported of."""
+    """A pod without a status of its kubelet."""
     pods = kubelet.pods("iris")
     return next((pod for pod in pods if not pod["status"].get("podIP")), None)
 
@@ -49,15 +35,15 @@ def ready(api: Api) -> dict[str, Any]:
     return api.get("InferenceModel", "iris")["status"]
 
 
-def told(api: Api, reason: str, *words: str) -> None:
-    """Wait until Ready has the reason, and a message with the words."""
+def expect_ready(api: Api, reason: str, *words: str) -> None:
+    """Wait until Ready has the reason, and a message with these texts."""
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         found = api.get("InferenceModel", "iris").get("status", {}).get("conditions", [])
         ready = next((item for item in found if item["type"] == "Ready"), {})
         return ready.get("reason") == reason and all(each in ready["message"] for each in words)
 
-    eventually(f"{reason}: {words}", is_told)
+    eventually(f"{reason}: {words}", is_reported)
 
 
 @pytest.mark.parametrize(
@@ -96,16 +82,16 @@ def test_the_bundled_runtime_is_ready_in_every_protocol(
     assert (tensor["datatype"], tensor["shape"]) == ("FP32", [-1, 8, 8])
 
 
-def test_tensorflow_serving_is_believed_by_its_states(
+def test_tensorflow_serving_is_judged_by_its_states(
     operator: OperatorProcess, api: Api, kubelet: Kubelet
 ) -> None:
     with TensorflowServer() as server:
         server.state = "LOADING"
         start(api, kubelet, {"http": server.port}, protocol="TensorFlowServing")
-        told(api, "ModelLoading", "version 3 is in state LOADING")
+        expect_ready(api, "ModelLoading", "version 3 is in state LOADING")
 
         server.state, server.error = "END", "no such op: Foo"
-        told(api, "ModelLoadFailed", "no such op: Foo")
+        expect_ready(api, "ModelLoadFailed", "no such op: Foo")
 
         server.state, server.error = "AVAILABLE", ""
         status = ready(api)
@@ -114,7 +100,7 @@ def test_tensorflow_serving_is_believed_by_its_states(
     assert status["versionSummary"] == "3"
 
 
-def test_a_grps_server_is_brought_online_once_and_believed_by_its_body(
+def test_a_grps_server_is_set_online_once_and_judged_by_its_body(
     operator: OperatorProcess, api: Api, kubelet: Kubelet
 ) -> None:
     with GrpsServer() as server:
@@ -137,9 +123,13 @@ def test_a_grps_server_is_brought_online_once_and_believed_by_its_body(
         (TensorflowServer, "OpenInference", "TensorFlowServing"),
         (GrpsServer, "OpenInference", "GRPS"),
         (GrpsServer, "TensorFlowServing", "GRPS"),
+        (OpenAiServer, "OpenInference", "OpenAI"),
+        (OpenAiServer, "TensorFlowServing", "OpenAI"),
+        (ModelServer, "OpenAI", "OpenInference"),
+        (TensorflowServer, "OpenAI", "TensorFlowServing"),
     ],
 )
-def test_a_wrong_declaration_is_answered_with_what_to_write(
+def test_a_wrong_protocol_is_reported_with_the_fields_to_change(
     operator: OperatorProcess,
     api: Api,
     kubelet: Kubelet,
@@ -150,7 +140,7 @@ def test_a_wrong_declaration_is_answered_with_what_to_write(
     with kind() as server:
         start(api, kubelet, {"http": server.port}, protocol=declared)
 
-        told(
+        expect_ready(
             api,
             "ProtocolMismatch",
             f"it speaks {spoken} over HTTP on port {server.port}",
@@ -162,8 +152,8 @@ def test_a_wrong_declaration_is_answered_with_what_to_write(
         eventually("Ready", lambda: api.condition("iris")[0] == "True")
 
 
-@pytest.mark.parametrize("kind", [ModelServer, TensorflowServer, GrpsServer])
-def test_auto_finds_out_what_another_image_speaks(
+@pytest.mark.parametrize("kind", [ModelServer, TensorflowServer, GrpsServer, OpenAiServer])
+def test_auto_detects_the_protocol_of_another_image(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, kind: type[ModelServer]
 ) -> None:
     with kind() as server:
@@ -174,6 +164,7 @@ def test_auto_finds_out_what_another_image_speaks(
         ModelServer: "OpenInference",
         TensorflowServer: "TensorFlowServing",
         GrpsServer: "GRPS",
+        OpenAiServer: "OpenAI",
     }[kind]
     assert status["protocol"]["detected"] == expected
     assert [item["protocol"] for item in status["endpoints"]] == [expected]
@@ -182,21 +173,88 @@ def test_auto_finds_out_what_another_image_speaks(
 @pytest.mark.parametrize(
     ("code", "body"), [(200, "<html>hello</html>"), (404, ""), (200, "{}"), (400, "what?")]
 )
-def test_a_server_that_speaks_nothing_known_is_told_so(
+def test_an_unknown_protocol_is_reported(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, code: int, body: str
 ) -> None:
     with Liar(code, body) as server:
         start(api, kubelet, {"http": server.port}, protocol="Auto")
 
-        told(
+        expect_ready(
             api,
             "NoProtocolAnswered",
-            "in no protocol over HTTP",
-            "OpenInference, TensorFlowServing, GRPS",
+            "over HTTP",
+            "OpenInference, TensorFlowServing, GRPS, OpenAI",
         )
 
 
-def test_a_contract_is_compared_with_what_the_replica_tells(
+def test_an_openai_server_is_ready_when_it_has_loaded_the_model_that_it_lists(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    with OpenAiServer() as server:
+        server.ready = False
+        start(api, kubelet, {"http": server.port}, protocol="OpenAI")
+        expect_ready(api, "ModelLoading", "Loading model")
+        assert gate(kubelet) in {"", "False"}
+
+        server.ready = True
+        status = ready(api)
+        assert gate(kubelet) == "True"
+
+        api.patch("InferenceModel", "iris", {"spec": {"model": {"name": "rose"}}})
+        kubelet.run(eventually("a pod of the new revision", lambda: waiting(kubelet)))
+        eventually("not found", lambda: api.condition("iris", "ModelReady")[1] == "ModelNotFound")
+
+    assert status["protocol"]["evidence"] == "GET /v1/models answers with a list of models"
+    assert status["model"]["contextLength"] == 4096
+    assert status["endpoints"][0]["url"].endswith(f":{server.port}/v1")
+
+
+def test_a_server_without_a_protocol_is_ready_by_its_health(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    with OpenAiServer() as server:
+        server.ready = False
+        ports, paths = {"http": server.port}, {"ready": "/health"}
+        start(api, kubelet, ports, protocol="None", paths=paths)
+        expect_ready(api, "ModelLoading", "the server is not ready yet")
+
+        server.ready = True
+        status = ready(api)
+
+    assert status["protocol"] == {"declared": "None"}
+    assert not {"model", "versionSummary", "server"} & set(status)
+    assert status["endpoints"][0]["url"].endswith(f":{server.port}")
+
+
+@pytest.mark.parametrize("protocol", ["OpenAI", "None"])
+def test_a_smoke_test_in_json_keeps_a_wrong_replica_out_of_the_service(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, protocol: str
+) -> None:
+    test = {
+        "name": "capital",
+        "request": {
+            "path": "/v1/chat/completions",
+            "body": {"messages": [{"role": "user", "content": "Name the capital of France."}]},
+        },
+        "expect": [{"jsonPath": "choices[0].message.content", "pattern": "(?i)paris"}],
+    }
+    checks = {"smokeTests": {"policy": "Enforce", "tests": [test]}}
+    with OpenAiServer() as server:
+        server.content = "Rome."
+        ports, paths = {"http": server.port}, {"ready": "/health"}
+        start(api, kubelet, ports, protocol=protocol, paths=paths, **checks)
+        expect_ready(
+            api, "OutputMismatch", "smoke test capital: choices[0].message.content", '"Rome."'
+        )
+        assert gate(kubelet) in {"", "False"}
+
+        server.content = "It is Paris."
+        # The test is repeated ten seconds after its failure.
+        eventually("the gate is open", lambda: gate(kubelet) == "True", seconds=30)
+        ready(api)
+
+
+def test_a_contract_is_compared_with_the_metadata(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     contract = {"inputs": [{"name": "x", "datatype": "FP64"}]}
@@ -214,11 +272,13 @@ def test_an_enforced_contract_keeps_a_replica_out_of_the_service(
 ) -> None:
     contract = {"policy": "Enforce", "inputs": [{"name": "x", "datatype": "FP64"}]}
     start(api, kubelet, {"http": server.port}, contract=contract)
-    told(api, "DatatypeMismatch", "input x: datatype FP64 declared, FP32 served")
+    expect_ready(api, "DatatypeMismatch", "input x: datatype FP64 declared, FP32 served")
     assert gate(kubelet) in {"", "False"}
 
     inputs = [{"name": "x", "datatype": "FP32"}]
     api.patch("InferenceModel", "iris", {"spec": {"contract": {"inputs": inputs}}})
+    kubelet.run(eventually("a new pod", lambda: waiting(kubelet)))
+    eventually("the earlier pod is gone", lambda: len(kubelet.pods("iris")) == 1)
     eventually("open", lambda: gate(kubelet) == "True")
     ready(api)
 
@@ -230,24 +290,17 @@ def test_an_enforced_contract_keeps_a_replica_out_of_the_service(
     assert (gate(kubelet), transition(kubelet)) == ("True", opened)
 
 
-def gate(kubelet: Kubelet, field: str = "status") -> str:
-    (pod,) = kubelet.pods("iris")
-    conditions = pod["status"].get("conditions", [])
-    found = [each[field] for each in conditions if each["type"] == "moorage.dev/model-ready"]
-    return found[0] if found else ""
-
-
 def transition(kubelet: Kubelet) -> str:
-    """When the gate was written last."""
+    """The time of the last write of the gate."""
     return gate(kubelet, "lastTransitionTime")
 
 
-def test_a_pod_whose_kubelet_is_blind_is_ready_when_the_operator_says_so(
+def test_a_gated_pod_becomes_ready_when_the_operator_opens_its_gate(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     server.ready = False
     start(api, kubelet, {"http": server.port}, protocol="Auto")
-    told(api, "ServerReadyModelNot", "HTTP 503")
+    expect_ready(api, "ServerReadyModelNot", "HTTP 503")
     (pod,) = kubelet.pods("iris")
     assert pod["spec"]["readinessGates"] == [{"conditionType": "moorage.dev/model-ready"}]
     assert gate(kubelet) in {"", "False"}

@@ -1,4 +1,4 @@
-"""spec.scaling on a real API server with the HPA controller, and KEDA's own kind without KEDA."""
+"""spec.scaling on a real API server with the HPA controller, and KEDA's kind without KEDA."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,16 +18,28 @@ from support.operator_cluster import (
 
 pytestmark = pytest.mark.integration
 
-BY_CPU = {"minReplicas": 2, "maxReplicas": 4, "target": 70}
-QUERY = {"serverAddress": "http://prometheus:9090", "query": "sum(asked)"}
-BY_QUERY = {"maxReplicas": 4, "target": 7, "metric": "Prometheus", "prometheus": QUERY}
+CPU = {"type": "CPU", "target": 70}
+MEMORY = {"type": "Memory", "target": 80}
+PODS = {"type": "Pods", "target": 3, "name": "asked_per_second"}
+QUERY = {
+    "type": "Prometheus",
+    "serverAddress": "http://prometheus:9090",
+    "query": "sum(asked)",
+    "target": 7,
+}
+BY_CPU = {"minReplicas": 2, "maxReplicas": 4, "metrics": [CPU, MEMORY, PODS]}
+BY_QUERY = {"maxReplicas": 4, "metrics": [QUERY, CPU, MEMORY]}
+
+
+def by(*metrics: dict[str, Any]) -> dict[str, Any]:
+    return {"maxReplicas": 4, "metrics": list(metrics)}
 
 
 def replicas(api: Api, name: str = "iris") -> int | None:
     return api.get("Deployment", name).get("spec", {}).get("replicas")
 
 
-def test_an_autoscaler_scales_the_model_and_nobody_fights_it(
+def test_an_autoscaler_scales_the_model_without_conflicts(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     runtime = {"image": "example/server:1", "ports": {"http": server.port}}
@@ -35,6 +47,8 @@ def test_an_autoscaler_scales_the_model_and_nobody_fights_it(
 
     autoscaler = eventually("an HPA", lambda: api.get("HorizontalPodAutoscaler", "iris"))
     assert autoscaler["spec"]["scaleTargetRef"]["kind"] == "InferenceModel"
+    sources = [each["type"] for each in autoscaler["spec"]["metrics"]]
+    assert sources == ["ContainerResource", "ContainerResource", "Pods"]
     eventually("two pods", lambda: len(kubelet.pods("iris")) == 2)
     # The HPA controller finds the model's scale subresource; there is no metrics-server here.
     eventually(
@@ -60,7 +74,7 @@ def test_an_autoscaler_scales_the_model_and_nobody_fights_it(
     assert replicas(api) == 3
 
 
-def test_a_suspended_model_has_no_autoscaler_and_keeps_its_number(
+def test_a_suspended_model_has_no_autoscaler_and_keeps_its_replicas(
     operator: OperatorProcess, api: Api
 ) -> None:
     api.apply(model("iris", scaling=BY_CPU, runtime={"image": "i:1"}))
@@ -76,7 +90,7 @@ def test_a_suspended_model_has_no_autoscaler_and_keeps_its_number(
     eventually("its replicas", lambda: replicas(api) == 2)
 
 
-def test_an_edited_autoscaler_is_mended(operator: OperatorProcess, api: Api) -> None:
+def test_an_edited_autoscaler_is_repaired(operator: OperatorProcess, api: Api) -> None:
     api.apply(model("iris", scaling=BY_CPU, runtime={"image": "i:1"}))
     eventually("an HPA", lambda: api.get("HorizontalPodAutoscaler", "iris"))
 
@@ -91,15 +105,21 @@ def test_an_edited_autoscaler_is_mended(operator: OperatorProcess, api: Api) -> 
 @pytest.mark.parametrize(
     ("scaling", "said"),
     [
-        ({**BY_CPU, "minReplicas": 5}, "set maxReplicas to at least minReplicas"),
-        ({**BY_CPU, "minReplicas": 0}, "only metric Prometheus can wake"),
-        ({**BY_CPU, "metric": "Pods"}, "set metricName with metric Pods"),
-        ({**BY_CPU, "metric": "Pods", "metricName": "asked/s"}, "without / and %"),
-        ({**BY_CPU, "metric": "Prometheus"}, "set prometheus.serverAddress"),
-        ({"maxReplicas": 3}, "spec.scaling.target"),
+        ({**BY_CPU, "minReplicas": 5}, "maxReplicas must be greater than or equal to minReplicas"),
+        ({**BY_CPU, "minReplicas": 0}, "minReplicas 0 requires a metric of type Prometheus"),
+        (by({"type": "Pods", "target": 1}), "name must be set with type Pods"),
+        (by({**CPU, "name": "asked"}), "name must be set with type Pods"),
+        (by({**PODS, "name": "asked/s"}), "must not contain / or %"),
+        (by({"type": "Prometheus", "target": 1}), "query must be set with type Prometheus"),
+        (by({**CPU, "serverAddress": "http://p"}), "serverAddress must be set with type Prom"),
+        (by(QUERY, PODS), "Pods and Prometheus cannot be combined"),
+        (by(*[CPU] * 9), "must have at most 8 items"),
+        (by(), "should have at least 1 items"),
+        (by({"type": "CPU"}), "spec.scaling.metrics[0].target"),
+        ({"metrics": [CPU]}, "spec.scaling.maxReplicas"),
     ],
 )
-def test_a_scaling_that_cannot_be_is_refused_with_what_to_write(
+def test_invalid_scaling_is_rejected_with_the_rule(
     api: Api, scaling: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ApiException) as refused:
@@ -108,32 +128,42 @@ def test_a_scaling_that_cannot_be_is_refused_with_what_to_write(
     assert said in str(refused.value.body)
 
 
+def test_scaling_without_metrics_is_by_cpu(api: Api) -> None:
+    kept = api.apply(model("iris", scaling={"maxReplicas": 3}, runtime={"image": "i:1"}))
+
+    assert kept["spec"]["scaling"]["metrics"] == [{"type": "CPU", "target": 80}]
+
+
 @pytest.fixture
 def keda(api: Api) -> Iterator[Api]:
-    """KEDA's kind is installed; the API anew, because a client keeps what it has discovered."""
+    """KEDA's kind is installed; returns a new client, because clients cache API discovery."""
     api.of("CustomResourceDefinition").create(body=keda_kind("scaledobjects.keda.sh"))
     yield Api(api.kubeconfig, api.namespace)
     if api.get("CustomResourceDefinition", "scaledobjects.keda.sh"):
         api.delete("CustomResourceDefinition", "scaledobjects.keda.sh")
 
 
-def test_a_kind_that_is_installed_later_is_used_and_left_when_it_goes(
+def test_an_optional_kind_is_used_while_it_is_installed(
     operator: OperatorProcess, api: Api, request: pytest.FixtureRequest
 ) -> None:
     api.apply(model("iris", replicas=2, scaling=BY_QUERY, runtime={"image": "i:1"}))
     missing = ("False", "AutoscalerMissing")
-    eventually("it says so", lambda: api.condition("iris", "ScalingActive") == missing)
-    eventually("what it asks for runs", lambda: replicas(api) == 2)
+    eventually("AutoscalerMissing", lambda: api.condition("iris", "ScalingActive") == missing)
+    eventually("two replicas", lambda: replicas(api) == 2)
 
     keda: Api = request.getfixturevalue("keda")
     awaited = ("Unknown", "AwaitingAutoscaler")
     eventually(
-        "it is noticed",
+        "AwaitingAutoscaler",
         lambda: api.condition("iris", "ScalingActive") == awaited,
         seconds=80,
     )
     found = eventually("a ScaledObject", lambda: keda.get("ScaledObject", "iris"))
     assert found["spec"]["scaleTargetRef"]["name"] == "iris"
+    cpu = {"value": "70", "containerName": "runtime"}
+    assert [each["type"] for each in found["spec"]["triggers"]] == ["prometheus", "cpu", "memory"]
+    assert found["spec"]["triggers"][1]["metadata"] == cpu
+    assert found["spec"]["triggers"][1]["metricType"] == "Utilization"
     # KEDA's schema drops what it does not know.
     behavior = found["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
     assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 300
@@ -145,7 +175,7 @@ def test_a_kind_that_is_installed_later_is_used_and_left_when_it_goes(
     def bound() -> Any:
         return keda.get("ScaledObject", "iris")["spec"]["maxReplicaCount"]
 
-    eventually("mended", lambda: bound() == 4)
+    eventually("the bound is restored", lambda: bound() == 4)
 
     # What KEDA does once it has measured.
     measured = [{"type": each, "status": "True"} for each in ("Ready", "Active")]

@@ -1,4 +1,4 @@
-"""Two installations share a cluster by a label: each serves its models, and a model can move."""
+"""Two installations share a cluster by label: each serves its models, and a model can move."""
 
 import shutil
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ Shards = dict[str, OperatorProcess]
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Iterator[tuple[Api, Shards]]:
-    """A control plane of the test's own with an operator for each of two labels."""
+    """The test's own control plane with an operator for each of two labels."""
     folder = tmp_path / "control-plane"
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -60,7 +60,7 @@ def serves(operator: OperatorProcess, count: int) -> bool:
     return operator.metric("moorage_models") == count
 
 
-def test_a_model_goes_from_one_operator_to_the_other_with_its_label_and_runs_on(
+def test_a_model_moves_between_operators_with_its_label_and_keeps_running(
     shards: tuple[Api, Shards],
 ) -> None:
     api, operators = shards
@@ -68,7 +68,7 @@ def test_a_model_goes_from_one_operator_to_the_other_with_its_label_and_runs_on(
     api.apply(labelled("two", "b"))
     api.apply(labelled("nobodys", "c"))
     eventually("each has its own", lambda: all(serves(each, 1) for each in operators.values()))
-    eventually("both are told of", lambda: api.condition("one") and api.condition("two"))
+    eventually("both have a status", lambda: api.condition("one") and api.condition("two"))
     before = {kind: api.get(kind, "one") for kind in ("Deployment", "Service")}
     writes = operators["b"].metric("moorage_child_writes_total")
 

@@ -1,4 +1,4 @@
-"""Causes that the operator must name, and interruptions that it must outlive."""
+"""Causes that the operator must report, and interruptions that it must survive."""
 
 import re
 import signal
@@ -10,6 +10,7 @@ import pytest
 
 from moorage_operator.kube import kinds
 from support.chart_rights import operators_kubeconfig
+from support.iris import message
 from support.operator_cluster import (
     Api,
     Kubelet,
@@ -26,12 +27,7 @@ from support.operator_cluster import (
 pytestmark = pytest.mark.integration
 
 
-def message(api: Api, type_: str = "Ready") -> str:
-    conditions = api.get("InferenceModel", "iris")["status"]["conditions"]
-    return next(each["message"] for each in conditions if each["type"] == type_)
-
-
-def test_a_missing_config_map_is_named_and_forgotten_once_it_is_there(
+def test_a_missing_config_map_is_reported_until_it_exists(
     operator: OperatorProcess, api: Api
 ) -> None:
     api.apply(model("iris", model={"uri": "configmap://iris-files"}))
@@ -44,7 +40,7 @@ def test_a_missing_config_map_is_named_and_forgotten_once_it_is_there(
     eventually("forgotten", lambda: api.condition("iris") == ("False", "Pending"))
 
 
-def test_an_image_that_cannot_be_pulled_is_named(
+def test_an_image_that_cannot_be_pulled_is_reported(
     operator: OperatorProcess, api: Api, kubelet: Kubelet
 ) -> None:
     api.apply(model("iris"))
@@ -56,7 +52,7 @@ def test_an_image_that_cannot_be_pulled_is_named(
     assert "pull access denied" in message(api)
 
 
-def test_a_model_that_the_server_does_not_have_is_named_with_the_servers_words(
+def test_a_missing_model_is_reported_with_the_servers_message(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     server.name = "another"
@@ -86,7 +82,7 @@ def _newer(kubelet: Kubelet, old: dict) -> list[dict]:
         ({"tolerate": []}, ".spec.template.spec.tolerate"),
     ],
 )
-def test_a_pod_template_that_the_api_server_refuses_is_named_and_forgotten(
+def test_a_refused_pod_template_is_reported_until_it_is_corrected(
     operator: OperatorProcess, api: Api, spec: dict[str, object], named: str
 ) -> None:
     bad = {"spec": spec}
@@ -100,7 +96,9 @@ def test_a_pod_template_that_the_api_server_refuses_is_named_and_forgotten(
     eventually("forgotten", lambda: api.condition("iris", "Accepted")[0] == "True")
 
 
-def test_an_object_of_somebody_else_is_not_taken_over(operator: OperatorProcess, api: Api) -> None:
+def test_an_object_with_another_owner_is_not_taken_over(
+    operator: OperatorProcess, api: Api
+) -> None:
     labels = {"app": "other"}
     body = {
         "apiVersion": "v1",
@@ -126,7 +124,7 @@ def test_an_object_of_somebody_else_is_not_taken_over(operator: OperatorProcess,
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["TERM", "KILL"])
-def test_the_operator_may_restart_at_any_moment(
+def test_the_operator_can_restart_at_any_time(
     operator: OperatorProcess,
     api: Api,
     kubelet: Kubelet,
@@ -146,13 +144,15 @@ def test_the_operator_may_restart_at_any_moment(
     operator.start()
     operator.wait_ready()
 
-    eventually("mended", lambda: api.get("Deployment", "iris")["spec"]["replicas"] == 1)
-    eventually("the late one", lambda: api.get("Deployment", "late"))
+    eventually(
+        "the replicas are restored", lambda: api.get("Deployment", "iris")["spec"]["replicas"] == 1
+    )
+    eventually("the late Deployment", lambda: api.get("Deployment", "late"))
     eventually("Ready", lambda: api.condition("iris") == ("True", "Serving"))
     eventually("asked again", lambda: server.requests.count("/v2/models/iris/ready") > 1)
 
 
-def test_a_restart_writes_nothing_where_nothing_changed(
+def test_a_restart_without_changes_writes_nothing(
     operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:
     runtime = {"image": "example/server:1", "ports": {"http": server.port}}
@@ -174,7 +174,9 @@ def test_a_restart_writes_nothing_where_nothing_changed(
     assert before == [api.get(*each)["metadata"]["resourceVersion"] for each in names]
 
 
-def test_sigterm_ends_the_operator_cleanly_and_soon(operator: OperatorProcess, api: Api) -> None:
+def test_sigterm_ends_the_operator_cleanly_and_quickly(
+    operator: OperatorProcess, api: Api
+) -> None:
     began = time.monotonic()
     status = operator.stop()
     spent = time.monotonic() - began
@@ -184,14 +186,16 @@ def test_sigterm_ends_the_operator_cleanly_and_soon(operator: OperatorProcess, a
     assert spent < 5
 
 
-def test_the_operator_outlives_a_restart_of_the_api_server(
+def test_the_operator_survives_a_restart_of_the_api_server(
     operator: OperatorProcess, api: Api
 ) -> None:
     api.apply(model("iris"))
     eventually("a Deployment", lambda: api.get("Deployment", "iris"))
 
     kill_api_server(api.kubeconfig.parent)
-    eventually("it is noticed", lambda: operator.metric("moorage_watch_restarts_total") >= 1)
+    eventually(
+        "the watch is restarted", lambda: operator.metric("moorage_watch_restarts_total") >= 1
+    )
     control_plane("up", api.kubeconfig.parent)
 
     api.apply(model("after"))
@@ -200,15 +204,15 @@ def test_the_operator_outlives_a_restart_of_the_api_server(
     eventually("watches children", lambda: api.get("Deployment", "after"), seconds=60)
 
 
-def test_the_operator_outlives_a_crd_that_goes_and_comes(
-    operator: OperatorProcess, api: Api
-) -> None:
+def test_the_operator_survives_a_reinstalled_crd(operator: OperatorProcess, api: Api) -> None:
     api.apply(model("iris"))
     eventually("a Deployment", lambda: api.get("Deployment", "iris"))
     crd = "inferencemodels.moorage.dev"
 
     api.delete("CustomResourceDefinition", crd)
-    eventually("it says so", lambda: "is not installed" in operator.ask("/readyz")[1])
+    eventually(
+        "/readyz reports the missing CRD", lambda: "is not installed" in operator.ask("/readyz")[1]
+    )
     assert operator.ask("/livez") == (200, "ok")
     # the garbage collector looks for kinds that came or went every half minute, and waits for it
     eventually("no Deployment", lambda: not api.get("Deployment", "iris"), seconds=90)
@@ -222,7 +226,7 @@ def test_the_operator_outlives_a_crd_that_goes_and_comes(
 
 @pytest.fixture
 def mine(api: Api, operator: OperatorProcess) -> Iterator[Api]:
-    """A namespace that an installation of its own serves, while that of all others is held."""
+    """A namespace with its own installation, while the operator of the others is stopped."""
     made = Api(api.kubeconfig, f"{api.namespace}-mine")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": made.namespace}}
     made.of("Namespace").create(body=namespace)
@@ -232,7 +236,7 @@ def mine(api: Api, operator: OperatorProcess) -> Iterator[Api]:
 
 
 IN_ONE = "moorage-in-one"
-"""A release of the chart that has rights in one namespace alone."""
+"""A release of the chart with rights in only one namespace."""
 
 
 def of_one_namespace(mine: Api, folder: Path) -> OperatorProcess:
@@ -241,7 +245,7 @@ def of_one_namespace(mine: Api, folder: Path) -> OperatorProcess:
     return OperatorProcess(rights, folder / "log", ("--namespaces", mine.namespace))
 
 
-def test_only_the_namespaces_of_the_list_are_served(api: Api, mine: Api, tmp_path: Path) -> None:
+def test_only_the_listed_namespaces_are_served(api: Api, mine: Api, tmp_path: Path) -> None:
     operator = of_one_namespace(mine, tmp_path)
     operator.start()
     try:
@@ -249,7 +253,7 @@ def test_only_the_namespaces_of_the_list_are_served(api: Api, mine: Api, tmp_pat
         api.apply(model("iris"))
         mine.apply(model("iris"))
         eventually("served", lambda: mine.get("Deployment", "iris"))
-        eventually("told", lambda: mine.condition("iris")[1])
+        eventually("reported", lambda: mine.condition("iris")[1])
 
         # The model of the other namespace was made first, so it would be seen by now.
         assert eventually("seen", lambda: operator.metric("moorage_models")) == 1
@@ -257,9 +261,7 @@ def test_only_the_namespaces_of_the_list_are_served(api: Api, mine: Api, tmp_pat
         operator.stop()
 
 
-def test_models_are_listed_beside_pods_and_left_alone_until_those_are_known(
-    mine: Api, tmp_path: Path
-) -> None:
+def test_models_are_not_reconciled_before_pods_are_known(mine: Api, tmp_path: Path) -> None:
     operator = of_one_namespace(mine, tmp_path)
     role = f"{IN_ONE}-operator"
     rules = mine.get("Role", role)["rules"]
@@ -271,8 +273,8 @@ def test_models_are_listed_beside_pods_and_left_alone_until_those_are_known(
     try:
         eventually("the model is known", lambda: operator.metric("moorage_models") == 1)
         refused = operator.metric(*refusals)
-        eventually("pods asked for again", lambda: operator.metric(*refusals) > refused)
-        assert "first list of pods" in operator.ask("/readyz")[1]
+        eventually("the pods are listed again", lambda: operator.metric(*refusals) > refused)
+        assert "initial lists of pods" in operator.ask("/readyz")[1]
         assert not mine.get("Deployment", "iris")
 
         mine.patch("Role", role, {"rules": rules})
@@ -282,7 +284,7 @@ def test_models_are_listed_beside_pods_and_left_alone_until_those_are_known(
         operator.stop()
 
 
-def test_the_calls_that_were_made_are_the_ones_that_the_table_grants(
+def test_the_actual_api_calls_match_the_granted_rights(
     operator: OperatorProcess, api: Api
 ) -> None:
     granted = {(verb, kind.rbac_name) for kind in (*kinds.ALL, kinds.NODES) for verb in kind.verbs}

@@ -8,7 +8,10 @@ Python, so that it runs as a process of a test and as the only file of an image.
 import argparse
 import http.server
 import json
+import os
 import socketserver
+import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -49,7 +52,8 @@ def yes_while_loading(lie: Lie) -> None:
     told = {"ready": False, "state": "LOADING"}
     version = {"version": "1", "state": "LOADING", "status": {}}
     status = {"code": 503, "msg": "loading", "status": "FAILURE"}
-    document = {**told, "model_version_status": [version], "status": status}
+    listed = {"object": "list", "data": [{"id": MODEL, "status": {"value": "loading"}}]}
+    document = {**told, "model_version_status": [version], "status": status, **listed}
     lie.tell(200, json.dumps(document).encode())
 
 
@@ -63,10 +67,23 @@ def ready_when_empty(lie: Lie) -> None:
     """A server that is ready and has no model at all."""
     if lie.path in {"/v2", "/v2/health/live", "/v2/health/ready"}:
         lie.tell(200, b'{"name":"empty","version":"1","extensions":[]}')
+    elif lie.path in {"/health", "/v1/models"}:
+        lie.tell(200, b'{"object":"list","data":[]}')
     elif lie.path.startswith("/grps/v1/health"):
         lie.tell(200, b'{"status":{"code":200,"msg":"OK","status":"SUCCESS"}}')
     elif lie.path.startswith("/grps/v1/"):
         lie.tell(404, b'{"status":{"code":404,"msg":"no such model","status":"FAILURE"}}')
+    else:
+        lie.tell(404, b'{"error":"Servable not found for request: Latest(liar)"}')
+
+
+def ready_with_other_models(lie: Lie) -> None:
+    """A server that lists thousands of models, but not the one that it is asked for."""
+    if lie.path == "/health":
+        lie.tell(200, b"{}")
+    elif lie.path == "/v1/models":
+        models = ",".join(f'{{"id":"other-{number}"}}' for number in range(15_000))
+        lie.tell(200, f'{{"object":"list","data":[{models}]}}'.encode())
     else:
         lie.tell(404, b'{"error":"Servable not found for request: Latest(liar)"}')
 
@@ -85,7 +102,7 @@ def hangs_in_the_body(lie: Lie) -> None:
 
 def drips(lie: Lie) -> None:
     """A byte of its answer each tenth of a second, without an end."""
-    lie.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    lie.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
     while True:
         lie.wfile.write(b" ")
         time.sleep(0.1)
@@ -136,13 +153,14 @@ def deep_in_place(lie: Lie) -> None:
     """The same where tensors, versions and states belong."""
     nested = b"[" * 500 + b"]" * 500
     fields = (b"inputs", b"outputs", b"versions", b"model_version_status", b"status", b"metadata")
+    fields = (*fields, b"object", b"data", b"choices", b"error")
     members = b",".join(b'"%s":%s' % (field, nested) for field in fields)
     lie.tell(503, b'{"name":"liar",%s}' % members)
 
 
 def odd_unicode(lie: Lie) -> None:
     """Words with control characters, bidirectional marks, lone surrogates and no end."""
-    words = "\\u202edaeh\\u0000\\u001b[31m\\ud800 \U0001f4a9\u0301" * 2000
+    words = "\\u202edaeh\\u0000\\u001b[31m\\ud800 \U0001f4a9\u0301" * 200
     lie.tell(503, f'{{"ready":false,"error":"{words}","name":"{words}"}}'.encode())
 
 
@@ -151,7 +169,8 @@ def wrong_types(lie: Lie) -> None:
     lie.tell(
         500,
         b'{"name":7,"ready":"no","error":{"a":[]},"versions":7,"inputs":{"a":1},"status":[1],'
-        b'"model_version_status":{"version":[]},"metadata":7,"str_data":{},"outputs":7}',
+        b'"model_version_status":{"version":[]},"metadata":7,"str_data":{},"outputs":7,'
+        b'"object":["list"],"data":{"id":7},"choices":"none"}',
     )
 
 
@@ -170,6 +189,7 @@ LIES: dict[str, Callable[[Lie], None]] = {
         yes_while_loading,
         no_only_in_the_body,
         ready_when_empty,
+        ready_with_other_models,
         hangs,
         hangs_in_the_body,
         drips,
@@ -202,13 +222,22 @@ class Server(http.server.ThreadingHTTPServer):
         del request, client_address
 
 
+def _end_with_stdin() -> None:
+    """Exit when whoever started this process has closed its end of the pipe, or has died."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
 def main() -> None:
     """Serve until killed."""
     parser = argparse.ArgumentParser(description="A model server that lies.")
     parser.add_argument("lie", choices=LIES)
     parser.add_argument("--host", default="")
     parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--end-with-stdin", action="store_true")
     given = parser.parse_args()
+    if given.end_with_stdin:
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
     socketserver.TCPServer.allow_reuse_address = True
     with Server((given.host, given.port), given.lie) as server:
         print(server.server_port, flush=True)  # noqa: T201 - the port that was found free

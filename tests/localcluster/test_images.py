@@ -93,3 +93,32 @@ def test_the_pause_archive_is_an_image_of_one_layer_with_the_program():
 )
 def test_an_architecture_has_the_name_that_images_use(machine, name):
     assert images.architecture(machine) == name
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        ("example/server:1", "docker.io/example/server:1"),
+        ("localhost/server:1", "localhost/server:1"),
+        ("registry.example.com/server:1", "registry.example.com/server:1"),
+        ("127.0.0.1:5000/team/server:1", "127.0.0.1:5000/team/server:1"),
+        ("team/group/server:1", "docker.io/team/group/server:1"),
+    ],
+)
+def test_a_name_without_a_registry_is_dockers(tag, expected):
+    assert images.qualified(tag) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("localhost/server:1", True),
+        ("localhost:5000/server:1", True),
+        ("127.0.0.1:5000/team/server:1", True),
+        ("[::1]:5000/server:1", True),
+        ("registry.example.com:5000/server:1", False),
+        ("docker.io/localhost/server:1", False),
+    ],
+)
+def test_only_a_registry_on_loopback_goes_without_tls(name, expected):
+    assert images.is_loopback(name) is expected

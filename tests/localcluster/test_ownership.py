@@ -28,7 +28,7 @@ def test_an_absent_folder_has_no_mark_and_is_not_made(tmp_path):
 def test_a_folder_with_other_things_in_it_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
 
-    with pytest.raises(ClusterError, match=r"'thesis.tex' and no ports.json"):
+    with pytest.raises(ClusterError, match=r"'thesis.tex' but no ports.json"):
         ownership.claim(tmp_path, PORTS)
     with pytest.raises(ClusterError, match="not a cluster's folder"):
         ownership.refuse_foreign(tmp_path)
@@ -53,7 +53,7 @@ def test_a_mark_that_was_cut_off_does_not_make_the_folder_foreign(tmp_path):
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"api": 1, "colour": 2}'])
 def test_an_unreadable_mark_is_named(tmp_path, text):
     (tmp_path / "ports.json").write_text(text)
-    with pytest.raises(ClusterError, match=r"ports.json should hold the ports"):
+    with pytest.raises(ClusterError, match=r"ports.json is invalid"):
         ownership.read_mark(tmp_path)
 
 

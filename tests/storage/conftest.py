@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from support.azure_server import AzureServer, azure_server
 from support.fetching import Fetcher
 from support.file_server import FileServer, file_server
 from support.gcs_server import GcsServer, gcs_server
@@ -29,7 +30,7 @@ def fetch(volume: Path) -> Iterator[Fetcher]:
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Key and certificate of 127.0.0.1, which is its own authority, in one file."""
+    """Key and self-signed certificate for 127.0.0.1, in one file."""
     return self_signed(tmp_path_factory.mktemp("certificate"), "127.0.0.1")
 
 
@@ -41,7 +42,7 @@ def secure(certificate: Path) -> Iterator[FileServer]:
 
 @pytest.fixture
 def trusted(certificate: Path) -> dict[str, str]:
-    """A Secret that has the authority of `secure`."""
+    """A Secret with the CA of `secure`."""
     return trusting(certificate)
 
 
@@ -60,4 +61,10 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 @pytest.fixture(scope="session")
 def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
     with gcs_server(tmp_path_factory.mktemp("gcs")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
+    with azure_server(tmp_path_factory.mktemp("azure")) as server:
         yield server

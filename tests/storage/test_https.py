@@ -1,4 +1,4 @@
-"""A web server that fails in every way: what is resumed, what is refused, what is said."""
+"""A web server with all kinds of failures: resuming, refusals and messages."""
 
 import hashlib
 import io
@@ -46,7 +46,7 @@ def zipped(members: dict[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-def test_a_file_with_its_checksum(secure, fetch, trusted):
+def test_a_file_with_a_checksum_is_verified(secure, fetch, trusted):
     secure.routes["/m/model.onnx"] = Route(BIG)
     digest = hashlib.sha256(BIG).hexdigest()
 
@@ -55,19 +55,19 @@ def test_a_file_with_its_checksum(secure, fetch, trusted):
     assert done.files == {"model.onnx": BIG}, done.log
 
 
-def test_a_wrong_checksum_is_told_with_both(secure, fetch, trusted):
+def test_a_wrong_checksum_is_reported_with_the_expected_one(secure, fetch, trusted):
     secure.routes["/model.onnx"] = Route(b"weights")
     wanted, found = "0" * 64, hashlib.sha256(b"weights").hexdigest()
 
     done = fetch(f"{secure.url}/model.onnx#sha256={wanted}", trusted)
 
     assert done.status == 1
-    assert f"expected sha256:{wanted}" in done.message
+    assert f"sha256:{wanted}" in done.message
     assert f"sha256:{found}" in done.message
     assert not (done.volume / "model").exists()
 
 
-def test_what_arrived_before_a_cut_is_not_asked_for_again(secure, fetch, trusted):
+def test_an_interrupted_download_resumes(secure, fetch, trusted):
     secure.routes["/model.onnx"] = Route(BIG, etag='"one"', cuts=[900_000, 600_000])
 
     done = fetch(f"{secure.url}/model.onnx", trusted)
@@ -79,7 +79,7 @@ def test_what_arrived_before_a_cut_is_not_asked_for_again(secure, fetch, trusted
     assert all(range_ and range_ != "bytes=0-0" for range_ in ranges[1:])
 
 
-def test_without_a_version_a_cut_download_begins_anew(secure, fetch, trusted):
+def test_without_a_version_an_interrupted_download_starts_again(secure, fetch, trusted):
     secure.routes["/model.onnx"] = Route(BIG, cuts=[900_000])
 
     done = fetch(f"{secure.url}/model.onnx", trusted)
@@ -88,7 +88,7 @@ def test_without_a_version_a_cut_download_begins_anew(secure, fetch, trusted):
     assert secure.sent("/model.onnx") >= len(BIG) + 800_000
 
 
-def test_a_server_without_ranges_begins_anew(secure, fetch, trusted):
+def test_without_ranges_an_interrupted_download_starts_again(secure, fetch, trusted):
     secure.routes["/model.onnx"] = Route(BIG, etag='"one"', ranges=False, cuts=[0, 900_000])
 
     done = fetch(f"{secure.url}/model.onnx", trusted)
@@ -96,16 +96,16 @@ def test_a_server_without_ranges_begins_anew(secure, fetch, trusted):
     assert done.files == {"model.onnx": BIG}, done.log
 
 
-def test_failures_that_pass_are_waited_for(secure, fetch, trusted):
+def test_temporary_failures_are_retried(secure, fetch, trusted):
     secure.routes["/model.onnx"] = Route(b"weights", failures=[503, 429, 500])
 
     done = fetch(f"{secure.url}/model.onnx", trusted)
 
     assert done.files == {"model.onnx": b"weights"}
-    assert done.log.count("trying again") == 3
+    assert done.log.count("retrying in") == 3
 
 
-def test_an_empty_file(secure, fetch, trusted):
+def test_an_empty_file_is_downloaded(secure, fetch, trusted):
     secure.routes["/model.py"] = Route(b"")
 
     assert fetch(f"{secure.url}/model.py", trusted).files == {"model.py": b""}
@@ -117,10 +117,10 @@ def test_an_empty_file(secure, fetch, trusted):
         (404, "does not exist"),
         (410, "does not exist"),
         (403, "is denied with status 403"),
-        (400, "the server answers with status 400"),
+        (400, "status 400"),
     ],
 )
-def test_failures_that_stay_end_at_once(secure, fetch, trusted, status, sentence):
+def test_permanent_failures_are_not_retried(secure, fetch, trusted, status, sentence):
     secure.routes["/model.onnx"] = Route(failures=[status] * 9)
 
     done = fetch(f"{secure.url}/model.onnx", trusted)
@@ -130,7 +130,7 @@ def test_failures_that_stay_end_at_once(secure, fetch, trusted, status, sentence
     assert len(secure.requests) == 1
 
 
-def test_credentials_go_to_their_own_host_alone(secure, fetch, trusted, certificate):
+def test_credentials_are_sent_only_to_their_own_host(secure, fetch, trusted, certificate):
     with file_server(certificate) as other:
         other.routes["/cdn"] = Route(b"weights")
         secure.routes["/model.onnx"] = Route(location=f"{other.url}/cdn")
@@ -142,7 +142,7 @@ def test_credentials_go_to_their_own_host_alone(secure, fetch, trusted, certific
     assert all("authorization" not in each.headers for each in other.requests)
 
 
-def test_a_user_and_a_password(secure, fetch, trusted):
+def test_a_user_and_a_password_are_sent(secure, fetch, trusted):
     secure.routes["/model.onnx"] = Route(b"weights", authorization="Basic YW5uOnB3")
 
     assert fetch(
@@ -160,27 +160,27 @@ def test_a_redirect_to_http_is_not_followed(secure, fetch, trusted):
 
     done = fetch(f"{secure.url}/model.onnx", trusted)
 
-    assert "redirects from https to http, which is not followed" in done.message
+    assert "redirects from https to http" in done.message
 
 
-def test_a_ring_of_redirects_ends(secure, fetch, trusted):
+def test_a_redirect_loop_ends(secure, fetch, trusted):
     secure.routes["/model.onnx"] = Route(location="/model.onnx")
     running = fetch.start(f"{secure.url}/model.onnx", trusted)
 
-    running.wait_log("redirects more than 5 times")
+    running.wait_log("redirects too often")
 
 
-def test_an_authority_that_is_not_trusted_is_told(secure, fetch):
+def test_an_untrusted_certificate_is_reported(secure, fetch):
     secure.routes["/model.onnx"] = Route(b"weights")
 
     done = fetch(f"{secure.url}/model.onnx")
 
-    assert "self-signed certificate; put" in done.message
+    assert "self-signed certificate" in done.message
     assert "ca.crt" in done.message
     assert not secure.requests
 
 
-def test_the_query_of_a_url_is_in_no_log(secure, fetch, trusted):
+def test_the_query_of_a_url_is_never_logged(secure, fetch, trusted):
     secure.routes["/model.onnx"] = Route(b"weights")
 
     good = fetch(f"{secure.url}/model.onnx?signature=very-secret", trusted)
@@ -209,20 +209,20 @@ def test_a_zip_is_unpacked(secure, fetch, trusted):
 @pytest.mark.parametrize(
     ("file", "body", "sentence"),
     [
-        ("a.tgz", tar({"../evil": b"x"}), "does not lie below the archive's own folder"),
-        ("a.tgz", tar({"/etc/evil": b"x"}), "does not lie below the archive's own folder"),
-        ("a.tgz", tar({"a/../../evil": b"x"}), "does not lie below the archive's own folder"),
-        ("a.zip", zipped({"../evil": b"x"}), "does not lie below the archive's own folder"),
-        ("a.zip", zipped({"..\\evil": b"x"}), "does not lie below the archive's own folder"),
+        ("a.tgz", tar({"../evil": b"x"}), "outside of the archive's own folder"),
+        ("a.tgz", tar({"/etc/evil": b"x"}), "outside of the archive's own folder"),
+        ("a.tgz", tar({"a/../../evil": b"x"}), "outside of the archive's own folder"),
+        ("a.zip", zipped({"../evil": b"x"}), "outside of the archive's own folder"),
+        ("a.zip", zipped({"..\\evil": b"x"}), "outside of the archive's own folder"),
         ("a.tgz", tar_of(link("model.onnx", "/etc/passwd")), "which is a link or a device"),
         ("a.tgz", tar_of(link("m", "/etc/passwd", tarfile.LNKTYPE)), "a link or a device"),
         ("a.tgz", tar_of(link("m", "", tarfile.FIFOTYPE)), "a link or a device"),
         ("a.tgz", tar({"a": b"x", "a/b": b"y"}), "both as a file and as a folder"),
-        ("a.tgz", b"this is no archive", "is broken, or is no tar archive"),
-        ("a.zip", b"this is no archive", "is broken, or is no zip"),
-        ("a.tgz", tar({"a": os.urandom(90_000)})[:60_000], "is broken, or is no tar archive"),
-        ("a.tgz", tar({"bomb": bytes(60_000_000)}), "that the volume has room for"),
-        ("a.zip", zipped({"bomb": bytes(60_000_000)}), "that the volume has room for"),
+        ("a.tgz", b"this is no archive", "is not a tar archive"),
+        ("a.zip", b"this is no archive", "is not a zip"),
+        ("a.tgz", tar({"a": os.urandom(90_000)})[:60_000], "is not a tar archive"),
+        ("a.tgz", tar({"bomb": bytes(60_000_000)}), "the free space on the volume"),
+        ("a.zip", zipped({"bomb": bytes(60_000_000)}), "the free space on the volume"),
     ],
     ids=[
         "parent", "root", "parent in the middle", "zip parent", "zip backslash", "symbolic link",
@@ -230,7 +230,7 @@ def test_a_zip_is_unpacked(secure, fetch, trusted):
         "zip bomb",
     ],
 )  # fmt: skip
-def test_an_archive_that_is_not_unpacked(secure, fetch, trusted, file, body, sentence):
+def test_an_invalid_archive_is_refused(secure, fetch, trusted, file, body, sentence):
     secure.routes[f"/{file}"] = Route(body)
 
     done = fetch(f"{secure.url}/{file}", trusted, "--size-limit", "50Mi")
@@ -241,17 +241,17 @@ def test_an_archive_that_is_not_unpacked(secure, fetch, trusted, file, body, sen
     assert not list(done.volume.parent.glob("evil*"))
 
 
-def test_a_model_that_is_larger_than_the_volume_is_not_begun(secure, fetch, trusted):
+def test_a_model_larger_than_the_volume_is_not_downloaded(secure, fetch, trusted):
     secure.routes["/model.onnx"] = Route(BIG)
 
     done = fetch(f"{secure.url}/model.onnx", trusted, "--size-limit", "1Mi")
 
-    assert "the model has 1.9 MiB and the volume has room for 1.0 MiB" in done.message
+    assert "the model has 1.9 MiB" in done.message
     assert "raise model.download.sizeLimit" in done.message
     assert secure.sent("/model.onnx") == 0
 
 
-def test_a_slow_server_is_waited_for_and_told_of(secure, fetch, trusted):
+def test_a_slow_server_is_retried_and_reported(secure, fetch, trusted):
     secure.routes["/model.onnx"] = Route(BIG[:700_000], pause=0.6)
 
     done = fetch(f"{secure.url}/model.onnx", trusted)
@@ -263,14 +263,14 @@ def test_a_slow_server_is_waited_for_and_told_of(secure, fetch, trusted):
 @pytest.mark.parametrize(
     ("uri", "sentence"),
     [
-        ("https://127.0.0.1/", "it has to end with a file's name"),
-        ("https://ann:pw@127.0.0.1/a", "which belong into a Secret"),
-        ("https://127.0.0.1/a#sha256=1", "64 hexadecimal digits"),
-        ("http://127.0.0.1/a", "expected gs or hf or https or oci or s3"),
-        ("/mnt/model", "expected gs or hf or https or oci or s3"),
+        ("https://127.0.0.1/", "it must end with a file name"),
+        ("https://ann:pw@127.0.0.1/a", "put them in a Secret"),
+        ("https://127.0.0.1/a#sha256=1", "64 lower-case hexadecimal digits"),
+        ("http://127.0.0.1/a", "gs or hf or https or oci or s3"),
+        ("/mnt/model", "gs or hf or https or oci or s3"),
     ],
 )
-def test_a_uri_that_cannot_be_used(fetch, uri, sentence):
+def test_an_invalid_uri_is_refused(fetch, uri, sentence):
     done = fetch(uri)
 
     assert done.status == 1
@@ -279,5 +279,5 @@ def test_a_uri_that_cannot_be_used(fetch, uri, sentence):
 
 
 @pytest.mark.parametrize("words", [["--volume", "/absent"], ["--size-limit", "5 apples"]])
-def test_a_command_that_is_used_wrongly_ends_with_2(fetch, words):
+def test_invalid_usage_exits_with_2(fetch, words):
     assert fetch("s3://a/b", {}, *words).status == 2

@@ -1,4 +1,4 @@
-"""A server that answers as the Hub's API does: one commit, every byte verified."""
+"""A server with the Hub's API: one commit, every byte verified."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ def hub(secure: FileServer) -> FileServer:
     return secure
 
 
-def test_a_repository_of_several_pages_at_its_commit(hub, fetch, trusted):
+def test_a_repository_is_listed_over_several_pages_at_one_commit(hub, fetch, trusted):
     done = fetch("hf://org/iris", {**trusted, "HF_ENDPOINT": hub.url, "HF_TOKEN": "very-secret"})
 
     assert done.files == {"onnx/model.onnx": WEIGHTS, "config.json": CONFIG}, done.log
@@ -46,7 +46,7 @@ def test_a_repository_of_several_pages_at_its_commit(hub, fetch, trusted):
     assert "very-secret" not in done.log
 
 
-def test_a_folder_and_a_file_of_a_pull_request(hub, fetch, trusted):
+def test_a_folder_and_a_file_of_a_revision_are_downloaded(hub, fetch, trusted):
     uri = f"hf://org/iris@refs%2Fpr%2F1/{{}}?endpoint={hub.url}"
 
     assert fetch(uri.format("onnx"), trusted).files == {"model.onnx": WEIGHTS}
@@ -54,7 +54,7 @@ def test_a_folder_and_a_file_of_a_pull_request(hub, fetch, trusted):
 
 
 @pytest.mark.parametrize("path", ["/cdn/weights", f"/org/iris/resolve/{COMMIT}/config.json"])
-def test_bytes_that_are_not_those_of_the_commit_are_found(hub, fetch, trusted, path):
+def test_content_that_differs_from_the_commit_is_detected(hub, fetch, trusted, path):
     good = hub.routes[path].body
     hub.routes[path] = Route(good[:-1] + b"?")
 
@@ -63,7 +63,7 @@ def test_bytes_that_are_not_those_of_the_commit_are_found(hub, fetch, trusted, p
     assert "the checksum of" in done.message
 
 
-def test_a_private_repository_is_named_with_what_it_needs(hub, fetch, trusted):
+def test_a_private_repository_is_reported_with_the_required_token(hub, fetch, trusted):
     hub.routes[f"{API}/revision/main"] = Route(failures=[401] * 3)
 
     done = fetch("hf://org/iris", {**trusted, "HF_ENDPOINT": hub.url})

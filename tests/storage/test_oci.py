@@ -11,7 +11,7 @@ INDEX = "application/vnd.oci.image.index.v1+json"
 TITLE = "org.opencontainers.image.title"
 
 
-def test_layers_are_laid_over_each_other(registry, fetch):
+def test_layers_are_unpacked_in_order(registry, fetch):
     repository = Repository(registry, "models/iris")
     first = layer(("models/a.onnx", b"old"), ("models/gone.onnx", b"x"), ("bin/sh", None))
     second = layer(("models/a.onnx", b"new"), ("models/.wh.gone.onnx", b""))
@@ -21,17 +21,17 @@ def test_layers_are_laid_over_each_other(registry, fetch):
 
     assert done.files == {"models/a.onnx": b"new"}, done.log
     assert f"at {digest}" in done.log
-    assert "1 links and devices of the layer are left out" in done.log
+    assert "skipped 1 links and devices" in done.log
 
 
-def test_a_path_of_an_image(registry, fetch):
+def test_only_the_path_of_an_image_is_unpacked(registry, fetch):
     repository = Repository(registry, "models/path")
     repository.image("1", repository.blob(layer(("models/a", b"a"), ("usr/b", b"b"))))
 
     assert fetch(f"{repository.uri}:1?path=models").files == {"models/a": b"a"}
 
 
-def test_files_of_an_artifact_by_digest(registry, fetch):
+def test_files_of_an_artifact_are_downloaded_by_digest(registry, fetch):
     repository = Repository(registry, "artifact")
     file = repository.blob(b"weights", "application/octet-stream", **{TITLE: "1/model.onnx"})
     digest = repository.image("latest", file)
@@ -39,7 +39,7 @@ def test_files_of_an_artifact_by_digest(registry, fetch):
     assert fetch(f"{repository.uri}@{digest}").files == {"1/model.onnx": b"weights"}
 
 
-def test_the_image_for_this_machine_is_taken_from_an_index(registry, fetch):
+def test_the_image_for_this_machine_is_selected_from_an_index(registry, fetch):
     repository = Repository(registry, "index")
     images = []
     for architecture in ("amd64", "arm64", "s390x"):
@@ -61,7 +61,7 @@ def test_the_image_for_this_machine_is_taken_from_an_index(registry, fetch):
         ("models/absent@sha256:" + "0" * 64, "does not exist"),
     ],
 )
-def test_what_is_not_there_is_named(registry, fetch, suffix, sentence):
+def test_a_missing_object_is_reported(registry, fetch, suffix, sentence):
     uri = f"oci://127.0.0.1:{registry.port}/{suffix}"
 
     done = fetch(uri)
@@ -71,8 +71,34 @@ def test_what_is_not_there_is_named(registry, fetch, suffix, sentence):
     assert sentence in done.message
 
 
-def test_a_member_that_leads_out_of_the_layer_is_refused(registry, fetch):
+def test_a_member_outside_of_the_layer_is_refused(registry, fetch):
     repository = Repository(registry, "evil")
     repository.image("1", repository.blob(layer(("../evil", b"x"))))
 
-    assert "does not lie below" in fetch(f"{repository.uri}:1").message
+    assert "'../evil'" in fetch(f"{repository.uri}:1").message
+
+
+@pytest.mark.parametrize("name", [".wh...", ".wh..", ".wh.", ".wh.../x", "models/.wh..."])
+def test_a_whiteout_that_names_no_file_is_refused(registry, fetch, name):
+    repository = Repository(registry, "whiteout")
+    first, second = layer(("models/a.onnx", b"a")), layer((name, b""))
+    repository.image("1", repository.blob(first), repository.blob(second))
+    beside = fetch.volume / "beside"
+    beside.write_bytes(b"stays")
+
+    done = fetch(f"{repository.uri}:1")
+
+    assert done.status == 1
+    assert name.split("/x")[0] in done.message
+    assert beside.read_bytes() == b"stays"
+    assert (done.volume / "parts").is_dir()
+    assert not (done.volume / "model").exists()
+
+
+def test_a_whiteout_above_the_kept_path_removes_it(registry, fetch):
+    repository = Repository(registry, "above")
+    first, second = layer(("usr/models/a", b"a")), layer((".wh.usr", b""))
+    third = layer(("usr/models/b", b"b"), (".wh..wh.plnk/1.2", b"x"))
+    repository.image("1", *map(repository.blob, (first, second, third)))
+
+    assert fetch(f"{repository.uri}:1?path=usr/models").files == {"usr/models/b": b"b"}

@@ -1,1 +1,1 @@
-"""What several kinds of tests stand on: waiting for conditions, driving kubectl."""
+"""Shared parts of several kinds of tests: waiting for conditions, driving kubectl."""

@@ -1,9 +1,10 @@
-"""Extensions of the Kubernetes API that run as processes of this host, beside the API server.
+"""Extensions of the Kubernetes API that run as processes of this host, next to the API server.
 
     kubectl, controllers --> API server --> Service --> EndpointSlice --> the process on this host
                                                '--> `localhost` ------------------^
 
-The API server asks as `front-proxy-client`; the process finds in the cluster how to believe it.
+The API server authenticates as `front-proxy-client`; the process reads the authority from the
+cluster.
 """
 
 import subprocess
@@ -26,8 +27,8 @@ class Extension:
     """One group and version of the API, and the port of this host that serves it.
 
     Attributes:
-        host: Address of the bridge, or `LOCALHOST` beside a control plane that has no bridge: no
-            EndpointSlice may lead to the loopback, but the name of a Service may.
+        host: Address of the bridge, or `LOCALHOST` for a control plane without a bridge: no
+            EndpointSlice may refer to the loopback, but the name of a Service may.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Extension:
     host: str = BRIDGE_ADDRESS
 
     def objects(self) -> list[dict[str, Any]]:
-        """What leads the API server to the process."""
+        """The objects that connect the API server to the process."""
         service = {"name": self.name, "namespace": self.namespace, "port": self.port}
         return [
             *(self._named() if self.host == LOCALHOST else self._addressed()),
@@ -50,7 +51,7 @@ class Extension:
                     "service": service,
                     "group": self.group,
                     "version": self.version,
-                    # the process makes a certificate of its own
+                    # the process creates its own certificate
                     "insecureSkipTLSVerify": True,
                     "groupPriorityMinimum": 100,
                     "versionPriority": 100,

@@ -1,4 +1,4 @@
-"""A local HTTP server that answers as a test tells it to; what the client's tests talk to."""
+"""A local HTTP server with answers that a test defines, for tests of the client."""
 
 import asyncio
 import json
@@ -33,12 +33,13 @@ class Script:
     """A collection of one kind: lists and watches are taken from scripts, in order.
 
     A list is a list of names, or a status code. A watch is a list of lines; None keeps it open,
-    an exception cuts the connection.
+    an exception cuts the connection. `version` is what a look at the collection's version answers.
     """
 
     def __init__(self, lists: list[Any], watches: list[list[Any]]) -> None:
         self.lists = lists
         self.watches = watches
+        self.version = 10**6
         self.asked: list[dict[str, str]] = []
         self.open = asyncio.Event()
 
@@ -46,6 +47,8 @@ class Script:
         self.asked.append(dict(request.query))
         if "watch" in request.query:
             return await self._watch(request)
+        if request.query.get("limit") == "1":  # only the collection's version is requested
+            return web.json_response(listed([], self.version))
         answer = self.lists.pop(0)
         if isinstance(answer, int):
             return web.json_response({"message": f"code {answer}", "code": answer}, status=answer)

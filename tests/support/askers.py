@@ -1,4 +1,4 @@
-"""Pods that try to reach addresses again and again, and what came of it last."""
+"""Pods that repeatedly try to connect to addresses, and their last results."""
 
 import json
 from typing import Any
@@ -50,7 +50,7 @@ def asker(name: str, image: str, *addresses: str, labels: dict[str, str]) -> dic
 
 
 def wait_seen(kubectl: Kubectl, name: str, *words: str, seconds: float = 60) -> None:
-    """Until the pod sees its addresses open or shut as said, twice in a row."""
+    """Wait until the pod finds its addresses open or closed as expected, twice in a row."""
     line = " ".join(words)
 
     def observe() -> list[str]:

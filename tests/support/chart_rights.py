@@ -1,4 +1,4 @@
-"""The operator's rights as the chart grants them: its service account and a kubeconfig for it."""
+"""The operator's rights as granted by the chart: its service account and a kubeconfig for it."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ CHART = ROOT / "charts" / "moorage"
 RELEASE = "moorage"
 NAMESPACE = "moorage-system"
 LEASE = ("--lease-namespace", NAMESPACE, "--lease-name", f"{RELEASE}-operator")
-"""Settings of the operator: the lease that the chart's role lets it have."""
+"""Settings of the operator: the lease that the chart's role grants."""
 TEMPLATES = ("templates/rbac.yaml", "templates/serviceaccount.yaml")
 
 
@@ -22,17 +22,18 @@ def operators_kubeconfig(
     *,
     release: str = RELEASE,
 ) -> Path:
-    """A kubeconfig with which one may do what the chart's roles grant the operator, and no more.
+    """A kubeconfig with exactly the rights that the chart's roles grant the operator.
 
     Args:
         kubeconfig: The administrator's.
-        folder: Where the new one goes.
-        watch_namespaces: The chart's value of that name; the namespaces are there already.
-        release: Of the chart; each has a service account of its own, of the same name.
+        folder: The folder of the new one.
+        watch_namespaces: The chart's value of that name; the namespaces must exist.
+        release: The name of the release; its service account has the same name.
     """
     manifests = _run(
         # helm's own guess, without a cluster, is a version that the chart does not support
         *("helm", "template", release, CHART, "--namespace", NAMESPACE, "--kube-version", "1.34"),
+        *("--set", "image.registry=localhost"),
         *("--set-json", f"watchNamespaces={json.dumps(list(watch_namespaces))}"),
         *(word for each in TEMPLATES for word in ("--show-only", each)),
     )

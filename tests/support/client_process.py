@@ -1,6 +1,6 @@
-"""A client that asks without a pause, in a process of its own, for as long as a block runs.
+"""A client that sends requests continuously from its own process while a block runs.
 
-Its module is started by name, asks until its standard input ends, and prints JSON then.
+Its module is started by name, sends requests until its standard input ends, and then prints JSON.
 """
 
 import json
@@ -18,8 +18,8 @@ END_SECONDS = 30
 
 @contextmanager
 def client_process(module: str, *arguments: str) -> Iterator[dict[str, Any]]:
-    """What the client told when it ended; empty until the block has ended."""
-    told: dict[str, Any] = {}
+    """The output of the client when it ended; empty until the block has ended."""
+    result: dict[str, Any] = {}
     with subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=TESTS,
@@ -28,7 +28,7 @@ def client_process(module: str, *arguments: str) -> Iterator[dict[str, Any]]:
         text=True,
     ) as process:
         try:
-            yield told
+            yield result
         finally:
             output, _ = process.communicate("", timeout=END_SECONDS)
-            told.update(json.loads(output))
+            result.update(json.loads(output))

@@ -1,4 +1,4 @@
-"""A bare control plane as its administrator has it: kubectl, and what extends its API."""
+"""A bare control plane from its administrator's view: kubectl, and extensions of its API."""
 
 from pathlib import Path
 
@@ -15,9 +15,9 @@ def kubectl_of(kubeconfig: Path, namespace: str) -> Kubectl:
 
 
 def extension_flags(kubeconfig: Path, extension: Extension) -> list[str]:
-    """What every API server of the metrics' library has to be told to serve on the loopback.
+    """Flags that every API server of the metrics library needs to serve on the loopback.
 
-    Its certificate is the control plane's own, which is for localhost too.
+    Its certificate is that of the control plane, which is valid for localhost.
     """
     pki = kubeconfig.parent / "pki"
     uses = ("authentication-kubeconfig", "authorization-kubeconfig", "lister-kubeconfig")

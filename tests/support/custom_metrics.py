@@ -1,9 +1,10 @@
-"""Adapters for custom metrics: they tell a HorizontalPodAutoscaler what Prometheus has of pods.
+"""Adapters for custom metrics, which give a HorizontalPodAutoscaler metrics of pods from
+Prometheus.
 
     HPA controller --> API server --> adapter --> Prometheus
 
-Ours is a few lines on the library that every such adapter stands on. prometheus-adapter, which
-its makers mean to give up for KEDA, is taken where the machine has it.
+Ours is a few lines on top of the common library for such adapters. prometheus-adapter, which its
+maintainers plan to replace with KEDA, is used if the machine has it.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts connections after so many bytes of answers, and counts what it passed."""
+"""A TCP proxy that closes connections after a number of answer bytes, and counts its traffic."""
 
 import contextlib
 import socket
@@ -40,7 +40,7 @@ def cutting_proxy(target: int, *cuts: int) -> Iterator[CuttingProxy]:
                         left -= len(data)
                         if left == 0:
                             break
-                # a close alone says nothing while the other thread still reads
+                # a close alone has no effect while the other thread still reads
                 client.shutdown(socket.SHUT_RDWR)
                 server.shutdown(socket.SHUT_RDWR)
 
@@ -54,7 +54,7 @@ def cutting_proxy(target: int, *cuts: int) -> Iterator[CuttingProxy]:
     try:
         yield proxy
     finally:
-        # a close alone would leave the accepting thread where it is
+        # a close alone would not wake the accepting thread
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()

@@ -1,4 +1,4 @@
-"""Virtual environments for third-party clients, apart from the project's own packages."""
+"""Virtual environments for third-party clients, separate from the project's own packages."""
 
 import subprocess
 import sys

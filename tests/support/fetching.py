@@ -1,4 +1,4 @@
-"""`moorage-fetch` as the init container runs it: a process, a volume, a Secret as variables."""
+"""`moorage-fetch` like in the init container: a process, a volume, a Secret as variables."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ SECONDS = 60
 
 @dataclass(frozen=True)
 class Fetched:
-    """How one run ended."""
+    """The result of one run."""
 
     status: int
     log: str
@@ -91,5 +91,5 @@ class Fetcher:
             timeout=SECONDS,
             check=False,
         )
-        told = message.read_text() if message.exists() else ""
-        return Fetched(done.returncode, done.stderr, told, self.volume)
+        text = message.read_text() if message.exists() else ""
+        return Fetched(done.returncode, done.stderr, text, self.volume)

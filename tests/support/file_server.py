@@ -1,4 +1,4 @@
-"""A web server that does what each test says, wrong things too, and counts what it sends."""
+"""A web server whose behavior each test defines, and which counts its traffic."""
 
 import re
 import ssl
@@ -13,19 +13,19 @@ from pathlib import Path
 
 @dataclass
 class Route:
-    """What a path answers.
+    """The answer of a path.
 
     Attributes:
         body: The file.
-        etag: Its ETag with quotes, empty: none.
+        etag: Its ETag with quotes; empty for none.
         ranges: Whether ranges are served.
-        cuts: After how many bytes of the body each of the first downloads is cut.
-        failures: Statuses that the first requests are answered with.
-        location: Where to redirect to.
-        authorization: What is demanded.
-        headers: More headers of a good answer.
+        cuts: The number of body bytes after which each of the first downloads is cut off.
+        failures: The statuses of the first requests.
+        location: The target of a redirect.
+        authorization: The required header.
+        headers: More headers of a successful answer.
         pause: Seconds before each 64 KiB.
-        told_length: Content-Length where it is another than the body's.
+        declared_length: The Content-Length if it differs from that of the body.
     """
 
     body: bytes = b""
@@ -57,7 +57,7 @@ class FileServer:
         self.requests: list[Request] = []
 
     def sent(self, path: str) -> int:
-        """Bytes of bodies sent for a path, without the one byte by which a size is asked."""
+        """Body bytes sent for a path, without the single byte of a size query."""
         probe = "bytes=0-0"
         of_path = [each for each in self.requests if each.path.partition("?")[0] == path]
         return sum(each.sent for each in of_path if each.headers.get("range") != probe)
@@ -97,8 +97,8 @@ class _Handler(BaseHTTPRequestHandler):
         start, end = int(asked[1]), int(asked[2] or len(route.body) - 1) + 1
         if start >= len(route.body):
             return self._plain(416)
-        told = {"Content-Range": f"bytes {start}-{end - 1}/{len(route.body)}"}
-        return self._send(route, 206, start, end, told)
+        content_range = {"Content-Range": f"bytes {start}-{end - 1}/{len(route.body)}"}
+        return self._send(route, 206, start, end, content_range)
 
     def _refusal(self, route: Route) -> int:
         if route.failures:
@@ -107,9 +107,11 @@ class _Handler(BaseHTTPRequestHandler):
             return 401
         return 412 if self.headers.get("If-Match", route.etag) != route.etag else 0
 
-    def _send(self, route: Route, status: int, start: int, end: int, told: dict[str, str]) -> int:
+    def _send(
+        self, route: Route, status: int, start: int, end: int, content_range: dict[str, str]
+    ) -> int:
         self.send_response(status)
-        for name, value in {**told, **route.headers}.items():
+        for name, value in {**content_range, **route.headers}.items():
             self.send_header(name, value)
         if route.etag:
             self.send_header("ETag", route.etag)

@@ -1,4 +1,4 @@
-"""The Gateway API's own CRDs, and a real gateway: both from pinned Go modules beside the tests."""
+"""The CRDs of the Gateway API, and a real gateway, from pinned Go modules next to the tests."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def crds(*plurals: str) -> list[dict[str, Any]]:
 
 
 def gateway(name: str, port: int) -> list[dict[str, Any]]:
-    """A Gateway for routes of its own namespace, and the class that the process below serves."""
+    """A Gateway for routes of its namespace, and the class that the process below serves."""
     api_version = f"{GROUP}/v1"
     listener = {"name": "web", "protocol": "HTTP", "port": port}
     return [

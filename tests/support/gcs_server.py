@@ -1,4 +1,4 @@
-"""Google Cloud Storage as far as an emulator has it: a process, built from pinned source."""
+"""An emulator of Google Cloud Storage as a process, built from pinned source."""
 
 import subprocess
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ PACKAGE = "github.com/fsouza/fake-gcs-server"
 
 @dataclass(frozen=True)
 class GcsServer:
-    """An emulator with one bucket, `models`, that asks nobody who they are."""
+    """An emulator with one bucket, `models`, without authentication."""
 
     port: int
     host: str

@@ -1,4 +1,4 @@
-"""Third-party programs in Go, built from the pinned source of a module beside the tests."""
+"""Third-party programs in Go, built from the pinned source of a module next to the tests."""
 
 import json
 import os

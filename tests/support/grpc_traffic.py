@@ -1,10 +1,10 @@
-"""gRPC calls without a pause, from a process of its own, and how each of them ended.
+"""Continuous gRPC calls from a separate process, and their results.
 
 `python -m support.grpc_traffic TARGET REQUEST` calls ModelInfer at the target until its standard
-input ends, then prints JSON: how many calls each client had answered, and what became of the
-others. REQUEST is the message in hexadecimal. One client keeps its channel and lets it reconnect;
-the other opens a channel for each call, which so goes to whatever the Service selects at that
-moment. Neither tries a failed call again.
+input ends, then prints JSON: the number of answered calls of each client, and the failures.
+REQUEST is the message in hexadecimal. One client keeps its channel and lets it reconnect. The
+other opens a channel for each call, which therefore goes to the pods that the Service selects at
+that time. Neither retries a failed call.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any
 
 import grpc
 
-from moorage_runtime._generated import oip_pb2
+from moorage_runtime.codec._generated import oip_pb2
 from support.client_process import client_process
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
@@ -28,7 +28,7 @@ PAUSE_SECONDS = 0.01
 
 @dataclass
 class GrpcTally:
-    """What became of the calls of each client; filled in when the traffic ends."""
+    """The results of each client's calls; available when the traffic ends."""
 
     kept: int = 0
     fresh: int = 0
@@ -45,14 +45,15 @@ def grpc_traffic(target: str, model: str, body: dict[str, Any]) -> Iterator[Grpc
         body: A request of FP32 tensors in the JSON of the Open Inference Protocol.
     """
     tally = GrpcTally()
-    request = _message(model, body).hex()
-    with client_process("support.grpc_traffic", target, request) as told:
+    request = message(model, body).hex()
+    with client_process("support.grpc_traffic", target, request) as result:
         yield tally
-    tally.kept, tally.fresh = told["kept"], told["fresh"]
-    tally.failures = told["failures"]
+    tally.kept, tally.fresh = result["kept"], result["fresh"]
+    tally.failures = result["failures"]
 
 
-def _message(model: str, body: dict[str, Any]) -> bytes:
+def message(model: str, body: dict[str, Any]) -> bytes:
+    """A ModelInferRequest of FP32 tensors, from the JSON of the Open Inference Protocol."""
     inputs = [
         oip_pb2.ModelInferRequest.InferInputTensor(
             name=each["name"],

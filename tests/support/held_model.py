@@ -1,4 +1,4 @@
-"""A model whose runs wait until they are let go: requests in flight as long as a test wants."""
+"""A model whose runs wait until they are released, so that a test can keep requests in flight."""
 
 import json
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The operator, whose news of models waits as long as a file is there.
+"""The operator with delayed model events, which wait while a file exists.
 
-A program in place of `moorage-operator`: nothing but the moment is another at which a real event
-of the API server is taken.
+A replacement for `moorage-operator` in which only the time differs at which a real event of the
+API server is handled.
 
     python held_watch.py FILE [arguments of the operator]
 """
@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from moorage_operator import handlers
 from moorage_operator.__main__ import main
-from moorage_operator.existence import Existence
-from moorage_operator.store import Store
+from moorage_operator.store.existence import Existence
+from moorage_operator.store.store import Store
+from moorage_operator.watch import kopf_source
 
 LOOK_SECONDS = 0.02
 
-take = handlers.take
+take = kopf_source.take
 held = Path(sys.argv.pop(1))
 waiting: list[tuple[Store, Existence, Mapping[str, Any]]] = []
 
@@ -41,5 +41,5 @@ def take_waiting() -> None:
 
 
 if __name__ == "__main__":
-    handlers.take = take_later
+    kopf_source.take = take_later
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Images that tests build and load into the cluster under test, as the demo does with its own."""
+"""Images that tests build and load into the cluster under test, like the demo."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Asking a served digits model, through its Service, as a client in the cluster would."""
+"""Requests to a served digits model through its Service, like a client in the cluster."""
 
 import json
 import socket

@@ -1,10 +1,10 @@
-"""The real KEDA: its kinds, and its two programs as processes beside a control plane.
+"""The real KEDA: its kinds, and its two programs as processes next to a control plane.
 
     HPA controller --> API server --> adapter -- gRPC --> operator --> Prometheus
-                                                             '--> steps between none and one
+                                                             '--> steps between zero and one
 
-Its kinds come from the pinned module, which is a moment's download; to build the programs takes
-long, because KEDA has clients for every cloud.
+The kinds come from the pinned module, which is downloaded quickly. Building the programs takes
+long, because KEDA includes clients for every cloud.
 """
 
 import os
@@ -46,7 +46,7 @@ def installed(api: Api, folder: Path) -> Generator[None]:
         api: The API as its administrator has it.
         folder: For certificates and logs.
     """
-    # as long as they are built nothing of KEDA is in the API, where it would answer nobody
+    # while they are built, KEDA is not in the API, where nothing would answer yet
     programs = [program(MODULE, f"{PATH}/cmd/{name}", name) for name in PROGRAMS]
     extension = Extension(
         "keda-adapter", NAMESPACE, "external.metrics.k8s.io", "v1beta1", free_port(), LOCALHOST

@@ -1,4 +1,4 @@
-"""kubectl as a user runs it, with the environment of the cluster under test."""
+"""kubectl, with the environment of the cluster under test."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ class Kubectl:
     namespace: str
 
     def run(self, *words: str, stdin: str | None = None, check: bool = True) -> str:
-        """Standard output of `kubectl WORDS`; with `check` a failure is an AssertionError."""
+        """The standard output of kubectl; with `check` a failure raises an AssertionError."""
         done = subprocess.run(
             ["kubectl", "--namespace", self.namespace, *words],
             env=dict(self.env),
@@ -43,7 +43,7 @@ class Kubectl:
         return self.run("apply", "-f", "-", stdin=as_list(objects))
 
     def refusal(self, *objects: Mapping[str, Any]) -> str:
-        """What kubectl says when the API server refuses the objects."""
+        """The error of kubectl if the API server rejects the objects."""
         done = subprocess.run(
             ["kubectl", "--namespace", self.namespace, "apply", "-f", "-"],
             env=dict(self.env),

@@ -7,7 +7,7 @@ from support.waiting import eventually
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port of the address on which nobody listens."""
+    """An unused port of the address."""
     with socket.socket() as listener:
         listener.bind((host, 0))
         return listener.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What a cluster could leave on the machine, as one set that can be compared."""
+"""Traces that a cluster could leave on the machine, as a set that can be compared."""
 
 import subprocess
 from pathlib import Path
@@ -37,7 +37,7 @@ def traces() -> set[str]:
 
 
 def _is_ours(group: Path) -> bool:
-    """A control group that a node makes; others come and go on a machine that is in use."""
+    """A control group of a node; others may change while the machine is in use."""
     return group.is_dir() and not GROUPS.isdisjoint(group.parts)
 
 

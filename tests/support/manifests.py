@@ -1,4 +1,4 @@
-"""Objects that tests apply, as plain dicts, and the digits example as a user has it."""
+"""Objects that tests apply, as plain dicts, and the digits example."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Models with the habits that the vectors' models lack, for the tests of single requirements."""
+"""Unusual models that the vectors do not cover, for tests of single requirements."""
 
 import json
 from pathlib import Path
@@ -127,5 +127,5 @@ def tensor(name: str, datatype: str, shape: list[int], data: list[object]) -> di
 
 
 def request(*inputs: dict[str, object], **members: object) -> bytes:
-    """An inference request as JSON; NaN and infinities are bare words."""
+    """An inference request as JSON; NaN and infinities are unquoted."""
     return json.dumps({**members, "inputs": inputs}).encode()

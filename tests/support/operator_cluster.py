@@ -1,4 +1,4 @@
-"""The parts that integration tests stand on: a control plane, a kubelet's words, the operator."""
+"""The basis of integration tests: a control plane, a simulated kubelet, and the operator."""
 
 import asyncio
 import json
@@ -45,11 +45,13 @@ KINDS = {
     "Pod": "v1",
     "Role": "rbac.authorization.k8s.io/v1",
     "ConfigMap": "v1",
+    "ServiceAccount": "v1",
     "ResourceQuota": "v1",
     "Namespace": "v1",
     "Node": "v1",
     "Event": "events.k8s.io/v1",
     "CustomResourceDefinition": "apiextensions.k8s.io/v1",
+    "ValidatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
     "ValidatingAdmissionPolicy": "admissionregistration.k8s.io/v1",
     "ValidatingAdmissionPolicyBinding": "admissionregistration.k8s.io/v1",
 }
@@ -180,7 +182,7 @@ def model(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------------- a kubelet's words
+# ---------------------------------------------------------------------- simulated kubelet
 
 
 class Kubelet:
@@ -193,12 +195,30 @@ class Kubelet:
         return self._api.list("Pod", f"moorage.dev/model={name}")
 
     def run(
-        self, pod: dict[str, Any], ip: str = "127.0.0.1", *, ready: bool = True, run: int = 1
+        self,
+        pod: dict[str, Any],
+        ip: str = "127.0.0.1",
+        *,
+        ready: bool = True,
+        run: int = 1,
+        gated: bool = False,
     ) -> None:
-        """The container runs; a later `run` is a restarted one."""
+        """The container runs; a later `run` is a restarted one.
+
+        A pod that is `gated` has a container that is ready, and waits for its readiness gate.
+        """
         now = _now()
         state = {"running": {"startedAt": now}}
-        self._report(pod, state, ready=ready, restarts=run - 1, ip=ip, phase="Running", run=run)
+        self._report(
+            pod,
+            state,
+            ready=ready,
+            restarts=run - 1,
+            ip=ip,
+            phase="Running",
+            run=run,
+            gated=gated,
+        )
 
     def wait(self, pod: dict[str, Any], reason: str, message: str) -> None:
         """The container waits."""
@@ -223,8 +243,12 @@ class Kubelet:
             "lastState": {"terminated": {**ended, "startedAt": now, "finishedAt": now}},
         }
         scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
-        told = {"phase": "Pending", "conditions": [scheduled], "initContainerStatuses": [status]}
-        self._api.patch_status("Pod", pod["metadata"]["name"], told)
+        pod_status = {
+            "phase": "Pending",
+            "conditions": [scheduled],
+            "initContainerStatuses": [status],
+        }
+        self._api.patch_status("Pod", pod["metadata"]["name"], pod_status)
 
     def _report(
         self,
@@ -236,6 +260,7 @@ class Kubelet:
         ip: str,
         phase: str,
         run: int,
+        gated: bool = False,
     ) -> None:
         now, verdict = _now(), "True" if ready else "False"
         container = pod["spec"]["containers"][0]
@@ -243,7 +268,11 @@ class Kubelet:
             "phase": phase,
             "conditions": [
                 {"type": "PodScheduled", "status": "True", "lastTransitionTime": now},
-                {"type": "Ready", "status": verdict, "lastTransitionTime": now},
+                {
+                    "type": "Ready",
+                    "status": "False" if gated else verdict,
+                    "lastTransitionTime": now,
+                },
                 {"type": "ContainersReady", "status": verdict, "lastTransitionTime": now},
             ],
             "containerStatuses": [
@@ -273,7 +302,7 @@ def _now() -> str:
 
 @dataclass
 class OperatorProcess:
-    """The operator as a process of its own; may be started and ended at any moment."""
+    """The operator as a process that can be started and ended at any time."""
 
     kubeconfig: Path
     log: Path
@@ -302,7 +331,7 @@ class OperatorProcess:
         eventually("the operator is ready", lambda: self.ask("/readyz")[0] == 200, seconds=40)
 
     def ask(self, path: str) -> tuple[int, str]:
-        """Status and body of a health endpoint; 0 while nobody listens."""
+        """The status and body of a health endpoint; 0 if nothing listens."""
         try:
             with urllib.request.urlopen(
                 f"http://127.0.0.1:{self.port}{path}", timeout=5
@@ -322,6 +351,12 @@ class OperatorProcess:
             if head.split("{")[0] == name and all(label in head for label in labels):
                 total += float(value)
         return total
+
+    @property
+    def pid(self) -> int:
+        """Process id of the operator that was started last."""
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def is_running(self) -> bool:
@@ -349,9 +384,9 @@ class OperatorProcess:
 
 
 class ModelServer:
-    """A real HTTP server that plays an Open Inference server with one model.
+    """A real HTTP server that simulates an Open Inference server with one model.
 
-    It runs in a thread of its own, because tests here are synchronous.
+    It runs in its own thread, because tests here are synchronous.
     """
 
     def __init__(self, name: str = "iris", host: str = "127.0.0.1", port: int = 0) -> None:
@@ -452,7 +487,7 @@ class ModelServer:
 
 
 class TensorflowServer(ModelServer):
-    """One that plays TensorFlow Serving: 200 for the status, whatever the state."""
+    """A server that simulates TensorFlow Serving: 200 for the status in any state."""
 
     state = "AVAILABLE"
 
@@ -491,8 +526,31 @@ class GrpsServer(ModelServer):
         return 200, json.dumps({"status": status, "str_data": text})
 
 
+class OpenAiServer(ModelServer):
+    """One that plays an OpenAI-compatible server, which lists its model while it loads."""
+
+    content = "Paris."
+
+    def _answer(self, path: str) -> tuple[int, str]:
+        if path == "/health":
+            error = {"code": 503, "message": "Loading model", "type": "unavailable_error"}
+            return (200, '{"status":"ok"}') if self.ready else (503, json.dumps({"error": error}))
+        if path == "/v1/models":
+            listed = {
+                "id": self.name,
+                "object": "model",
+                "owned_by": "vllm",
+                "max_model_len": 4096,
+            }
+            return 200, json.dumps({"object": "list", "data": [listed]})
+        if path == "/v1/chat/completions":
+            message = {"role": "assistant", "content": self.content}
+            return 200, json.dumps({"choices": [{"index": 0, "message": message}]})
+        return 404, '{"detail":"Not Found"}'
+
+
 class Liar(ModelServer):
-    """One that answers every path alike, whatever the question."""
+    """A server with the same answer for every path."""
 
     def __init__(self, code: int, body: str) -> None:
         super().__init__()

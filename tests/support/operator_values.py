@@ -1,4 +1,4 @@
-"""Values of the operator's pure side, built with the few facts that a test is about."""
+"""Values of the operator's pure packages, built from the few facts that a test needs."""
 
 import copy
 from dataclasses import replace
@@ -7,8 +7,12 @@ from typing import Any
 
 import msgspec
 
-from moorage_operator import plan as planning
-from moorage_operator.answers import (
+from moorage_operator.api.config import OperatorConfig
+from moorage_operator.api.v1alpha1 import InferenceModel, parse
+from moorage_operator.decide import plan as planning
+from moorage_operator.resources.pod_template import make_pod_template, revision_of
+from moorage_operator.store.store import Store
+from moorage_operator.values.answers import (
     Answer,
     AnswerReason,
     ModelInfo,
@@ -17,20 +21,16 @@ from moorage_operator.answers import (
     Spoken,
     TensorInfo,
 )
-from moorage_operator.api.v1alpha1 import InferenceModel, parse
-from moorage_operator.config import OperatorConfig
-from moorage_operator.planned import Plan
-from moorage_operator.resources.pod_template import make_pod_template, revision_of
-from moorage_operator.revisions import write_spec
-from moorage_operator.state import Observed, RevisionRecord
-from moorage_operator.store import Store
-from moorage_operator.watched import (
+from moorage_operator.values.objects import (
     ChildKey,
+    ChildObserved,
     ContainerObserved,
     DeploymentObserved,
     PodObserved,
     Scheduled,
 )
+from moorage_operator.values.observed import Observed, RevisionRecord
+from moorage_operator.values.plan import Plan
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 OIP = Spoken("OpenInference", "HTTP", 8000, "GET /v2 answers with server metadata")
@@ -46,7 +46,7 @@ DIGITS = ModelInfo(
 
 
 def body(name: str = "digits", generation: int = 1, **spec: Any) -> dict[str, Any]:
-    """An InferenceModel as the API server gives it; a ConfigMap model where nothing is said."""
+    """An InferenceModel of the API server; by default a ConfigMap model."""
     if not spec.get("model", {}).get("uri") and not spec.get("runtime", {}).get("image"):
         spec["model"] = {"uri": "configmap://digits-files", **spec.get("model", {})}
     metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "generation": generation}
@@ -87,7 +87,9 @@ def pod(name: str, of: InferenceModel | str, **facts: Any) -> PodObserved:
         phase="Running",
         ready=True,
         ready_since=NOW - timedelta(seconds=30),
+        template_hash="5d8c",
         revision=of if isinstance(of, str) else revision(of),
+        replica_set=f"{'digits' if isinstance(of, str) else of.name}-5d8c",
         scheduled=Scheduled(status=True),
         runtime=running(),
     )
@@ -117,21 +119,20 @@ def pending(name: str, of: InferenceModel, **facts: Any) -> PodObserved:
 
 
 def no(reason: AnswerReason, message: str = "") -> Answer:
-    """A server that says no."""
+    """A negative answer."""
     return Answer(verdict=False, reason=reason, message=message)
 
 
 def silence(reason: AnswerReason) -> Answer:
-    """Nobody says yes or no."""
+    """An answer without a verdict."""
     return Answer(verdict=None, reason=reason)
 
 
 def said(of: PodObserved, model_ready: Answer = YES, **facts: Any) -> dict[str, ProbeResult]:
-    """What a pod's server answered, as `Observed.probes` has it."""
+    """The answers of a pod's server, as in `Observed.probes`."""
     result = ProbeResult(
         of.uid,
         of.runtime.container_id,
-        NOW,
         live=YES,
         ready=YES if model_ready.verdict else no(AnswerReason.NOT_READY),
         model_ready=model_ready,
@@ -148,7 +149,7 @@ def deployment(**facts: Any) -> DeploymentObserved:
 
 
 def observed(*pods: PodObserved, **facts: Any) -> Observed:
-    """What was observed; a Deployment is there unless the facts say otherwise."""
+    """An observed state, by default with a Deployment."""
     seen = replace(Observed(pods=pods), deployment=facts.pop("deployment", deployment()))
     return replace(seen, children=children(seen.deployment), **facts)
 
@@ -159,14 +160,20 @@ def children(of: DeploymentObserved | None, name: str = "digits") -> dict[ChildK
 
 
 def serving(of: InferenceModel, count: int = 1, **facts: Any) -> Observed:
-    """Every replica runs, is ready and says so."""
+    """An observed state in which every replica is ready."""
     pods = tuple(pod(f"p{index}", of) for index in range(count))
     probes = {uid: result for each in pods for uid, result in said(each).items()}
     return observed(*pods, **{"probes": probes, **facts})
 
 
+def with_service(seen: Observed, name: str = "digits") -> Observed:
+    """The observed state with the model's Service, which a paused model does not restore."""
+    service = ChildObserved("uid-s", "")
+    return replace(seen, children={**seen.children, ("Service", name): service})
+
+
 def deaf_store() -> Store:
-    """A store whose changes nobody hears of."""
+    """A store without listeners."""
     return Store(changed=lambda *_: None, pod_moved=lambda _: None, child_gone=lambda _: None)
 
 
@@ -193,8 +200,8 @@ def verdict(of: Plan, type_: str = "Ready") -> tuple[str, str]:
 
 
 def record(of: InferenceModel, config: OperatorConfig = CONFIG) -> RevisionRecord:
-    """What the ReplicaSet of a model's revision keeps."""
+    """The record in the ReplicaSet of a model's revision."""
     template = copy.deepcopy(make_pod_template(of, config))
     template["metadata"]["labels"]["pod-template-hash"] = "5d8c"
     template["metadata"]["creationTimestamp"] = None
-    return RevisionRecord(msgspec.json.encode(template), write_spec(of).encode())
+    return RevisionRecord(msgspec.json.encode(template), of.written.kept.encode())

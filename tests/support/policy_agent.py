@@ -1,7 +1,7 @@
-"""Enforces NetworkPolicies on the local cluster's one node, until it is ended.
+"""Enforces NetworkPolicies on the single node of the local cluster while it runs.
 
-`python -m support.policy_agent` reads the cluster of its environment twice a second and gives the
-kernel the rules; the kernel has them no more when the process has ended.
+`python -m support.policy_agent` reads the cluster of its environment twice a second and loads the
+rules into the kernel; it removes them when it ends.
 """
 
 import json

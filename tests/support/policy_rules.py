@@ -1,10 +1,10 @@
-"""NetworkPolicies as rules of nftables, for a cluster whose network enforces none; pure.
+"""Converts NetworkPolicies to nftables rules, for a cluster whose network enforces none; pure.
 
-    policies, pods, namespaces --> ruleset --> policy_agent gives it to the kernel
+    policies, pods, namespaces --> ruleset --> policy_agent loads it into the kernel
 
-Source: Kubernetes API reference, NetworkPolicySpec. A pod that a policy selects is closed in that
-policy's directions but for what a rule of some policy opens. Answers of a connection go with it,
-and a node reaches its own pods whatever is said.
+Source: Kubernetes API reference, NetworkPolicySpec. A pod that a policy selects is isolated in
+that policy's directions, except for traffic that a rule of some policy allows. Answers of an
+allowed connection are allowed too, and a node can always reach its own pods.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ EGRESS = ("Egress", "egress", "to", "saddr", "daddr")
 
 @dataclass(frozen=True)
 class Pod:
-    """What a policy may ask of a pod."""
+    """The facts of a pod that a policy may select by."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -38,7 +38,7 @@ class Cluster:
 
 
 def parse_pod(found: Json) -> Pod | None:
-    """A pod with an address of its own, None for another."""
+    """A pod with its own address, otherwise None."""
     address = found.get("status", {}).get("podIP")
     if not address or found["spec"].get("hostNetwork"):
         return None
@@ -53,7 +53,7 @@ def parse_pod(found: Json) -> Pod | None:
 
 
 def ruleset(policies: Sequence[Json], cluster: Cluster) -> str:
-    """A script for `nft -f` that replaces what an earlier one said."""
+    """A script for `nft -f` that replaces the rules of an earlier one."""
     chains: dict[str, list[str]] = {}
     jumps: list[str] = []
     for pod in cluster.pods:
@@ -160,7 +160,7 @@ def _holds(expression: Json, labels: Mapping[str, str]) -> bool:
 
 
 def parse_cluster(pods: Iterable[Json], namespaces: Iterable[Json]) -> Cluster:
-    """What selectors choose from, as the API server has it."""
+    """The objects at the API server that selectors refer to."""
     found = [pod for pod in map(parse_pod, pods) if pod]
     labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in namespaces}
     return Cluster(found, labels)

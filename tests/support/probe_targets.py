@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import fields as dataclass_fields
 from typing import Any
 from urllib.parse import urlsplit
 
-from moorage_operator.planned import ProbeTarget
+from moorage_operator.values.plan import ProbeTarget, Way
 
 
 def target(server: str = "http://127.0.0.1:1", **fields: Any) -> ProbeTarget:
     """A target at the server's address, for model `iris`, as the plan makes it."""
-    url = urlsplit(server)
+    url, of_way = urlsplit(server), dataclass_fields(Way)
     values: dict[str, Any] = {
         "pod_uid": "pod",
         "container_id": "containerd://1",
@@ -28,11 +29,13 @@ def target(server: str = "http://127.0.0.1:1", **fields: Any) -> ProbeTarget:
         "server_path": "/v2",
         "timeout_seconds": 2.0,
     }
-    return ProbeTarget(**{**values, **fields})
+    values |= fields
+    way = Way(**{each.name: values.pop(each.name) for each in of_way if each.name in values})
+    return ProbeTarget(**values, way=way)
 
 
 def tensorflow_target(server: str, **fields: Any) -> ProbeTarget:
-    """A target that is asked by TensorFlow Serving's REST API."""
+    """A target with TensorFlow Serving's REST API."""
     paths = {
         "protocol": "TensorFlowServing",
         "live_path": "",
@@ -45,7 +48,7 @@ def tensorflow_target(server: str, **fields: Any) -> ProbeTarget:
 
 
 def grps_target(server: str, **fields: Any) -> ProbeTarget:
-    """A target that is asked by GRPS."""
+    """A target with GRPS."""
     paths = {
         "protocol": "GRPS",
         "live_path": "/grps/v1/health/live",
@@ -53,6 +56,33 @@ def grps_target(server: str, **fields: Any) -> ProbeTarget:
         "model_ready_path": "",
         "metadata_path": "/grps/v1/metadata/model",
         "server_path": "/grps/v1/metadata/server",
+    }
+    return target(server, **{**paths, **fields})
+
+
+def openai_target(server: str, **fields: Any) -> ProbeTarget:
+    """A target with OpenAI's API."""
+    paths = {
+        "protocol": "OpenAI",
+        "live_path": "/health",
+        "ready_path": "/health",
+        "model_ready_path": "/v1/models",
+        "metadata_path": "/v1/models",
+        "server_path": "/v1/models",
+        "infer_path": "/v1/chat/completions",
+    }
+    return target(server, **{**paths, **fields})
+
+
+def plain_target(server: str, **fields: Any) -> ProbeTarget:
+    """A target of which only the ready path is known."""
+    paths = {
+        "protocol": "None",
+        "live_path": "",
+        "ready_path": "/readyz",
+        "model_ready_path": "",
+        "metadata_path": "",
+        "server_path": "",
     }
     return target(server, **{**paths, **fields})
 
@@ -75,7 +105,7 @@ async def byte_server(reply: bytes, *, hold: bool) -> AsyncIterator[str]:
             pass
         finally:
             writer.close()
-            # A cancelled task would be told to the loop as a failure of the server.
+            # A cancelled task would be reported to the loop as a failure of the server.
             with suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
 

@@ -1,4 +1,4 @@
-"""Debian's Prometheus, which asks what it is told to every second."""
+"""Debian's Prometheus, which scrapes its targets every second."""
 
 import json
 import re
@@ -17,7 +17,7 @@ UNPACKED = ROOT / "build" / "prometheus"
 
 
 def find() -> Path:
-    """The program: the machine's own, or the package's, unpacked beside the other programs."""
+    """The program: that of the machine, or the unpacked package next to the other programs."""
     if own := shutil.which("prometheus"):
         return Path(own)
     found = UNPACKED / "usr" / "bin" / "prometheus"
@@ -37,7 +37,7 @@ def server(address: str) -> dict[str, Any]:
 def found(pods: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The targets that `kubernetes_sd_configs` with the role `pod` would find, for a file.
 
-    Debian's Prometheus is built without that discovery; what it says of a target is in the
+    Debian's Prometheus is built without that discovery; the labels of a target are in the
     configuration's reference (kubernetes_sd_config, pod).
     """
     return [

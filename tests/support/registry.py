@@ -27,7 +27,7 @@ LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 @dataclass(frozen=True)
 class Registry:
-    """A registry on a port of loopback that asks nobody who they are."""
+    """A registry on a loopback port, without authentication."""
 
     port: int
 
@@ -52,7 +52,7 @@ def oci_registry(folder: Path) -> Iterator[Registry]:
 
 
 def layer(*members: tuple[str, bytes | None]) -> bytes:
-    """A layer with files, and with a symbolic link where there is no content."""
+    """A layer with files, and with a symbolic link for an entry without content."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w:gz") as archive:
         for name, body in members:
@@ -88,8 +88,8 @@ class Repository:
         return f"sha256:{hashlib.sha256(body).hexdigest()}"
 
     def image(self, tag: str, *layers: dict[str, Any], config: bytes = b"{}") -> str:
-        told = self.blob(config, "application/vnd.oci.image.config.v1+json")
-        return self.manifest(tag, {"mediaType": MANIFEST, "config": told, "layers": layers})
+        config_blob = self.blob(config, "application/vnd.oci.image.config.v1+json")
+        return self.manifest(tag, {"mediaType": MANIFEST, "config": config_blob, "layers": layers})
 
     def mountable_image(self, tag: str, *files: tuple[str, bytes]) -> str:
         """A container image for this machine, of one layer with these files."""

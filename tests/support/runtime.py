@@ -1,4 +1,4 @@
-"""The runtime as a process of its own, as a user starts it."""
+"""The runtime as a process, started like by a user."""
 
 import contextlib
 import re
@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,14 +57,24 @@ class Runtime:
 
 @contextlib.contextmanager
 def running(
-    *options: str, host: str = HOST, env: dict[str, str] | None = None
+    *options: str,
+    host: str = HOST,
+    env: dict[str, str] | None = None,
+    wrapper: Sequence[str] = (),
 ) -> Iterator[Runtime]:
-    """The runtime on two free ports, listening; models may still load."""
+    """The runtime on two free ports, listening; models may still load.
+
+    Args:
+        options: Of its command line.
+        host: Address that it listens on.
+        env: Its environment, this process's when None.
+        wrapper: A command that starts it, such as setpriv.
+    """
     with tempfile.TemporaryDirectory() as folder:
         log_file = Path(folder) / "log"
         with log_file.open("wb") as log:
             process = subprocess.Popen(
-                [COMMAND, "--http-port=0", "--grpc-port=0", f"--host={host}", *options],
+                [*wrapper, COMMAND, "--http-port=0", "--grpc-port=0", f"--host={host}", *options],
                 stdout=log,
                 stderr=log,
                 env=env,

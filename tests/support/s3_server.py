@@ -1,4 +1,4 @@
-"""An S3 gateway as a process, built from pinned source: a bucket, and who may use it."""
+"""An S3 gateway as a process, built from pinned source: a bucket, and its users."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""A certificate of an address, which is its own authority, and the Secret's key that trusts it."""
+"""A self-signed certificate for an address, and the key of a Secret that trusts it."""
 
 import subprocess
 from pathlib import Path

@@ -1,6 +1,7 @@
-"""A security token service: it changes a pod's web identity for a key pair, or refuses.
+"""A security token service that exchanges a pod's web identity for a key pair, or refuses it.
 
-The pair is the gateway's own, so the session token is empty: that gateway knows no sessions.
+The pair is that of the gateway itself, which does not support sessions, so the session token is
+empty.
 
 Source: AWS Security Token Service API Reference, "AssumeRoleWithWebIdentity".
 """
@@ -25,14 +26,14 @@ REFUSED = """\
 
 @dataclass
 class StsServer:
-    """What it gives, to whom, and who asked.
+    """The service's keys, its clients, and the recorded requests.
 
     Attributes:
         url: Its address.
-        access: The access key that it gives.
-        key: The secret key to it.
-        knows: Whether a web identity's token is one of a pod that has the role.
-        roles: The roles that were asked for.
+        access: The access key that it issues.
+        key: The secret key of it.
+        knows: Whether a web identity token belongs to a pod with the role.
+        roles: The requested roles.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""TLS in front of a server that speaks none, as a proxy does for a registry."""
+"""TLS in front of a plaintext server, like a proxy in front of a registry."""
 
 import contextlib
 import socket
@@ -44,7 +44,7 @@ def tls_front(certificate: Path, host: str, port: int) -> Iterator[int]:
     try:
         yield listener.getsockname()[1]
     finally:
-        # a close alone would leave the accepting thread where it is
+        # a close alone would not wake the accepting thread
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()

@@ -1,8 +1,8 @@
-"""Requests without a pause, from a process of its own, and how each of them ended.
+"""Continuous requests from a separate process, and their results.
 
-`python -m support.traffic URL BODY PAUSE` asks until its standard input ends, then prints JSON:
-how many were answered, and what became of the others. Every request has a connection of its own,
-so each is sent to whatever the Service selects at that moment.
+`python -m support.traffic URL BODY PAUSE` sends requests until its standard input ends, then
+prints JSON: the number of answered requests, and the failures. Every request has its own
+connection, so it goes to the pods that the Service selects at that time.
 """
 
 import http.client
@@ -25,7 +25,7 @@ PAUSE_SECONDS = 0.01
 
 @dataclass
 class Tally:
-    """What became of the requests; filled in when the traffic ends."""
+    """The results of the requests; available when the traffic ends."""
 
     answered: int = 0
     failures: list[str] = field(default_factory=list)
@@ -38,9 +38,9 @@ def traffic(
     """Requests from the start of the block to its end, when the tally is filled in."""
     tally = Tally()
     arguments = (url, json.dumps(body), str(pause_seconds))
-    with client_process("support.traffic", *arguments) as told:
+    with client_process("support.traffic", *arguments) as result:
         yield tally
-    tally.answered, tally.failures = told["answered"], told["failures"]
+    tally.answered, tally.failures = result["answered"], result["failures"]
 
 
 def main(url: str, body: str, pause_seconds: str) -> None:

@@ -152,7 +152,7 @@ def _compare_body(wanted: dict[str, Any], seen: dict[str, str], got: bytes) -> N
 
 @functools.cache
 def _messages() -> descriptor_pool.DescriptorPool:
-    """The proto files in a pool of their own, apart from any generated module."""
+    """The proto files in a separate pool, independent of generated modules."""
     files = [str(path) for path in sorted(PROTO.glob("*.proto"))]
     with tempfile.NamedTemporaryFile() as out:
         assert protoc.main(["", f"-I{PROTO}", f"--descriptor_set_out={out.name}", *files]) == 0

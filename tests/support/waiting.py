@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline, the only way that tests wait."""
+"""Waiting for a condition with a deadline; tests do not wait in any other way."""
 
 import time
 from collections.abc import Callable
@@ -11,10 +11,10 @@ POLL_SECONDS = 0.2
 def eventually(
     what: str, observe: Callable[[], T], holds: Callable[[T], bool], seconds: float
 ) -> T:
-    """What `observe` returned once `holds` was true of it.
+    """Wait until `holds` is true of the result of `observe`, and return that.
 
     Raises:
-        AssertionError: The deadline passed; the text has the last observation.
+        AssertionError: The deadline passed; the message has the last observation.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from moorage_benchmarks.programs import BenchmarkError
-from moorage_benchmarks.scale import by_hand, cases, starts
+from moorage_benchmarks.scale import by_hand, cases
 from moorage_benchmarks.scale.world import World, world
 
 Act = Callable[[], Awaitable[dict[str, Any]]]
-
-FEW = 4
-"""So many times as slow a stream of changes shows what the operator does where the machine can."""
 
 
 def _tell(what: str, found: Any) -> Any:
@@ -32,7 +29,7 @@ async def _sizes(made: World, sizes: Sequence[int], idle_seconds: float) -> dict
         there = size
         rest = await cases.idle(made, idle_seconds)
         found[str(size)] = _tell(f"{size} models", {"grow": grown, "idle": rest})
-    found["restart"] = _tell("restart", await starts.restart(made, there))
+    found["restart"] = _tell("restart", await cases.restart(made, there))
     return found
 
 
@@ -41,29 +38,15 @@ def _acts(made: World, options: argparse.Namespace) -> Mapping[str, Act]:
     names = [f"single-{number}" for number in range(options.changing)]
     quarter = len(names) // 4
     crashing, hung = names[:quarter], names[quarter : 3 * quarter]
-    python = options.operator.with_name("python")
+    seconds, rate = options.change_seconds, options.changes_a_second
     return {
-        # The API server compiles what the CRD says at its first use, for 2 s.
+        # The API server compiles the schema of the CRD at its first use, for 2 s.
         "first": lambda: cases.grow(made, "first", 1),
-        "empty": lambda: starts.empty(made, python),
-        "by_hand": lambda: cases.by_hand(made, options.burst),
         "burst_by_hand": lambda: by_hand.burst_by_hand(made, options.burst),
         "burst": lambda: cases.grow(made, "burst", options.burst),
         "single": lambda: cases.grow(made, "single", len(names), replicas=1),
-        "few_changes_by_hand": lambda: by_hand.changes_by_hand(
-            made, names, options.change_seconds, a_second=options.changes_a_second // FEW
-        ),
-        "changes_by_hand": lambda: by_hand.changes_by_hand(
-            made, names, options.change_seconds, a_second=options.changes_a_second
-        ),
-        "few_changes": lambda: cases.changes(
-            made, names, options.change_seconds, a_second=options.changes_a_second // FEW
-        ),
-        "changes": lambda: cases.changes(
-            made, names, options.change_seconds, a_second=options.changes_a_second
-        ),
-        "idle": lambda: cases.idle(made, options.idle_seconds),
-        "restart": lambda: starts.restart(made, len(made.models.verdicts)),
+        "changes_by_hand": lambda: by_hand.changes_by_hand(made, names, seconds, a_second=rate),
+        "changes": lambda: cases.changes(made, names, seconds, a_second=rate),
         "crashes": lambda: cases.crashes(made, crashing),
         "large": lambda: cases.beside_a_large_one(made, options.small),
         "hung": lambda: cases.beside_hung_ones(made, hung, options.small),

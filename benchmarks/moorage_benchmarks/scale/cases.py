@@ -4,19 +4,15 @@ The cases stand on each other's models: `grow` adds some, the others work on tho
 """
 
 import asyncio
-import json
-import sys
 import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from moorage_benchmarks import figures
-from moorage_benchmarks.programs import run
-from moorage_benchmarks.scale import clearing, minimal_creator, objects
+from moorage_benchmarks.scale import objects
 from moorage_benchmarks.scale.operator_process import Usage
 from moorage_benchmarks.scale.sightings import latencies
-from moorage_benchmarks.scale.small_writes import small_writes
 from moorage_benchmarks.scale.world import ALL_PODS, World, at_rate, until
 from moorage_operator.kube import kinds
 
@@ -50,20 +46,17 @@ async def until_ready(world: World, models: Sequence[objects.Body]) -> Figures:
     names = [model["metadata"]["name"] for model in models]
     count = len(names)
     began = time.monotonic()
-    async with small_writes(world.client) as waited:
-        accepted = await world.create(kinds.INFERENCE_MODELS, models)
-        await until(
-            f"{count} Deployments and Services exist",
-            lambda: all(n in world.deployments.since and n in world.services.since for n in names),
-            READY_SECONDS,
-        )
-        services = max(world.services.since[n] for n in names) - began
-        exist = [max(world.deployments.since[n], world.services.since[n]) for n in names]
-        await until(
-            f"{count} models are Ready",
-            lambda: world.models.ready.issuperset(names),
-            READY_SECONDS,
-        )
+    accepted = await world.create(kinds.INFERENCE_MODELS, models)
+    await until(
+        f"{count} Deployments and Services exist",
+        lambda: all(n in world.deployments.since and n in world.services.since for n in names),
+        READY_SECONDS,
+    )
+    services = max(world.services.since[n] for n in names) - began
+    exist = [max(world.deployments.since[n], world.services.since[n]) for n in names]
+    await until(
+        f"{count} models are Ready", lambda: world.models.ready.issuperset(names), READY_SECONDS
+    )
     return {
         "models": count,
         "replicas": models[0]["spec"]["replicas"],
@@ -73,33 +66,6 @@ async def until_ready(world: World, models: Sequence[objects.Body]) -> Figures:
         "children_exist_p50_seconds": figures.median(exist) - began,
         "all_ready_seconds": max(world.models.verdicts[n][-1].at for n in names) - began,
         **_spread("pods_ready_to_ready", ready_latencies(world, names)),
-        **_spread("small_write", waited),
-    }
-
-
-async def by_hand(world: World, count: int) -> Figures:
-    """The floor of `grow`: the children of so many models, made at once without any operator.
-
-    They are taken away again: a Service costs the API server more the more of them there are.
-
-    Raises:
-        BenchmarkError: They could not be made.
-    """
-    words = [sys.executable, "-m", minimal_creator.__name__, str(world.kubeconfig)]
-    made = json.loads(await asyncio.to_thread(run, [*words, str(count)]))
-    names = [minimal_creator.name(number) for number in range(count)]
-    await until(
-        f"{count} Deployments are available",
-        lambda: world.deployments.available.issuperset(names),
-        READY_SECONDS,
-    )
-    available = time.monotonic() - made.pop("began")
-    await clearing.clear(json.loads(world.kubeconfig.read_text()))
-    return {
-        "models": count,
-        "replicas": REPLICAS,
-        **made,
-        "all_available_seconds": available,
     }
 
 
@@ -136,6 +102,29 @@ async def idle(world: World, seconds: float) -> Figures:
     }
 
 
+async def restart(world: World, models: int) -> Figures:
+    """End the operator and start it again; consistent is when each model was reconciled."""
+    await world.operator.stop()
+    began = await world.operator.start()
+    usage = await world.operator.usage()
+    while not _is_consistent(usage, models):
+        if usage.at - began > READY_SECONDS:
+            raise TimeoutError("the restarted operator does not come to rest")
+        await asyncio.sleep(0.5)
+        usage = await world.operator.usage()
+    await asyncio.sleep(QUIET_SECONDS)
+    settled = await world.operator.usage()
+    return {
+        "models": models,
+        "consistent_seconds": usage.at - began,
+        "operator_cpu_seconds": usage.cpu,
+        "rss_bytes": settled.rss,
+        "api_requests": settled.requests,
+        "api_writes": settled.writes,
+        "api_requests_by_kind": settled.requests_by_kind(),
+    }
+
+
 async def changes(world: World, names: Sequence[str], seconds: float, *, a_second: int) -> Figures:
     """Flip the readiness of one-replica models at a steady rate, and end with each Ready."""
     before = await world.operator.usage()
@@ -156,8 +145,7 @@ async def flips(world: World, names: Sequence[str], seconds: float, *, a_second:
     acts = [
         partial(_flip_in_turn, world, name, turns[name], ready=ready) for name, ready in planned
     ]
-    async with small_writes(world.client) as waited:
-        rate = await at_rate(a_second, acts)
+    rate = await at_rate(a_second, acts)
     for name in (name for name, ready in dict(planned).items() if not ready):
         await _flip(world, name, ready=True)
     await until("all are Ready", lambda: world.models.ready.issuperset(names), READY_SECONDS)
@@ -173,7 +161,6 @@ async def flips(world: World, names: Sequence[str], seconds: float, *, a_second:
         "changes_a_second": rate,
         "coalesced": missed,
         **_spread("change_to_status", found),
-        **_spread("small_write", waited),
     }
 
 
@@ -182,7 +169,7 @@ async def crashes(world: World, names: Sequence[str]) -> Figures:
     began = time.monotonic()
     await at_rate(CRASHES_A_SECOND, [partial(_crash, world, name) for name in names])
     await until(
-        "every crash is told",
+        "every crash is in a status",
         lambda: all(_told(world, name, began) for name in names),
         READY_SECONDS,
     )
@@ -202,7 +189,7 @@ async def beside_a_large_one(world: World, small: int) -> Figures:
     before = await world.operator.usage()
     await world.create(kinds.INFERENCE_MODELS, [large])
     beside = await grow(world, "beside", small)
-    await until("the large one is Ready", lambda: "large" in world.models.ready, READY_SECONDS)
+    await until("the large model is Ready", lambda: "large" in world.models.ready, READY_SECONDS)
     after = await world.operator.usage()
     return {
         "small_models": small,
@@ -283,6 +270,14 @@ async def _ail(address: str) -> None:
     writer.write(f"PUT /silent/{address} HTTP/1.1\r\nHost: answers\r\n\r\n".encode())
     await reader.readline()
     writer.close()
+
+
+def _is_consistent(usage: Usage, models: int) -> bool:
+    return (
+        usage.passes >= models
+        and usage.total("moorage_queue_depth") == 0
+        and usage.total("moorage_models") == models
+    )
 
 
 def _told(world: World, name: str, since: float) -> list[float]:

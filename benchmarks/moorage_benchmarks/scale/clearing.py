@@ -1,14 +1,11 @@
-"""Takes away what was made by hand, so that the next case has the cluster to itself.
+"""Deletes what a case without the operator created, so that the next case starts clean.
 
-    what the operator does not make, until all of it is there and told of -> **clear**
-
-The garbage collector does not run beside the benchmark, so each kind is deleted by itself, owners
-first.
+No garbage collector runs during the benchmark, so each kind is deleted separately, owners first.
 """
 
 from typing import Any
 
-from moorage_benchmarks.scale.minimal_creator import connected
+from moorage_benchmarks.scale.minimal_controller import connected
 from moorage_benchmarks.scale.objects import BY_HAND_LABEL, NAMESPACES, PLACES
 
 KINDS = (

@@ -1,9 +1,9 @@
-"""The children that the operator makes for a model, as whoever takes its place makes them.
+"""Copies of the operator's children of a model, for a baseline that creates them.
 
     a model that the operator served --> **served_children** --> **copy** --> POST
 
-So what is made by hand costs the API server, its controllers and all who watch what the
-operator's own children cost: each probe, label and annotation is in every event of a pod.
+The copies cost the API server, its controllers and all watchers as much as the operator's own
+children, because each probe, label and annotation is in every event of a pod.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from moorage_benchmarks.scale import objects
-from moorage_benchmarks.scale.objects import BY_HAND_LABEL, MODEL_LABEL, PLACES, Body
+from moorage_benchmarks.scale.objects import BY_HAND_LABEL, PLACES, Body
 
 SERVED = "first-0"
 """The model that is copied, the benchmark's first, with the number 0."""
@@ -40,14 +40,13 @@ async def served_children(session: aiohttp.ClientSession) -> tuple[Body, ...]:
     return tuple(found)
 
 
-def copy(child: Body, name: str, number: int, *, of_model: bool) -> Body:
+def copy(child: Body, name: str, number: int) -> Body:
     """The same child for another name and number. Pure.
 
     Args:
         child: As the API server has it.
         name: Of the copy, and of the model.
         number: That of the model.
-        of_model: It carries the label by which all who watch models' children find them.
     """
     metadata = child["metadata"]
     annotations = dict(metadata.get("annotations") or {})
@@ -60,8 +59,6 @@ def copy(child: Body, name: str, number: int, *, of_model: bool) -> Body:
     made = {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}
     text = json.dumps(made).replace(SERVED, name)
     text = text.replace(objects.node_name(0), objects.node_name(number))
-    if not of_model:
-        text = text.replace(MODEL_LABEL, f"{BY_HAND_LABEL}-model")
     copied: dict[str, Any] = json.loads(text)
     copied["metadata"] |= {"name": name, "namespace": objects.namespace(number)}
     return {"apiVersion": child["apiVersion"], "kind": child["kind"], **copied}

@@ -31,7 +31,7 @@ def run_isolated(words: Sequence[str]) -> dict[str, Any]:
         BenchmarkError: This is not root, a program is missing, or the measurement failed.
     """
     if os.geteuid() != 0:
-        raise BenchmarkError("namespaces and routes need root; run this as root")
+        raise BenchmarkError("namespaces and routes need root; run the command as root")
     missing = [name for name in PROGRAMS if not (BINARIES / name).exists()]
     if missing:
         raise BenchmarkError(
@@ -50,9 +50,9 @@ def run_isolated(words: Sequence[str]) -> dict[str, Any]:
         try:
             done = subprocess.run(command, env=env, check=False)
         except OSError as error:
-            raise BenchmarkError(f"{UNSHARE[0]} cannot be run: {error.strerror}") from error
+            raise BenchmarkError(f"cannot run {UNSHARE[0]}: {error.strerror}") from error
         if done.returncode:
-            raise BenchmarkError(f"the measurement ended with {done.returncode}; see above")
+            raise BenchmarkError(f"the measurement ended with status {done.returncode}; see above")
         found: dict[str, Any] = json.loads(outcome.read_text())
         return found
 

@@ -19,7 +19,6 @@ BY_HAND_LABEL = "by-hand"
 """What is made without the operator has it, pods included."""
 
 PLACES = {
-    "ConfigMap": ("/api/v1", "configmaps"),
     "Service": ("/api/v1", "services"),
     "Deployment": ("/apis/apps/v1", "deployments"),
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),

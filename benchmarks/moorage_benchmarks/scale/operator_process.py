@@ -134,7 +134,7 @@ class OperatorProcess:
         return Usage(
             time.monotonic(),
             procfs.cpu_seconds(self.pid),
-            procfs.memory(self.pid).rss,
+            procfs.rss_bytes(self.pid),
             parse_samples(text),
         )
 

@@ -45,7 +45,7 @@ def _chart() -> str:
     """What the chart grants the operator, as manifests."""
     # helm's own guess, without a cluster, is a version that the chart does not support
     words = [str(BINARIES / "helm"), "template", RELEASE, str(ROOT / "charts" / "moorage")]
-    words += [f"--namespace={NAMESPACE}", "--kube-version=1.34"]
+    words += [f"--namespace={NAMESPACE}", "--kube-version=1.34", "--set=image.registry=localhost"]
     return run([*words, *(f"--show-only={template}" for template in TEMPLATES)])
 
 

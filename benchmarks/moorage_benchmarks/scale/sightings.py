@@ -31,29 +31,15 @@ class Existence:
     def __init__(self) -> None:
         self.since: dict[str, float] = {}
 
-    def put(self, body: Body) -> None:
+    def put(self, body: Body, *, listed_at: str = "") -> None:  # noqa: ARG002 -- a sink may ask
         """The object is there."""
         self.since.setdefault(body["metadata"]["name"], time.monotonic())
 
     def drop(self, uid: str, version: str = "") -> None:
         """Gone objects are not of interest."""
 
-
-class Deployments(Existence):
-    """As for other kinds, and which of them have all their replicas available."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.available: set[str] = set()
-
-    def put(self, body: Body) -> None:
-        """The Deployment as it is now."""
-        super().put(body)
-        ready = (body.get("status") or {}).get("availableReplicas", 0)
-        update = (
-            self.available.add if ready >= body["spec"]["replicas"] else self.available.discard
-        )
-        update(body["metadata"]["name"])
+    def end_list(self, namespace: str, version: str) -> None:
+        """Nothing depends on a whole list."""
 
 
 class Models:
@@ -63,7 +49,7 @@ class Models:
         self.verdicts: defaultdict[str, list[Verdict]] = defaultdict(list)
         self.ready: set[str] = set()
 
-    def put(self, body: Body) -> None:
+    def put(self, body: Body, *, listed_at: str = "") -> None:  # noqa: ARG002 -- a sink may ask
         """The model as it is now."""
         name = str(body["metadata"]["name"])
         for condition in (body.get("status") or {}).get("conditions") or []:
@@ -74,6 +60,9 @@ class Models:
 
     def drop(self, uid: str, version: str = "") -> None:
         """Models are not deleted while they are measured."""
+
+    def end_list(self, namespace: str, version: str) -> None:
+        """Nothing depends on a whole list."""
 
     def forget(self, name: str) -> None:
         """The model was taken away after it was measured."""
@@ -89,7 +78,7 @@ class Pods:
         self.bodies: dict[str, Body] = {}
         self.of_model: defaultdict[str, set[str]] = defaultdict(set)
 
-    def put(self, body: Body) -> None:
+    def put(self, body: Body, *, listed_at: str = "") -> None:  # noqa: ARG002 -- a sink may ask
         """The pod as it is now."""
         metadata, status = body["metadata"], body["status"]
         name = metadata["name"]
@@ -104,6 +93,9 @@ class Pods:
 
     def drop(self, uid: str, version: str = "") -> None:
         """Pods are not deleted while they are measured."""
+
+    def end_list(self, namespace: str, version: str) -> None:
+        """Nothing depends on a whole list."""
 
 
 def _waits_for(status: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ from typing import Any
 from moorage_benchmarks.programs import ROOT, BenchmarkError, kubectl, run
 from moorage_benchmarks.scale import isolation, objects, rights
 from moorage_benchmarks.scale.operator_process import OperatorProcess
-from moorage_benchmarks.scale.sightings import Deployments, Existence, Models, Pods
+from moorage_benchmarks.scale.sightings import Existence, Models, Pods
 from moorage_operator.kube import auth, errors, kinds
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import Kind
@@ -53,7 +53,7 @@ class World:
     kubeconfig: Path
     client: KubeClient
     operator: OperatorProcess
-    deployments: Deployments
+    deployments: Existence
     services: Existence
     models: Models
     pods: Pods
@@ -95,7 +95,7 @@ async def world(folder: Path, program: Path) -> AsyncGenerator[World]:
                 await asyncio.sleep(0.1)
             await _furnish(client)
             operator = OperatorProcess(program, operators, folder / "operator.log")
-            seen = (Deployments(), Existence(), Models(), Pods())
+            seen = (Existence(), Existence(), Models(), Pods())
             made = World(own, client, operator, *seen)
             watches = _watch(made)
             await operator.start()
@@ -117,9 +117,9 @@ async def until(what: str, holds: Callable[[], bool], seconds: float) -> float:
     while not holds():
         now = time.monotonic()
         if now - began > seconds:
-            raise BenchmarkError(f"not within {seconds:.0f} s: {what}")
+            raise BenchmarkError(f"timeout after {seconds:.0f} s, waiting for: {what}")
         if now - told > PROGRESS_SECONDS:
-            print(f"  {now - began:.0f} s, waiting: {what}", file=sys.stderr, flush=True)
+            print(f"  {now - began:.0f} s, waiting for: {what}", file=sys.stderr, flush=True)
             told = now
         await asyncio.sleep(0.02)
     return time.monotonic() - began

@@ -10,15 +10,36 @@ app.kubernetes.io/name: moorage
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- define "moorage.registry" -}}
+{{ required "image.registry is empty, and no public registry has the images. Run `make images REGISTRY=registry.example.com/team PUSH=1` with your registry, then install with `-f build/images/values.yaml`" .Values.image.registry }}
+{{- end }}
+
 {{- define "moorage.operatorImage" -}}
-{{ .Values.image.operator.repository }}:{{ .Values.image.operator.tag | default .Chart.AppVersion }}
+{{ include "moorage.registry" . }}/{{ include "moorage.imageName" (list .Values.image.operator .Chart) }}
 {{- end }}
 
 {{- define "moorage.runtimeImage" -}}
-{{ .Values.image.runtime.repository }}:{{ .Values.image.runtime.tag | default .Chart.AppVersion }}
+{{ include "moorage.registry" . }}/{{ include "moorage.imageName" (list .Values.image.runtime .Chart) }}
 {{- end }}
 
-{{- /* What the operator calls, and nothing more; a test compares it with the calls. */ -}}
+{{- /* Repository and digest, or tag. */ -}}
+{{- define "moorage.imageName" -}}
+{{- $image := index . 0 -}}
+{{- $chart := index . 1 -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default $chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "moorage.pullSecretNames" -}}
+{{- $names := list -}}
+{{- range .Values.image.pullSecrets }}{{ $names = append $names .name }}{{ end -}}
+{{ join "," $names }}
+{{- end }}
+
+{{- /* Exactly the calls that the operator makes; a test compares them. */ -}}
 {{- define "moorage.rules" -}}
 - apiGroups: [moorage.dev]
   resources: [inferencemodels]
@@ -60,6 +81,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   resources: [events]
   verbs: [create]
 - apiGroups: [""]
-  resources: [configmaps, persistentvolumeclaims, secrets]
+  resources: [configmaps, persistentvolumeclaims]
+  verbs: [get]
+{{- end }}
+
+{{- /* For rbac.secretHints. */ -}}
+{{- define "moorage.secretRules" -}}
+- apiGroups: [""]
+  resources: [secrets]
   verbs: [get]
 {{- end }}

@@ -1,6 +1,3 @@
-"""The command `moorage`: asks a cluster about its InferenceModels, in words that help.
-
-A resource is read once (`cluster`), becomes frozen values (`model_view`), and pure modules
-(`status`, `why`, `lint`, `traffic`, `conformance`) make a `Report` of them, which `__main__`
-prints.
+"""The command `moorage`, which shows the state of InferenceModels in a cluster and explains
+failures. Only the entry point and the wiring of the commands live outside the packages.
 """

@@ -1,4 +1,4 @@
-"""The composition root: reads the command line, runs a command, prints its report."""
+"""The entry point: parses the command line, runs a command and prints its report."""
 
 import argparse
 import json
@@ -10,45 +10,51 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NoReturn
 
-from .arguments import parser
-from .cluster import Cluster
-from .commands import RUN, Shell
-from .failures import Failure, WrongUsage
-from .report import ExitCode, Report
-from .sanitizing import clean, clean_document
-from .tables import Palette
+from moorage_cli.ask.cluster import Cluster
+from moorage_cli.command_line.arguments import parser
+from moorage_cli.commands import RUN, Shell
+from moorage_cli.printing.failures import Failure, WrongUsage
+from moorage_cli.printing.report import ExitCode, Report
+from moorage_cli.printing.sanitizing import clean, clean_document
+from moorage_cli.printing.tables import Palette
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit status."""
+    """Run the command line and return the exit status; without a command, print the help."""
     program = "kubectl moorage" if Path(sys.argv[0]).name.startswith("kubectl-") else "moorage"
-    given = parser(program).parse_args(arguments)
+    reader = parser(program)
+    given = reader.parse_args(arguments)
+    if given.command is None:
+        reader.print_help()
+        return ExitCode.OK
     form = getattr(given, "output", "text")
     shell = Shell(connect=_connect, palette=_palette(form), show=lambda each: _print(each, form))
     try:
-        with _leaving_at_once() if getattr(given, "watch", False) else nullcontext():
+        watches = getattr(given, "watch", False) or given.command == "wait"
+        with _immediate_interrupt() if watches else nullcontext():
             report = RUN[given.command](shell, given)
         _print(report, form)
+        sys.stderr.write("".join(f"{program}: {clean(note)}\n" for note in report.notes))
     except Failure as failure:
         sys.stderr.write(f"{program}: {clean(failure)}\n")
         return ExitCode.USAGE if isinstance(failure, WrongUsage) else ExitCode.NOT_OK
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # The reader, such as `head`, has enough; nothing more may be written, not even at exit.
+        # The reader, such as `head`, has closed the pipe: write nothing more, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.NOT_OK
-    return ExitCode.OK if report.ok else ExitCode.NOT_OK
+    return report.exit_code
 
 
 @contextmanager
-def _leaving_at_once() -> Generator[None]:
-    """An interrupt ends the process, wherever it stands.
+def _immediate_interrupt() -> Generator[None]:
+    """End the process at once on an interrupt.
 
-    As an exception it may arrive while a library puts something away, where Python drops it, and
-    a watch would go on for ever. A watch has nothing to put away itself.
+    An exception may arrive during a library's cleanup, where Python discards it, and the watch
+    would never end. A watch has nothing to clean up.
     """
 
     def leave(*_: object) -> NoReturn:
@@ -66,7 +72,7 @@ def _connect(given: argparse.Namespace) -> Cluster:
 
 
 def _palette(form: str) -> Palette:
-    """Colours for a person at a terminal who wants them (no-color.org)."""
+    """Colours if the output is a terminal and NO_COLOR is not set (no-color.org)."""
     wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     return Palette(coloured=wanted and form != "json")
 

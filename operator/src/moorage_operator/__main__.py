@@ -1,6 +1,7 @@
-"""The command `moorage-operator`: parse the settings, find the API server, run.
+"""The command `moorage-operator`: parses the settings, finds the API server, and runs the
+operator.
 
-What cannot be used ends the process with one sentence and status 2, before anything is touched.
+An invalid setting ends the process with a message and status 2.
 """
 
 import os
@@ -9,13 +10,14 @@ from importlib import metadata
 
 import uvloop
 
-from . import heap, logs, settings
+from . import settings
 from .app import App
 from .kube import auth
+from .process import logs
 
 
 def main() -> int:
-    """Run the operator; the exit status."""
+    """Run the operator and return its exit status."""
     version = metadata.version("moorage-operator")
     try:
         parsed = settings.parse(sys.argv[1:], os.environ, version=version)
@@ -24,7 +26,6 @@ def main() -> int:
     except (settings.SettingsError, auth.AccessError) as error:
         sys.stderr.write(f"moorage-operator: {error}\n")
         return 2
-    heap.set_up()
     logs.configure(parsed.log_format, parsed.log_level)
     return uvloop.run(_run(parsed, access, version))
 

@@ -1,76 +1,76 @@
-"""The operator put together by hand: what is made of what, started and stopped in which order.
+"""Assembles the operator: creates its parts, and starts and stops them in order.
 
-    client -> reflectors -> store <- handlers (kopf)          health server: from first to last
+    client -> reflectors -> store <- models (kopf)          health server: from first to last
                             |  ^
                         queue  | results
                             v  |
-                         workers -> applier, poller, lookups, events
+                         worker -> applier, poller, lookups, events
 
-It starts watching children before it works on models, so that the first pass sees what is there;
-and it ends in the reverse order, within a few seconds.
+Children are watched before models are reconciled, so that the first reconcile sees them. Shutdown
+is in the reverse order and takes a few seconds.
 """
 
 import asyncio
 import logging
-import signal
 import socket
+import time
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from . import handlers, heap, image_volumes
-from .apply import Applier
-from .events import EventPoster
-from .existence import Existence
-from .health_server import HealthServer
-from .history import History
-from .kube import auth, errors, kinds
+from .kube import auth, kinds
 from .kube.client import KubeClient
+from .kube.leadership import Leadership
 from .kube.reflector import Reflector
-from .leadership import Leadership
-from .metrics import Metrics
-from .optional_kinds import OptionalKinds
-from .probe.drivers import Drivers
-from .probe.poller import Edges, Poller
-from .reconciler import Hands, Reconciler, rest_seconds, work
-from .referenced import Lookups
+from .probe.protocols.drivers import Drivers
+from .probe.schedule.poller import Edges, Poller
+from .process.health_server import HealthServer
+from .process.lifecycle import Lifecycle
+from .process.metrics import Metrics
+from .reconcile.policy import Policy
+from .reconcile.reconciler import Hands, Reconciler, rest_seconds, work
+from .reconcile.status_pace import StatusPace
+from .reconcile.workqueue import WorkQueue
 from .settings import Settings
-from .state import ObjectKey
-from .status_pace import StatusPace
-from .status_writes import StatusWriter
-from .store import Store
-from .urgency import Urgency
-from .watches import Watches
-from .workqueue import CROWD, MAKING, WorkQueue, bounds_for
+from .store.existence import Existence
+from .store.store import Store
+from .values.observed import ObjectKey
+from .values.urgency import Urgency
+from .watch import image_volumes
+from .watch.models import Models
+from .watch.namespaces import Namespaces, NamespaceWatch
+from .watch.optional_kinds import OptionalKinds
+from .watch.references import Lookups
+from .watch.reflectors import Watches
+from .watch.revision_history import History
+from .write.children import Applier
+from .write.events import EventPoster
+from .write.statuses import StatusWriter
+from .write.turns import Turns
 
 logger = logging.getLogger(__name__)
 
-CRD_WAIT_SECONDS = 2.0
-RESTART_SECONDS = 1.0
-SWEEP_SECONDS = 600.0
-GATHER_SECONDS = 0.5
-"""What nobody waits for waits so long for more of its kind, so that one pass sees all of it."""
-
-ANSWER_SECONDS = 0.005, 0.1
-"""A change of readiness waits for the answers of servers that are being asked for twice as long as
-answers take, within these; when the last has come it waits no longer."""
-
 DRAIN_SECONDS = 3.0
-"""Passes under way get so long to end; what they leave undone the next process does."""
-
-STALE_SECONDS = 240.0
-"""A watch that heard nothing, not even a bookmark, over three reconnects is stuck."""
+"""How long reconciles may take to finish at shutdown; the next process continues their work."""
 
 STUCK_SECONDS = 300.0
-"""A key that no worker takes for so long means that the workers hang."""
+"""The worker is stuck if no reconcile finishes for this time while a model waits."""
+
+NAMESPACES_LOOK_SECONDS = 0.2
+"""The interval for checking watches during startup; later it is one second."""
 
 
 def utc_now() -> datetime:
-    """The time, aware."""
+    """Return the current time, aware."""
     return datetime.now(UTC)
+
+
+def boot_seconds() -> float:
+    """Return monotonic seconds, including the time while the machine was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class App:
@@ -85,20 +85,19 @@ class App:
     def __init__(self, settings: Settings, access: auth.Access, version: str) -> None:
         loop = asyncio.get_running_loop()
         self._settings = settings
-        self._access = access
         self._clock = loop.time
         self._metrics = Metrics()
         self._metrics.built(version)
-        self._stop = asyncio.Event()
-        self._waiting = "waiting for the API server"
+        self._lifecycle = Lifecycle()
+        self._is_ending = False
         self._listed = False
-        self._tasks: list[asyncio.Task[None]] = []
+        self._passed_at = loop.time()
+        self._settled = asyncio.Event()
         self._queue: WorkQueue[ObjectKey] = WorkQueue(
             call_later=loop.call_later,
             clock=loop.time,
             rest=lambda key: rest_seconds(self._store.count_pods(key)),
-            bounds=bounds_for(settings.workers),
-            gather=self._moment,
+            policy=Policy(),
         )
         self._existence = Existence(loop.time)
         self._store = Store(
@@ -109,20 +108,27 @@ class App:
         self._poller = Poller(
             self._drivers,
             self._store.put_probe,
+            self._store.forget_probe,
             Edges(
                 clock=loop.time,
-                now=utc_now,
                 polled=self._metrics.polled,
                 smoked=self._metrics.smoked,
             ),
             polls_a_second=settings.polls_a_second,
         )
-        self._lookups = Lookups(self._client, self._store.put_references)
+        self._lookups = Lookups(
+            self._client, self._store.put_references, secret_hints=settings.secret_hints
+        )
         self._events = EventPoster(
             self._client, instance=socket.gethostname(), clock=loop.time, now=utc_now
         )
         self._watches = Watches(
-            self._client, self._store, self._metrics, settings.namespaces, loop.time
+            self._client,
+            self._store,
+            self._metrics.watch_restarted,
+            settings.namespaces,
+            time.monotonic,
+            self._rewound,
         )
         self._reflectors = self._watches.make()
         self._optional = OptionalKinds(
@@ -130,80 +136,117 @@ class App:
             self._make_optional_reflectors,
             self._kinds_changed,
         )
+        self._namespaces = Namespaces(
+            settings.namespaces, self._namespace_watches, self._namespace_changed
+        )
+        self._models = Models(
+            self._client,
+            access,
+            self._store,
+            self._existence,
+            self._namespaces,
+            settings.watch_label_selector,
+        )
         self._leadership = self._make_leadership()
         self._leads = asyncio.Event()
+        self._measure()
 
     async def run(self) -> int:
-        """Work until SIGTERM or SIGINT; the exit status."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+        """Run until SIGTERM or SIGINT; return the exit status."""
+        self._lifecycle.end_on_signals()
         async with AsyncExitStack() as stack:
             server = HealthServer(
                 self._settings.health_host,
                 self._settings.health_port,
                 live=self.troubles,
                 ready=self._unready,
-                metrics=self._exposition,
+                metrics=self._metrics.text,
             )
             try:
                 await stack.enter_async_context(server)
             except OSError as error:
-                logger.error("health server cannot listen", extra={"error": str(error)})  # noqa: TRY400 -- a full port is the user's, not a defect with a stack
+                logger.error("health server cannot listen", extra={"error": str(error)})  # noqa: TRY400 -- a port in use needs no stack trace
                 return 1
-            logger.info("health server listens", extra={"port": server.port})
+            logger.info("health server listening", extra={"port": server.port})
             await stack.enter_async_context(self._client)
             stack.push_async_callback(self._drivers.close)
             stack.push_async_callback(self._lookups.close)
             return await self._serve()
 
     def troubles(self) -> Sequence[str]:
-        """What a restart might mend."""
-        now = self._clock()
-        found = [
-            f"the watch of {reflector.kind.rbac_name} is silent"
-            for reflector in [*self._reflectors, *self._optional.reflectors]
-            if reflector.synced.is_set() and now - reflector.last_heard > STALE_SECONDS
-        ]
-        if self._leads.is_set() and self._queue.oldest_seconds > STUCK_SECONDS:
-            found.append("no worker takes a model from the queue")
+        """Return problems that a restart may fix; not broken watches, which are reopened."""
+        found = [trouble] if (trouble := self._models.watch.trouble()) else []
+        idle = self._clock() - self._passed_at
+        if self._leads.is_set() and min(idle, self._queue.oldest_seconds) > STUCK_SECONDS:
+            found.append("the worker is stuck: it takes no model from the queue")
         return found
 
     def _unready(self) -> Sequence[str]:
-        """What the process waits for before it can be relied on."""
-        if self._waiting:
-            return [self._waiting]
-        return [] if self._listed else ["waiting for the first list of pods and children"]
+        """Return why the operator is not ready."""
+        if self._is_ending:
+            return ["the operator is shutting down"]
+        if self._models.waiting:
+            return [self._models.waiting]
+        first = [] if self._listed else ["waiting for the initial lists of pods and children"]
+        return [*first, *self._namespaces.troubles()]
+
+    def _namespace_watches(self) -> Iterator[NamespaceWatch]:
+        for each in self._reflectors:
+            yield NamespaceWatch(each.liveness, each.synced.is_set)
+        for liveness in self._models.watch.livenesses.values():
+            yield NamespaceWatch(liveness)
+        for each in self._optional.reflectors:
+            yield NamespaceWatch(each.liveness, each.synced.is_set, is_required=False)
+
+    def _namespace_changed(self, namespace: str, is_served: bool) -> None:
+        if namespace:
+            self._metrics.namespace_served.labels(namespace).set(is_served)
+        for key, uid in self._store.uids().items():
+            if key.namespace != namespace:
+                continue
+            if is_served:
+                self._queue.add(key, Urgency.ROUTINE)
+            else:
+                self._store.drop_model(key, uid)
+        if is_served and self._listed:
+            self._models.relist()
+
+    def _rewound(self) -> None:
+        """Handle a restore of etcd, after which known resource versions are reused."""
+        self._store.forget_versions()
+        self._models.relist()
+
+    async def _look_at_namespaces(self) -> None:
+        while True:
+            self._namespaces.look()
+            if self._namespaces.are_settled:
+                self._settled.set()
+            await asyncio.sleep(1.0 if self._listed else NAMESPACES_LOOK_SECONDS)
 
     async def _serve(self) -> int:
-        started = await self._unless_stopped(self._start())
-        if not started:
+        if not await self._lifecycle.unless_stopped(self._start()):
             return 0
-        ending = asyncio.create_task(self._stop.wait(), name="stop")
-        await asyncio.wait([ending, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
-        orderly = self._stop.is_set()
-        if not orderly:
-            self._report_dead_tasks()
+        orderly = await self._lifecycle.stopped()
         await self._end()
-        ending.cancel()
         return 0 if orderly else 1
 
     async def _start(self) -> None:
-        await self._wait_for_crd()
+        await self._models.wait_for_crd()
         for reflector in self._reflectors:
-            self._spawn(reflector.run(), f"watch {reflector.kind.rbac_name}")
-        self._spawn(self._optional.run(), "optional kinds")
-        # Listed meanwhile, and looked at by nobody before pods and children are known.
-        self._spawn(self._watch_models(), "watch inferencemodels")
-        synced = asyncio.gather(
-            *(reflector.synced.wait() for reflector in self._reflectors),
-            self._optional.settled.wait(),
+            self._lifecycle.spawn(reflector.run(), f"watch {reflector.kind.rbac_name}")
+        self._lifecycle.spawn(self._optional.run(), "optional kinds")
+        # Models are listed meanwhile, but reconciled only after pods and children are known.
+        self._lifecycle.spawn(self._models.run(), "watch inferencemodels")
+        self._lifecycle.spawn(self._look_at_namespaces(), "namespaces")
+        synced = asyncio.gather(self._settled.wait(), self._optional.settled.wait())
+        if not await self._lifecycle.unless_one_ends(synced):
+            return  # a reflector ended by itself, which is a bug
+        config = await image_volumes.settled(
+            self._client,
+            self._settings.config,
+            self._settings.image_volumes,
+            self._settings.namespaces,
         )
-        await asyncio.wait([synced, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
-        if not synced.done():  # a reflector never ends by itself: a defect of ours
-            synced.cancel()
-            return
-        config = await image_volumes.settled(self._client, self._settings)
         self._listed = True
         namespaces, selector = self._settings.namespaces, self._settings.watch_label_selector
         scope = {"namespaces": list(namespaces), "selector": selector}
@@ -212,24 +255,32 @@ class App:
             self._hands(),
             config,
             now=utc_now,
-            crowded=lambda: any(map(self._queue.waiting, MAKING)),
             again=self._queue.add,
         )
         if self._leadership is None:
             self._leads.set()
         else:
-            self._client.gate = self._leadership.may_write
-            self._spawn(self._lead(self._leadership), "leadership")
-        for number in range(CROWD * self._settings.workers):
-            worker = work(self._queue, reconciler.reconcile, self._metrics.passed, self._clock)
-            self._spawn(self._once_leading(worker), f"worker {number}")
-        self._spawn(self._poller.run(), "poller")
-        self._spawn(self._events.run(), "events")
-        self._spawn(self._sweep(), "sweep")
-        self._spawn(heap.keep_trimmed(), "heap")
+            self._client.write_seconds = self._leadership.write_seconds
+            self._lifecycle.spawn(self._lead(self._leadership), "leadership")
+        reconcile = partial(self._reconcile_served, reconciler)
+        worker = work(self._queue, reconcile, self._passed, self._clock)
+        self._lifecycle.spawn(self._once_leading(worker), "worker")
+        self._lifecycle.spawn(self._poller.run(), "poller")
+        self._lifecycle.spawn(self._events.run(), "events")
+        self._lifecycle.spawn(self._models.sweep(), "sweep")
+
+    async def _reconcile_served(self, reconciler: Reconciler, key: ObjectKey) -> float | None:
+        """Reconcile a model if its pods and children are known."""
+        if self._store.model(key) is not None and not self._namespaces.is_served(key.namespace):
+            return None  # it is added again once the namespace is served
+        return await reconciler.reconcile(key)
+
+    def _passed(self, outcome: str, seconds: float) -> None:
+        self._passed_at = self._clock()
+        self._metrics.passed(outcome, seconds)
 
     async def _lead(self, leadership: Leadership) -> None:
-        """Try to lead; a process that waits has everything in the store by the time it does."""
+        """Acquire leadership; meanwhile the store is kept up to date."""
         announcing = asyncio.create_task(leadership.acquired.wait())
         announcing.add_done_callback(lambda _: self._leads.set())
         await leadership.run()
@@ -242,94 +293,16 @@ class App:
             raise
         await coroutine
 
-    async def _watch_models(self) -> None:
-        """Watch the models; where that breaks, wait for the CRD and watch again."""
-        while True:
-            await self._wait_for_crd()
-            take = partial(handlers.take, self._store, self._existence)
-            namespaces, selector = self._settings.namespaces, self._settings.watch_label_selector
-            try:
-                await self._forget_missed()
-                await handlers.watch_models(self._access, take, namespaces, selector=selector)
-            except Exception as error:  # noqa: BLE001 -- kopf raises whatever it gives up for
-                logger.warning("watch of the models broke", extra={"error": str(error)})
-            await asyncio.sleep(RESTART_SECONDS)
-
-    async def _wait_for_crd(self) -> None:
-        told = ""
-        while True:
-            try:
-                if await self._client.serves(kinds.INFERENCE_MODELS):
-                    self._waiting = ""
-                    return
-                reason = (
-                    "the CRD inferencemodels.moorage.dev is not installed: apply "
-                    "crds/inferencemodels.yaml or install the chart"
-                )
-            except errors.ApiError as error:
-                reason = f"the API server does not answer: {error.message}"
-            self._waiting = reason
-            if reason != told:
-                logger.warning("waiting", extra={"reason": reason})
-                told = reason
-            await asyncio.sleep(CRD_WAIT_SECONDS)
-
-    async def _unless_stopped(self, coroutine: Coroutine[Any, Any, None]) -> bool:
-        """Whether the coroutine ended before the process was told to."""
-        task = asyncio.create_task(coroutine, name="start")
-        ending = asyncio.create_task(self._stop.wait(), name="stop")
-        await asyncio.wait([task, ending], return_when=asyncio.FIRST_COMPLETED)
-        ending.cancel()
-        if task.done():
-            task.result()
-            return True
-        task.cancel()
-        await asyncio.gather(task, *self._cancelled(), return_exceptions=True)
-        return False
-
     async def _end(self) -> None:
-        self._waiting = "the operator is ending"
+        self._is_ending = True
         self._queue.close()
-        workers = [task for task in self._tasks if task.get_name().startswith("worker")]
-        if workers:
-            await asyncio.wait(workers, timeout=DRAIN_SECONDS)
-        await asyncio.gather(*self._cancelled(), return_exceptions=True)
+        await self._lifecycle.drain("worker", DRAIN_SECONDS)
+        await self._lifecycle.cancel()
         await self._lookups.close()
         if self._leadership is not None:
-            # after the last write, so that the next leader writes alone
+            # After the last write, so that only the next leader writes.
             await self._leadership.release()
-        logger.info("operator ended")
-
-    def _cancelled(self) -> list[asyncio.Task[None]]:
-        for task in self._tasks:
-            task.cancel()
-        return self._tasks
-
-    def _report_dead_tasks(self) -> None:
-        for task in self._tasks:
-            if task.done() and not task.cancelled():
-                logger.error(
-                    "task ended", extra={"task": task.get_name()}, exc_info=task.exception()
-                )
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            try:
-                await self._forget_missed()
-            except errors.ApiError as error:
-                logger.warning("sweep failed", extra={"error": error.message})
-
-    async def _forget_missed(self) -> None:
-        if self._store.uids():
-            gone = await handlers.sweep(
-                self._client,
-                self._store,
-                self._settings.namespaces,
-                selector=self._settings.watch_label_selector,
-            )
-            if gone:
-                logger.info("missed deletions found", extra={"models": gone})
+        logger.info("operator stopped")
 
     def _hands(self) -> Hands:
         applier = Applier(
@@ -338,6 +311,7 @@ class App:
             self._existence,
             self._watches.children,
             wrote=self._metrics.wrote,
+            turns=Turns(self._settings.workers),
             missing=self._optional.look_again,
             clock=self._clock,
         )
@@ -349,7 +323,7 @@ class App:
             self._lookups,
             History(self._client),
             self._events,
-            StatusPace(self._clock, asyncio.get_running_loop().call_later, self._queue.add),
+            StatusPace(self._clock),
         )
 
     def _make_optional_reflectors(self, kind: str) -> list[Reflector]:
@@ -369,28 +343,19 @@ class App:
             settings.lease_namespace,
             settings.lease_name,
             identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
-            clock=self._clock,
+            clock=boot_seconds,
             now=utc_now,
         )
 
     def _pod_moved(self, uid: str) -> None:
         self._poller.ask_now(uid)
 
-    def _moment(self, key: ObjectKey, urgency: Urgency) -> float:
-        if urgency is Urgency.READINESS and self._poller.owed.is_owed(key):
-            least, most = ANSWER_SECONDS
-            return max(least, min(most, 2 * self._poller.usual.seconds))
-        return GATHER_SECONDS if urgency is Urgency.ROUTINE else 0.0
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
-        self._tasks.append(asyncio.create_task(coroutine, name=name))
-
-    def _exposition(self) -> bytes:
+    def _measure(self) -> None:
+        """Set the functions that each scrape calls for metrics that change constantly."""
         metrics = self._metrics
-        metrics.queue_depth.set(self._queue.depth)
-        metrics.queue_oldest.set(self._queue.oldest_seconds)
-        metrics.poll_targets.set(self._poller.targets)
-        metrics.poll_least_interval.set(self._poller.least_interval_seconds)
-        metrics.leading.set(self._leads.is_set())
-        metrics.tell_readiness(self._store.readiness())
-        return metrics.text()
+        metrics.queue_depth.set_function(lambda: self._queue.depth)
+        metrics.queue_oldest.set_function(lambda: self._queue.oldest_seconds)
+        metrics.poll_targets.set_function(lambda: self._poller.targets)
+        metrics.poll_least_interval.set_function(lambda: self._poller.least_interval_seconds)
+        metrics.leading.set_function(self._leads.is_set)
+        metrics.read(self._store.models)

@@ -1,8 +1,8 @@
-"""The operator's settings: flags, MOORAGE_* variables, and the text that explains them.
+"""The operator's settings: flags, MOORAGE_* variables and their descriptions.
 
-One table drives the parser, `--help` and the reference page. A flag wins over its variable. What
-cannot be used ends the process with one sentence that names the setting, its value and what was
-expected; nothing is silently corrected.
+One table defines the parser, `--help` and the reference page. A flag overrides its variable. An
+invalid setting ends the process with a message that names the setting, its value and what it must
+be; nothing is corrected silently.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
-from .config import OperatorConfig
+from .api.config import OperatorConfig
 
 PREFIX = "MOORAGE_"
 
@@ -26,13 +26,13 @@ REQUIREMENT = re.compile(
 )
 BETWEEN_REQUIREMENTS = re.compile(r",(?![^(]*\))")
 DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-# Kubernetes puts variables of this form into pods for every Service of the namespace, and one of
-# those Services may well be called moorage.
+# Kubernetes sets variables of this form in pods for every Service of the namespace, and one of
+# these Services may be called moorage.
 SERVICE_LINK = re.compile(r".*_(SERVICE_(HOST|PORT(_.*)?)|PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)")
 
 
 class SettingsError(Exception):
-    """A setting cannot be used; the message names it."""
+    """A setting is invalid; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class Settings:
     lease_namespace: str = ""
     lease_name: str = "moorage-operator"
     image_volumes: str = "auto"
+    secret_hints: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,11 @@ class Option:
     """A setting.
 
     Attributes:
-        flag: Name on the command line.
-        default: Text that is parsed when neither flag nor variable is given; None: required.
-        parse: Text to value; raises ValueError with what was expected.
-        metavar: What stands for the value in --help.
-        text: What it does, its unit, and why this default.
+        flag: The name on the command line.
+        default: The text to parse if neither the flag nor the variable is set; None if required.
+        parse: Converts the text; raises ValueError with the text after "must be".
+        metavar: The placeholder of the value in --help.
+        text: The description, with the unit and the meaning of the default.
     """
 
     flag: str
@@ -73,12 +74,12 @@ class Option:
 
     @property
     def variable(self) -> str:
-        """The environment variable of the same meaning."""
+        """The environment variable of the setting."""
         return PREFIX + self.flag.removeprefix("--").replace("-", "_").upper()
 
     @property
     def field(self) -> str:
-        """The name among the parsed values."""
+        """The name of the parsed value."""
         return self.flag.removeprefix("--").replace("-", "_")
 
 
@@ -86,45 +87,59 @@ def _namespaces(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if not NAMESPACE.fullmatch(name):
-            raise ValueError(f"namespace names, separated by commas; {name!r} is none")
+            raise ValueError(f"namespace names separated by commas; {name!r} is not one")
     return tuple(dict.fromkeys(names))
 
 
 def _one_namespace(text: str) -> str:
     if text and not NAMESPACE.fullmatch(text):
-        raise ValueError("a namespace name, or nothing")
+        raise ValueError("a namespace name or empty")
     return text
 
 
 def _selector(text: str) -> str:
-    """A label selector as the API server reads it; it would refuse another at each request.
+    """Check a label selector by the rules of the API server.
 
     Source: Kubernetes, "Labels and Selectors"; k8s.io/apimachinery, labels.Parse.
     """
     for requirement in BETWEEN_REQUIREMENTS.split(text) if text.strip() else ():
         if not REQUIREMENT.fullmatch(requirement):
             raise ValueError(
-                "a label selector like moorage.dev/shard=a or 'team in (x,y),!canary'; "
-                f"{requirement.strip()!r} is no requirement of one"
+                "a label selector such as moorage.dev/shard=a or 'team in (x,y),!canary'; "
+                f"{requirement.strip()!r} is not a valid requirement"
             )
     return text.strip()
 
 
 def _lease_name(text: str) -> str:
     if not DOMAIN.fullmatch(text):
-        raise ValueError("an object name like moorage-operator")
+        raise ValueError("an object name such as moorage-operator")
     return text
 
 
 def _image(text: str) -> str:
     if not text or any(c.isspace() for c in text):
-        raise ValueError("an image reference like registry.example/moorage-runtime:1.0")
+        raise ValueError("an image reference such as registry.example/moorage-runtime:1.0")
     return text
+
+
+def _object_names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if not DOMAIN.fullmatch(name):
+            raise ValueError(f"names of Secrets separated by commas; {name!r} is not one")
+    return tuple(dict.fromkeys(names))
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError("true or false")
+    return text == "true"
 
 
 def _domain(text: str) -> str:
     if not DOMAIN.fullmatch(text):
-        raise ValueError("a DNS domain like cluster.local")
+        raise ValueError("a DNS domain such as cluster.local")
     return text
 
 
@@ -135,11 +150,11 @@ def _resources(text: str) -> dict[str, Any]:
         raise ValueError(f"container resources as JSON ({error})") from error
     if not isinstance(found, dict):
         raise ValueError(  # noqa: TRY004 -- every parser of this table reports by ValueError
-            'container resources as a JSON object, like {"requests":{"cpu":"100m"}}'
+            'container resources as a JSON object, such as {"requests":{"cpu":"100m"}}'
         )
     resources = cast("dict[str, Any]", found)
     if unknown := resources.keys() - {"requests", "limits", "claims"}:
-        raise ValueError(f"requests, limits or claims; {min(unknown)!r} is none")
+        raise ValueError(f"an object of requests, limits and claims; {min(unknown)!r} is unknown")
     return resources
 
 
@@ -171,25 +186,26 @@ OPTIONS = (
         "",
         _namespaces,
         "A,B",
-        "Namespaces to serve, separated by commas. Empty: all, with one watch for each kind; a "
-        "list costs one watch for each kind and namespace, and needs rights in these alone.",
+        "Namespaces to serve, separated by commas. Empty: all, with one watch per kind. A list "
+        "needs one watch per kind and namespace, and rights only in these namespaces.",
     ),
     Option(
         "--watch-label-selector",
         "",
         _selector,
         "SELECTOR",
-        "Serve only InferenceModels whose labels match, like moorage.dev/shard=a. Empty: all. "
-        "Installations that share namespaces need selectors of which each model matches one, and "
-        "a --lease-name each; a model whose labels change goes from one to the other as it runs.",
+        "Serve only InferenceModels with matching labels, such as moorage.dev/shard=a. Empty: "
+        "all. If installations share namespaces, each model must match the selector of exactly "
+        "one, and each needs its own --lease-name. A model whose labels change moves to the other "
+        "installation and keeps running.",
     ),
     Option(
         "--runtime-image",
         None,
         _image,
         "IMAGE",
-        "Image of the bundled runtime, which serves every model that names no image of its own. "
-        "No default: the chart sets the one that it was released with.",
+        "Image of the bundled runtime, for all models that set no runtime.image. There is no "
+        "default; the chart sets the image of its release.",
     ),
     Option(
         "--image-pull-policy",
@@ -197,111 +213,129 @@ OPTIONS = (
         _one_of("", "Always", "IfNotPresent", "Never"),
         "POLICY",
         "Pull policy of the bundled runtime's image: Always, IfNotPresent or Never. Empty: "
-        "Kubernetes decides by the tag.",
+        "Kubernetes chooses it by the tag.",
+    ),
+    Option(
+        "--image-pull-secrets",
+        "",
+        _object_names,
+        "A,B",
+        "Names of pull Secrets, separated by commas, for model pods that use the bundled "
+        "runtime's image. The Secrets must exist in every namespace with models. Empty: only the "
+        "imagePullSecrets of the model.",
+    ),
+    Option(
+        "--secret-hints",
+        "false",
+        _boolean,
+        "BOOLEAN",
+        "true: check whether the Secrets of a pod that does not start exist, which needs the "
+        "right to get Secrets; only their metadata is read. false: list these Secrets in the "
+        "message.",
     ),
     Option(
         "--cluster-domain",
         "cluster.local",
         _domain,
         "DOMAIN",
-        "DNS domain of the cluster's Services, for the URLs in the status.",
+        "DNS domain of Services in the cluster, for the URLs in the status.",
     ),
     Option(
         "--default-resources",
         "{}",
         _resources,
         "JSON",
-        "Container resources of models that set none, as JSON. Empty object: none, so that a "
-        "namespace's LimitRange decides.",
+        "Container resources as JSON, for models that set none. An empty object sets none, so "
+        "that a LimitRange of the namespace applies.",
     ),
     Option(
         "--image-volumes",
         "auto",
         _one_of("auto", "always", "never"),
         "WHEN",
-        "Whether a model of a registry (oci://) that leaves imageVolume at Auto is mounted as an "
-        "image volume. auto: where the API server and every node have image volumes, which is "
-        "found out at the start and needs the right to list nodes. never: an init container "
-        "fetches it.",
+        "Whether a model from a registry (oci://) with imageVolume: Auto is mounted as an image "
+        "volume. auto: if the API server and all nodes support image volumes, which is checked at "
+        "startup and needs the right to list nodes. always: without this check. never: an init "
+        "container downloads the model.",
     ),
     Option(
         "--workers",
         "32",
         _integer(1, 256),
         "N",
-        "Models that are worked on at a time, new ones on half of them; of a crowd of new ones "
-        "as many again get their Deployments. A pass waits for the API server most of its time; "
-        "32 keep one API server busy without crowding it.",
+        "Maximum number of children that are created concurrently; Services are created before "
+        "Deployments. 32 keep one API server busy without overloading it.",
     ),
     Option(
         "--polls-a-second",
         "50",
         _integer(1, 10000),
         "N",
-        "Polls a second that all replicas which serve share. Where they are more than fit, each "
-        "is asked less often than its pollIntervalSeconds says: of 20,000, each every 400 s. What "
-        "starts, changes or fails is asked at once whatever stands here.",
+        "Budget of polls per second for all serving replicas. If there are too many replicas, "
+        "they are polled less often than their pollIntervalSeconds: with 20,000 replicas, each "
+        "every 400 s. Replicas that start, change or fail are polled at once, regardless of the "
+        "budget.",
     ),
     Option(
         "--lease-namespace",
         "",
         _one_namespace,
         "NAMESPACE",
-        "Namespace of the Lease by which one of several processes leads. Empty: no Lease, for a "
-        "process that runs alone.",
+        "Namespace of the Lease for leader election. Empty: no Lease, for a single process.",
     ),
     Option(
         "--lease-name",
         "moorage-operator",
         _lease_name,
         "NAME",
-        "Name of the Lease; another one for each installation of a namespace.",
+        "Name of the Lease, unique for each installation in a namespace.",
     ),
     Option(
         "--health-host",
         "0.0.0.0",
         _text,
         "ADDRESS",
-        "Address that /livez, /readyz and /metrics listen on. The default serves the kubelet and "
-        "Prometheus, which come from other addresses.",
+        "Listen address for /livez, /readyz and /metrics. The default accepts connections from "
+        "the kubelet and Prometheus.",
     ),
     Option(
         "--health-port",
         "8080",
         _integer(0, 65535),
         "PORT",
-        "Port of /livez, /readyz and /metrics; 0 takes a free one and logs it.",
+        "Port for /livez, /readyz and /metrics; 0 selects a free port and logs it.",
     ),
     Option(
         "--log-format",
         "json",
         _one_of("json", "text"),
         "FORMAT",
-        "json: one object a line, for collectors. text: for people.",
+        "json: one object per line, for log collectors. text: for people.",
     ),
     Option(
         "--log-level",
         "info",
         _one_of("debug", "info", "warning", "error"),
         "LEVEL",
-        "The least important lines that are shown.",
+        "Lowest level that is logged.",
     ),
 )
 
 DESCRIPTION = """\
-Serves InferenceModels: keeps a Deployment and a Service for each, asks every replica whether the
-model is ready, and writes the truth to its status.
+Serves InferenceModels: creates a Deployment and a Service for each, polls every replica, and
+reports in the status whether the model is ready.
 
-The API server is found by KUBECONFIG, else by the service account of the pod."""
+The API server is configured by KUBECONFIG, otherwise by the service account of the pod."""
 
 EPILOG = """\
-Every flag has an environment variable: --log-format is MOORAGE_LOG_FORMAT. A flag wins.
+Every flag has an environment variable, such as MOORAGE_LOG_FORMAT for --log-format. A flag
+overrides its variable.
 
 examples:
   KUBECONFIG=~/dev.kubeconfig moorage-operator --runtime-image runtime:dev --log-format text
   moorage-operator --namespaces team-a,team-b
 
-exit status: 0 after SIGTERM or SIGINT, 1 when it cannot go on, 2 when a setting is unusable."""
+exit status: 0 after SIGTERM or SIGINT, 1 after a fatal error, 2 for an invalid setting."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -310,7 +344,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser(version: str) -> argparse.ArgumentParser:
-    """The command line's parser, for --help as well."""
+    """Build the parser of the command line, also for --help."""
     made = _Parser(
         prog="moorage-operator",
         description=DESCRIPTION,
@@ -330,11 +364,11 @@ def parser(version: str) -> argparse.ArgumentParser:
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str], *, version: str) -> Settings:
-    """The settings of a process.
+    """Parse the settings of a process.
 
     Raises:
-        SettingsError: A setting is missing, unknown or unusable.
-        SystemExit: --help or --version was asked for and printed.
+        SettingsError: A setting is missing, unknown or invalid.
+        SystemExit: --help or --version was printed.
     """
     given = vars(parser(version).parse_args(arguments))
     _refuse_unknown(environ)
@@ -344,9 +378,10 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str], *, version: str)
         config=OperatorConfig(
             runtime_image=values["runtime_image"],
             image_pull_policy=values["image_pull_policy"],
+            image_pull_secrets=values["image_pull_secrets"],
             cluster_domain=values["cluster_domain"],
             default_resources=values["default_resources"],
-            # The chart gives every process a lease in the namespace that it runs in.
+            # The chart sets the lease's namespace to that of the process.
             namespace=values["lease_namespace"],
         ),
         workers=values["workers"],
@@ -359,6 +394,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str], *, version: str)
         log_format=values["log_format"],
         log_level=values["log_level"],
         image_volumes=values["image_volumes"],
+        secret_hints=values["secret_hints"],
     )
 
 
@@ -373,7 +409,7 @@ def _value(option: Option, flag: str | None, environ: Mapping[str, str]) -> Any:
     try:
         return option.parse(text)
     except ValueError as error:
-        raise SettingsError(f"{source}: {text!r} cannot be used, expected {error}") from error
+        raise SettingsError(f"{source}: {text!r} is invalid: must be {error}") from error
 
 
 def _refuse_unknown(environ: Mapping[str, str]) -> None:
@@ -381,5 +417,6 @@ def _refuse_unknown(environ: Mapping[str, str]) -> None:
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known and not SERVICE_LINK.fullmatch(name):
             raise SettingsError(
-                f"{name} is no setting of the operator; known: {', '.join(sorted(known))}"
+                f"{name} is not a setting of the operator: must be one of "
+                f"{', '.join(sorted(known))}"
             )

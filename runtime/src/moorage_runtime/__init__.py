@@ -1,1 +1,5 @@
-"""Moorage runtime: one process that serves models over several inference protocols."""
+"""The model server: one or more processes that serve models over several inference protocols.
+
+Only the entry point, the wiring and the public imports for a model's own code are outside the
+packages.
+"""

@@ -2,7 +2,7 @@
 
     settings -> this process serves | supervisor -> this command again, as a worker
 
-Until it is known which, nothing large is imported: a supervisor needs no tensors.
+Large imports are deferred until the role is known: a supervisor needs no tensors.
 """
 
 import asyncio
@@ -10,26 +10,26 @@ import logging
 import os
 import sys
 
-from moorage_runtime import cores, logs, settings
-from moorage_runtime.errors import InvalidConfig, ListenError
-from moorage_runtime.settings import Settings
+from moorage_runtime import settings
+from moorage_runtime.settings import Settings, cores, logs
+from moorage_runtime.values.errors import InvalidConfig, ListenError
 from moorage_runtime.workers import supervisor
 
 log = logging.getLogger(__name__)
 
-# As of commands that were used wrongly.
+# Status of invalid usage.
 _UNUSABLE = 2
-# OpenBLAS is numpy's, OpenMP scikit-learn's.
+# OpenBLAS belongs to numpy, OpenMP to scikit-learn, XGBoost and LightGBM.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def main() -> None:
-    """Run the server; exits 0 after a signal, 2 when a setting is unusable, 1 otherwise."""
+    """Run the server; exits with 0 after a signal, 2 for an invalid setting, otherwise 1."""
     status = _run()
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Worker threads that are stuck in a model would keep the interpreter alive for ever.
+    # Worker threads that are stuck in a model would keep the interpreter alive forever.
     os._exit(status)
 
 
@@ -42,7 +42,7 @@ def _run() -> int:
         return _UNUSABLE
     logs.configure(chosen.log_level, chosen.log_format)
     for name in settings.unknown_variables(os.environ):
-        log.warning("the variable %s is no setting and has no effect; see --help", name)
+        log.warning("the variable %s is not a setting and has no effect; see --help", name)
     link = os.environ.get(supervisor.LINK_VARIABLE)
     workers = chosen.workers or cores.usable()
     try:
@@ -50,13 +50,13 @@ def _run() -> int:
             return asyncio.run(supervisor.run(workers, chosen, sys.argv[1:]))
         _serve(chosen, None if link is None else int(link))
     except (ListenError, InvalidConfig, ConnectionError) as error:
-        log.error("%s", error)  # noqa: TRY400 - expected trouble, no trace
+        log.error("%s", error)  # noqa: TRY400 - an expected error, without a trace
         return 1
     return 0
 
 
 def _serve(chosen: Settings, link: int | None) -> None:
-    # numpy's library starts a thread for each core of the host, unless it is told before
+    # numpy's library starts one thread per core of the host by default
     for variable in _THREADS:
         os.environ.setdefault(variable, str(chosen.threads or cores.usable()))
     import uvloop  # noqa: PLC0415 - see the module's docstring
@@ -70,8 +70,8 @@ def _check_paths(chosen: settings.Settings) -> None:
     root = chosen.model_repository
     if root is not None and not root.exists():
         raise settings.SettingError(
-            f"--model-repository (MOORAGE_MODEL_REPOSITORY) is '{root}', which does not exist: "
-            "expected a folder or a model file"
+            f"--model-repository (MOORAGE_MODEL_REPOSITORY): '{root}' does not exist: must be a "
+            "folder or a model file"
         )
 
 

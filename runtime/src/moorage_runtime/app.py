@@ -1,4 +1,4 @@
-"""Puts the runtime together and keeps it running until it is told to end.
+"""Wires the runtime together and runs it until it is told to stop.
 
 Settings -> registry, loader, dataplane, frontends, listeners -> signal -> drain -> end
 """
@@ -8,47 +8,53 @@ import contextlib
 import importlib.metadata
 import logging
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from moorage_runtime import cores
 from moorage_runtime.backends.base import Backend
 from moorage_runtime.backends.extra import ExtraBackend
-from moorage_runtime.backends.onnx import OnnxBackend
-from moorage_runtime.backends.python import PythonBackend
+from moorage_runtime.backends.onnx import providers
+from moorage_runtime.backends.onnx.backend import OnnxBackend
+from moorage_runtime.backends.python.packages import Packages
+from moorage_runtime.backends.python.process import IsolatingPythonBackend
+from moorage_runtime.backends.tables.mlflow import MlflowBackend
 from moorage_runtime.dataplane import Dataplane
-from moorage_runtime.errors import ListenError
-from moorage_runtime.frontends import grps_grpc, grps_rest, health_grpc, oip_grpc
+from moorage_runtime.dataplane.metrics import InferenceMetrics, new_registry
 from moorage_runtime.frontends.credentials import Certificate, Token
-from moorage_runtime.frontends.custom_http import CustomHttpFrontend
+from moorage_runtime.frontends.grpc import health as health_grpc
 from moorage_runtime.frontends.grpc.methods import GrpcService
 from moorage_runtime.frontends.grpc.transport import GrpcListener, Listening, make_listener
-from moorage_runtime.frontends.grps_page import GrpsPage
+from moorage_runtime.frontends.grps import grpc as grps_grpc
+from moorage_runtime.frontends.grps import rest as grps_rest
+from moorage_runtime.frontends.grps.custom_http import CustomHttpFrontend
+from moorage_runtime.frontends.grps.page import GrpsPage
 from moorage_runtime.frontends.http.limits import Limits
 from moorage_runtime.frontends.http.message import Handler
+from moorage_runtime.frontends.http.metrics import MetricsFrontend
 from moorage_runtime.frontends.http.router import Mount, Router
 from moorage_runtime.frontends.http.server import HttpServer
-from moorage_runtime.frontends.metrics_http import MetricsFrontend
-from moorage_runtime.frontends.oip_rest import OipRestFrontend
-from moorage_runtime.frontends.repository_rest import RepositoryRestFrontend
-from moorage_runtime.frontends.tfs_rest import TfsRestFrontend
-from moorage_runtime.inference import ServerMetadata
-from moorage_runtime.metrics import InferenceMetrics, new_registry
+from moorage_runtime.frontends.oip import grpc as oip_grpc
+from moorage_runtime.frontends.oip.repository import RepositoryRestFrontend
+from moorage_runtime.frontends.oip.rest import OipRestFrontend
+from moorage_runtime.frontends.tfs.rest import TfsRestFrontend
 from moorage_runtime.repository.loader import Loader, LoaderOptions
 from moorage_runtime.repository.registry import Registry
-from moorage_runtime.settings import Settings
+from moorage_runtime.settings import Settings, cores
+from moorage_runtime.values.budget import ByteBudget
+from moorage_runtime.values.errors import ListenError
+from moorage_runtime.values.inference import ServerMetadata
 from moorage_runtime.workers.collected import Collected
 from moorage_runtime.workers.link import connect
 from moorage_runtime.workers.member import Member
-from moorage_runtime.workers.messages import Begin
+from moorage_runtime.workers.shared.messages import Begin
 
 log = logging.getLogger(__name__)
 
 NAME: Final = "moorage"
-# How soon changed files of secrets are taken.
+# Interval at which changed secret files are reloaded.
 REFRESH_SECONDS: Final = 2.0
 
 
@@ -57,22 +63,30 @@ async def run(settings: Settings, link: int | None = None) -> None:
 
     Args:
         settings: What to serve and how.
-        link: Descriptor of the wire to a supervisor, of which this process is a worker.
+        link: Descriptor of the connection to the supervisor, in a worker.
 
     Raises:
-        InvalidConfig: A certificate or token file cannot be used.
-        ListenError: A port is taken or not allowed.
+        InvalidConfig: A certificate or token file is invalid, or the execution provider is not
+            installed.
+        ListenError: A port is in use or not allowed.
     """
     stop = _stop_signals()
     supervisor = None if link is None else await connect(link)
     if supervisor is not None:
         settings = _as_told(settings, supervisor.begin)
+    providers.check_installed(settings.execution_provider)
     prometheus = new_registry()
     metrics = InferenceMetrics(prometheus)
-    registry = Registry()
-    registry.watch(lambda: metrics.set_ready(_ready_versions(registry)))
-    registry.watch(lambda: metrics.set_in_flight(_in_flight(registry)))
-    loader = Loader(_loader_options(settings), registry, _backends(), metrics.loaded, metrics.ran)
+    registry = Registry(settings.ready_when, settings.ready_models)
+    metrics.watch(registry.version_states)
+    budget = ByteBudget(settings.max_inflight_bytes)
+    loader = Loader(
+        _loader_options(settings, budget),
+        registry,
+        _backends(settings),
+        metrics.loaded,
+        metrics.ran,
+    )
     dataplane = Dataplane(
         registry,
         loader,
@@ -84,8 +98,8 @@ async def run(settings: Settings, link: int | None = None) -> None:
     )
     member = None if supervisor is None else Member(supervisor, dataplane, prometheus)
     certificate, token = _credentials(settings)
-    figures = prometheus if supervisor is None else Collected(supervisor)
-    http = _http_server(settings, dataplane, figures, certificate, token)
+    metrics_registry = prometheus if supervisor is None else Collected(supervisor)
+    http = _http_server(settings, dataplane, metrics_registry, certificate, token, budget)
     listening = Listening(
         host=settings.host,
         port=settings.grpc_port,
@@ -93,6 +107,7 @@ async def run(settings: Settings, link: int | None = None) -> None:
         certificate=certificate,
         authorize=None if token is None else token.authorize,
         reuse_port=supervisor is not None,
+        budget=budget,
     )
     services = _grpc_services(settings, dataplane)
     grpc = make_listener(settings.grpc_transport, services, listening)
@@ -125,12 +140,12 @@ async def _drain(
     http: HttpServer,
     grpc: GrpcListener,
 ) -> None:
-    """Readiness is false at once; running requests finish; then the ports close (C-021)."""
+    """Report not ready at once; after a delay, close the ports and let current requests finish."""
     dataplane.drain()
     http.leave()
-    # who pressed Ctrl-C has no load balancer that needs time
+    # after Ctrl-C, no load balancer needs time
     delay = 0.0 if received is signal.SIGINT else settings.drain_seconds
-    log.info("%s: not ready from now on, closing the ports in %g s", received.name, delay)
+    log.info("received %s: reporting not ready, closing the ports in %g s", received.name, delay)
     await asyncio.sleep(delay)
     await asyncio.gather(
         http.stop(settings.shutdown_grace_seconds), grpc.stop(settings.shutdown_grace_seconds)
@@ -151,7 +166,7 @@ def _as_told(settings: Settings, begin: Begin) -> Settings:
 
 
 def _server_metadata(settings: Settings) -> ServerMetadata:
-    """Only extensions that work are listed (R0-041)."""
+    """The metadata lists only extensions that are enabled (R0-041)."""
     extensions = ["binary_tensor_data"]
     if settings.repository_control:
         extensions.append("model_repository")
@@ -163,7 +178,7 @@ def _stop_signals() -> "asyncio.Future[signal.Signals]":
     stop: asyncio.Future[signal.Signals] = loop.create_future()
 
     def settle(received: signal.Signals) -> None:
-        # a second signal changes nothing: the grace time bounds the end anyhow
+        # ignore a second signal: the grace period limits the shutdown
         if not stop.done():
             stop.set_result(received)
 
@@ -172,7 +187,7 @@ def _stop_signals() -> "asyncio.Future[signal.Signals]":
     return stop
 
 
-def _loader_options(settings: Settings) -> LoaderOptions:
+def _loader_options(settings: Settings, budget: ByteBudget) -> LoaderOptions:
     return LoaderOptions(
         settings.model_repository,
         settings.model_name,
@@ -180,17 +195,33 @@ def _loader_options(settings: Settings) -> LoaderOptions:
         waiting=settings.queue_size,
         poll_seconds=settings.poll_seconds,
         latest_versions=settings.latest_versions,
+        timeout_seconds=settings.request_timeout_seconds,
+        budget=budget,
+        allow_pickle=settings.allow_pickle,
     )
 
 
-def _backends() -> Mapping[str, Backend]:
+def _backends(settings: Settings) -> Mapping[str, Backend]:
     package = "moorage_runtime.backends"
+    tables = f"{package}.tables"
     return {
-        "onnx": OnnxBackend(),
-        "python": PythonBackend(),
+        "onnx": OnnxBackend(settings.execution_provider),
+        "python": IsolatingPythonBackend(
+            Packages(settings.python_packages, settings.python_index)
+        ),
         "torchscript": ExtraBackend("torchscript", f"{package}.torchscript", "TorchScriptBackend"),
-        "sklearn": ExtraBackend("sklearn", f"{package}.scikit_learn", "ScikitLearnBackend"),
-        "openvino": ExtraBackend("openvino", f"{package}.openvino", "OpenvinoBackend"),
+        "text": ExtraBackend(
+            "text",
+            f"{package}.text_encoder.backend",
+            "TextEncoderBackend",
+            settings.execution_provider,
+        ),
+        "mlflow": MlflowBackend(),
+        "sklearn": ExtraBackend("tables", f"{tables}.scikit_learn", "ScikitLearnBackend"),
+        "xgboost": ExtraBackend("tables", f"{tables}.xgboost", "XgboostBackend"),
+        "lightgbm": ExtraBackend("tables", f"{tables}.lightgbm", "LightgbmBackend"),
+        "catboost": ExtraBackend("tables", f"{tables}.catboost", "CatboostBackend"),
+        "openvino": ExtraBackend("openvino", f"{package}.openvino.backend", "OpenvinoBackend"),
     }
 
 
@@ -204,7 +235,7 @@ def _credentials(settings: Settings) -> tuple[Certificate | None, Token | None]:
 
 
 async def _refresh(certificate: Certificate | None, token: Token | None) -> None:
-    """Look at the files of secrets now and then; they are small."""
+    """Periodically reload secret files, which are small."""
     while certificate is not None or token is not None:
         await asyncio.sleep(REFRESH_SECONDS)
         if certificate is not None:
@@ -216,21 +247,25 @@ async def _refresh(certificate: Certificate | None, token: Token | None) -> None
 def _http_server(
     settings: Settings,
     dataplane: Dataplane,
-    figures: CollectorRegistry,
+    metrics_registry: CollectorRegistry,
     certificate: Certificate | None,
     token: Token | None,
+    budget: ByteBudget,
 ) -> HttpServer:
-    is_shared = isinstance(figures, Collected)
+    is_shared = isinstance(metrics_registry, Collected)
     otherwise: Handler | None = None
-    metrics: Handler = MetricsFrontend(figures).handle
-    mounts = [Mount("/metrics", figures.refreshing(metrics) if is_shared else metrics)]
+    json_bytes = settings.max_json_bytes
+    metrics: Handler = MetricsFrontend(metrics_registry).handle
+    mounts = [Mount("/metrics", metrics_registry.refreshing(metrics) if is_shared else metrics)]
     if "oip" in settings.protocols:
-        handle: Handler = OipRestFrontend(dataplane).handle
+        handle: Handler = OipRestFrontend(dataplane, json_bytes=json_bytes).handle
         if settings.repository_control:
             handle = RepositoryRestFrontend(dataplane, handle).handle
         mounts.append(Mount("/v2", handle))
     if "tensorflow-serving" in settings.protocols:
-        mounts.append(Mount("/v1/models", TfsRestFrontend(dataplane).handle))
+        mounts.append(
+            Mount("/v1/models", TfsRestFrontend(dataplane, json_bytes=json_bytes).handle)
+        )
     if "grps" in settings.protocols:
         custom = CustomHttpFrontend(dataplane)
         control = grps_rest.StreamingControl(
@@ -238,11 +273,17 @@ def _http_server(
             settings.grps_streaming_key,
             settings.grps_streaming_content_type,
         )
-        grps = grps_rest.GrpsRestFrontend(dataplane, control, custom)
+        grps = grps_rest.GrpsRestFrontend(
+            dataplane,
+            control,
+            custom,
+            json_bytes=json_bytes,
+            may_switch=settings.may_switch_traffic,
+        )
         otherwise = custom.handle
         mounts.append(Mount("/grps/v1", grps.handle, grps_rest.fault))
-        page: Handler = GrpsPage(figures).handle
-        mounts.append(Mount("/", figures.refreshing(page) if is_shared else page))
+        page: Handler = GrpsPage(metrics_registry).handle
+        mounts.append(Mount("/", metrics_registry.refreshing(page) if is_shared else page))
     router = Router(*mounts, otherwise=otherwise)
     return HttpServer(
         router.handle,
@@ -253,6 +294,7 @@ def _http_server(
         admission=None if token is None else token.admission,
         tls=None if certificate is None else certificate.context,
         reuse_port=is_shared,
+        budget=budget,
     )
 
 
@@ -261,7 +303,7 @@ def _grpc_services(settings: Settings, dataplane: Dataplane) -> list[GrpcService
     if "oip" in settings.protocols:
         protocols.append(oip_grpc.service(dataplane))
     if "grps" in settings.protocols:
-        protocols.append(grps_grpc.service(dataplane))
+        protocols.append(grps_grpc.service(dataplane, may_switch=settings.may_switch_traffic))
     return [*protocols, health_grpc.service(dataplane, [s.name for s in protocols])]
 
 
@@ -271,20 +313,12 @@ async def _listen(server: HttpServer | GrpcListener, setting: str, port: int) ->
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ListenError(
-            f"{setting} {port} cannot be opened: {reason}; expected a free port"
+            f"{setting} {port} cannot be opened: {reason}: use a free port"
         ) from error
-
-
-def _ready_versions(registry: Registry) -> dict[tuple[str, str], bool]:
-    return {(s.name, s.version): s.state == "READY" for s in registry.statuses()}
-
-
-def _in_flight(registry: Registry) -> dict[tuple[str, str], Callable[[], int]]:
-    return {(name, version): loaded.runner.active for name, version, loaded in registry.serving()}
 
 
 def _log_failure(task: "asyncio.Task[None]") -> None:
     with contextlib.suppress(asyncio.CancelledError):
         error = task.exception()
         if error is not None:
-            log.error("loading models ended unexpectedly", exc_info=error)
+            log.error("a background task ended unexpectedly", exc_info=error)

@@ -1,6 +1,6 @@
-"""Asks a server with the public KServe clients and prints what they saw as one JSON object.
+"""Tests a server with the public KServe clients, and prints the results as one JSON object.
 
-Runs in an environment of its own: its messages and the runtime's have the same names.
+Runs in a separate environment, because its protobuf messages have the same names as the runtime's.
 
     kserve_sdk.py http|grpc|v1 HOST:PORT
 """
@@ -82,7 +82,7 @@ async def over_grpc(address):
 async def over_v1(address):
     client = InferenceRESTClient(RESTConfig(protocol="v1", retries=1))
     url = f"http://{address}"
-    # its question for readiness is KServe's own and no TensorFlow Serving's
+    # its readiness request is specific to KServe and not part of TensorFlow Serving
     answer = await client.infer(url, {"instances": [1.0, 2.0]}, "mnist")
     seen = {"row": answer == {"predictions": [3.5, 4.0]}}
     try:

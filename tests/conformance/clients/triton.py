@@ -1,6 +1,6 @@
-"""Asks a server with the public Triton client and prints what it saw as one JSON object.
+"""Tests a server with the public Triton client, and prints the results as one JSON object.
 
-Runs in an environment of its own: its messages and the runtime's have the same names.
+Runs in a separate environment, because its protobuf messages have the same names as the runtime's.
 
     triton.py http|grpc|http-asyncio|grpc-asyncio HOST:PORT
 """
@@ -34,11 +34,11 @@ IDENTITIES = {
 
 
 class Asker:
-    """The four clients behind one way of calling."""
+    """The four clients behind one interface."""
 
     def __init__(self, transport, address):
         self.is_http = transport.startswith("http")
-        # the asyncio modules re-export the classes of the requests
+        # the asyncio modules re-export the classes of requests
         self.module = MODULES[transport]
         self.client = self.module.InferenceServerClient(address)
 
@@ -65,7 +65,7 @@ class Asker:
         return await self.call("infer", model, inputs, outputs=asked or None, **kwargs)
 
     async def stream(self, models, array):
-        """The answers to requests of one stream: an array each, or the error's text."""
+        """The responses to the requests of one stream: an array each, or the error text."""
         tensor = over_grpc.InferInput("x", list(array.shape), np_to_triton_dtype(array.dtype))
         tensor.set_data_from_numpy(array)
         found = queue.SimpleQueue()
@@ -81,7 +81,7 @@ class Asker:
             self.client.start_stream(lambda result, error: found.put((result, error)))
             async for request in requests():
                 self.client.async_stream_infer(**request)
-            self.client.stop_stream()  # when every answer has come
+            self.client.stop_stream()  # after every response has arrived
         return [
             result.as_numpy("y") if error is None else error.message()
             for result, error in (found.get(timeout=20) for _ in models)
@@ -138,7 +138,7 @@ async def ask(transport, address):
 
 
 def names(metadata):
-    """Name and versions, or name and extensions, whichever form the client gives."""
+    """Name and versions, or name and extensions, from either form of the client."""
     get = metadata.get if isinstance(metadata, dict) else lambda key: getattr(metadata, key, None)
     return [get("name"), sorted(get("versions") or get("extensions") or [])]
 

@@ -1,6 +1,7 @@
-"""A KServe server with one model that echoes; it becomes ready when a file appears.
+"""A KServe server with an echo model that becomes ready when a file appears.
 
-Runs in an environment of its own: its messages and the operator's have the same names.
+Runs in a separate environment, because its protobuf messages have the same names as the
+operator's.
 
     kserve_model.py HTTP_PORT GRPC_PORT READY_FILE
 """
@@ -14,7 +15,7 @@ from kserve import Model, ModelServer
 
 
 class Echo(Model):
-    """A model that says that it is ready once it is told to."""
+    """A model that reports ready after a signal."""
 
     def __init__(self, name: str, told: Path) -> None:
         super().__init__(name)

@@ -1,44 +1,26 @@
-"""The prepared requests and the clients that send them."""
+"""The prepared requests ask the same question, and the clients measure what they should."""
 
 import json
+import re
 import socket
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
-import onnxruntime as ort
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from moorage_benchmarks import models, wire, workloads
-from moorage_benchmarks.http_answer import answer_bytes
+from moorage_benchmarks import workloads
 from moorage_benchmarks.http_arrivals import HttpArrivals
 from moorage_benchmarks.http_load import HttpLoad
-from moorage_benchmarks.programs import BenchmarkError
 
-from moorage_runtime.codec import grps_proto, oip_proto, oip_request
+from moorage_runtime.codec.grps import proto as grps_proto
+from moorage_runtime.codec.oip import proto as oip_proto
+from moorage_runtime.codec.oip import request as oip_request
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "01-digits"
 ANSWER = b"HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 5\r\n\r\nhello"
 WORKLOADS = {workload.name: workload for workload in workloads.digits(EXAMPLE)}
-
-
-@pytest.mark.parametrize(
-    ("number", "expected"), [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02")]
-)
-def test_varints_are_the_bytes_of_the_encoding_guide(number, expected):
-    assert wire.varint(number).hex() == expected
-
-
-def test_a_negative_varint_is_refused():
-    with pytest.raises(ValueError, match="-1"):
-        wire.varint(-1)
-
-
-def test_fields_are_the_bytes_of_the_encoding_guide():
-    assert wire.integer(1, 150).hex() == "089601"
-    assert wire.block(2, "testing").hex() == "120774657374696e67"
+SMALL = {workload.name: workload for workload in workloads.small()}
 
 
 def test_every_protocol_asks_about_the_same_picture():
@@ -60,77 +42,60 @@ def test_every_protocol_asks_about_the_same_picture():
 
 
 def test_every_protocol_asks_the_small_model_about_the_same_features():
-    by_oip, _, by_rows, by_grps = [json.loads(workload.body) for workload in workloads.small()]
+    by_oip, by_equal, _, by_rows, by_grps = [json.loads(each.body) for each in SMALL.values()]
+    by_grpc = oip_proto.decode_infer(workloads.small_grpc().body).request.inputs[0]
 
     (features,) = by_rows["instances"]
+    assert by_oip == by_equal
     assert by_oip["inputs"][0]["data"] == features
     assert by_grps["gtensors"]["tensors"][0]["flat_float32"] == features
+    np.testing.assert_allclose(by_grpc.array, [features])
 
 
-def test_the_picture_is_the_same_as_binary_data_and_as_json():
-    binary, flat, rows = workloads.image()
+def test_every_protocol_asks_about_the_same_image():
+    binary, by_grpc, flat, rows = workloads.image()
     size = int(binary.headers.split(b":")[1])
     expected = oip_request.decode(binary.body, size, "image", "").request.inputs[0].array
 
-    by_json = oip_request.decode(flat.body, None, "image", "").request.inputs[0].array
-    by_rows = np.array(json.loads(rows.body)["instances"], np.float32)
-    np.testing.assert_array_equal(by_json, expected)
-    np.testing.assert_array_equal(by_rows, expected)
+    found = (
+        oip_request.decode(flat.body, None, "image", "").request.inputs[0].array,
+        oip_proto.decode_infer(by_grpc.body).request.inputs[0].array,
+        np.array(json.loads(rows.body)["instances"], np.float32),
+    )
+    for array in found:
+        np.testing.assert_array_equal(array, expected)
 
 
-def test_the_models_answer_what_the_workloads_expect(tmp_path):
-    models.write(tmp_path, EXAMPLE / "model.onnx")
-    small = ort.InferenceSession(str(tmp_path / "small" / "1" / "model.onnx"))
-    image = ort.InferenceSession(str(tmp_path / "image" / "1" / "model.onnx"))
+@pytest.mark.parametrize("workload", [SMALL["small: OIP JSON"], workloads.image()[0]])
+def test_requests_differ_in_a_trace_id_alone(workload):
+    requests = workload.http_requests(81)
 
-    label, probabilities = small.run(None, {"x": np.array([[5.1, 3.5, 1.4, 0.2]], np.float32)})
-    (means,) = image.run(None, {"image": np.ones((1, 3, 224, 224), np.float32)})
-
-    assert (label.tolist(), probabilities.shape) == ([2], (1, 3))
-    assert means.shape == (1, 3, 14, 14)
-    np.testing.assert_allclose(means, 1)
+    traces = [re.findall(rb"\r\ntraceparent: (00-[0-9a-f]{32}-[0-9a-f]{16}-01)\r\n", each)
+              for each in requests]  # fmt: skip
+    assert len({trace for (trace,) in traces}) == len(requests) > workload.under_way
+    assert len({re.sub(rb"traceparent: .*", b"", each) for each in requests}) == 1
 
 
-def test_an_http_request_says_how_long_its_body_is():
-    head, _, body = WORKLOADS["OIP binary over HTTP"].http_request(81).partition(b"\r\n\r\n")
+def test_requests_with_equal_headers_are_equal():
+    (request,) = SMALL["small: OIP JSON, equal headers"].http_requests(81)
 
-    assert head.startswith(b"POST /v2/models/digits/infer HTTP/1.1\r\nHost: 127.0.0.1:81\r\n")
-    assert b"\r\nContent-Length: %d\r\n" % len(body) in head
-    assert b"\r\nInference-Header-Content-Length: " in head
-
-
-@given(st.integers(0, len(ANSWER)))
-def test_an_answer_has_no_size_until_its_head_is_whole(cut):
-    head = ANSWER.index(b"\r\n\r\n") + 4
-
-    assert answer_bytes(ANSWER[:cut]) == (len(ANSWER) if cut >= head else 0)
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (ANSWER.replace(b"200 OK", b"400 Bad Request"), "400 Bad Request"),
-        (ANSWER.replace(b"Content-Length", b"Other"), "no Content-Length"),
-    ],
-)
-def test_an_answer_that_is_no_success_is_an_error(answer, said):
-    with pytest.raises(ValueError, match=said):
-        answer_bytes(answer)
+    (differing, *_) = SMALL["small: OIP JSON"].http_requests(81)
+    assert request == re.sub(rb"traceparent: .*\r\n", b"", differing)
 
 
 @contextmanager
-def answering(*pieces):
-    """A server on loopback that answers each request with the pieces, one send each."""
+def answering(*pieces, asked=None):
+    """A server on loopback that answers each request with the pieces, and lists the requests."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve(client):
         # the client is free to hang up at any time
         with client, suppress(OSError):
-            while client.recv(100):
+            while request := client.recv(100):
+                if asked is not None:
+                    asked.append(request)
                 for piece in pieces:
                     client.sendall(piece)
-                if not pieces:
-                    return
 
     def accept():
         while True:
@@ -169,67 +134,35 @@ def slow(seconds):
         listener.close()
 
 
-@contextmanager
-def load_on(port, connections=2):
-    load = HttpLoad(port, b"ask", connections)
-    try:
-        yield load
-    finally:
-        load.close()
-
-
 @pytest.mark.parametrize("pieces", [[ANSWER], [ANSWER[:10], ANSWER[10:30], ANSWER[30:]]])
 def test_the_client_counts_whole_answers_on_every_connection(pieces):
-    with answering(*pieces) as port, load_on(port, connections=3) as load:
+    with (
+        answering(*pieces) as port,
+        closing(HttpLoad(port, [b"ask"], connections=3)) as load,
+    ):
         assert load.ask() == ANSWER
         assert load.run(0) == 3
         assert load.run(0.05) > 3
 
 
-@pytest.mark.parametrize("pieces", [[ANSWER], [ANSWER[:10], ANSWER[10:30], ANSWER[30:]]])
-def test_every_arrival_is_answered_though_more_arrive_than_there_are_connections(pieces):
-    with answering(*pieces) as port:
-        load = HttpArrivals(port, b"ask", connections=2)
-        try:
-            latencies = load.run([0.0] * 7 + [0.02])
-        finally:
-            load.close()
+def test_the_client_sends_the_requests_in_turn():
+    asked = []
+    with (
+        answering(ANSWER, asked=asked) as port,
+        closing(HttpLoad(port, [b"one", b"two", b"three"], connections=1)) as load,
+    ):
+        for _ in range(4):
+            load.ask()
 
-    assert len(latencies) == 8
-    assert min(latencies) > 0
+    assert asked == [b"one", b"two", b"three", b"one"]
 
 
 def test_a_request_that_waits_for_a_connection_counts_from_its_arrival():
-    with slow(seconds=0.05) as port:
-        load = HttpArrivals(port, b"ask", connections=1)
-        try:
-            first, second, third = load.run([0.0, 0.0, 0.0])
-        finally:
-            load.close()
+    with (
+        slow(seconds=0.05) as port,
+        closing(HttpArrivals(port, [b"ask"], connections=1)) as load,
+    ):
+        first, second, third = load.run([0.0, 0.0, 0.0])
 
     assert second - first >= 0.05
     assert third - second >= 0.05
-
-
-def test_arrivals_at_a_server_that_hangs_up_are_an_error():
-    with answering() as port:
-        load = HttpArrivals(port, b"ask", connections=1)
-        try:
-            with pytest.raises(BenchmarkError, match="closed the connection"):
-                load.run([0.0])
-        finally:
-            load.close()
-
-
-def test_a_server_that_hangs_up_is_an_error():
-    hung_up = pytest.raises(BenchmarkError, match="closed the connection")
-
-    with answering() as port, load_on(port) as load, hung_up:
-        load.run(0.05)
-
-
-def test_a_server_that_answers_with_an_error_is_an_error():
-    refused = pytest.raises(BenchmarkError, match="400 Bad Request")
-
-    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port, load_on(port) as load, refused:
-        load.run(0.05)

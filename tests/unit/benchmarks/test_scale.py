@@ -1,10 +1,7 @@
 """The arithmetic of the scale benchmark: what counts as the effect of which cause, samples."""
 
-import ipaddress
-
 import pytest
 from moorage_benchmarks.scale import copies, objects
-from moorage_benchmarks.scale.answers import Pods
 from moorage_benchmarks.scale.operator_process import Usage, parse_samples
 from moorage_benchmarks.scale.sightings import Verdict, latencies
 
@@ -40,36 +37,7 @@ def test_samples_are_summed_by_their_labels():
     assert (usage.requests, usage.writes, usage.total("moorage_queue_depth")) == (5.0, 3.0, 4.0)
 
 
-def test_every_node_has_addresses_of_its_own_within_the_pods_range():
-    ranges = [
-        ipaddress.ip_network(objects.node(number)["spec"]["podCIDR"])
-        for number in range(objects.NODES)
-    ]
-
-    assert all(each.subnet_of(ipaddress.ip_network(objects.POD_RANGE)) for each in ranges)
-    assert not any(a.overlaps(b) for a in ranges for b in ranges if a is not b)
-
-
-def test_an_ailing_pod_alone_does_not_answer():
-    pods = Pods()
-    pods.answer("127.0.0.1", "PUT", "/silent/10.128.0.1")
-    pods.answer("127.0.0.1", "PUT", "/refusing/10.128.0.2")
-
-    answers = {
-        last: pods.answer(f"10.128.0.{last}", "GET", "/v2/models/m/ready") for last in (1, 2, 3)
-    }
-
-    assert answers[1] is None
-    assert answers[2] is not None
-    assert answers[2].startswith(b"HTTP/1.1 503")
-    assert answers[3] is not None
-    assert answers[3].startswith(b"HTTP/1.1 200")
-    pods.answer("127.0.0.1", "DELETE", "/silent/10.128.0.1")
-    assert pods.answer("10.128.0.1", "GET", "/v2") is not None
-
-
-@pytest.mark.parametrize("of_model", [True, False])
-def test_a_copied_child_is_like_the_one_that_was_served_but_for_its_names(of_model: bool) -> None:
+def test_a_copied_child_is_like_the_one_that_was_served_but_for_its_names():
     labels = {"moorage.dev/model": "first-0"}
     pods = {"nodeName": "fake-0", "containers": [{"name": "runtime"}]}
     served = {
@@ -87,9 +55,9 @@ def test_a_copied_child_is_like_the_one_that_was_served_but_for_its_names(of_mod
         "status": {"replicas": 2},
     }
 
-    made = copies.copy(served, "least-7", 7, of_model=of_model)
+    made = copies.copy(served, "least-7", 7)
 
-    of = {"moorage.dev/model" if of_model else "by-hand-model": "least-7", "by-hand": "least-7"}
+    of = {"moorage.dev/model": "least-7", "by-hand": "least-7"}
     assert made == {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

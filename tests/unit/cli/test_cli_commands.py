@@ -1,16 +1,20 @@
-"""The commands against a cluster that is a list of objects, and real sockets."""
+"""The commands against a fake cluster and real sockets."""
 
 import contextlib
 import http.server
+import importlib.metadata
+import io
 import json
 import socket
+import sys
 import threading
 
 import pytest
 
 from moorage_cli import __main__ as program
-from moorage_cli.failures import Failure
-from moorage_cli.port_forward import PortForward
+from moorage_cli.ask.cluster import Conflict
+from moorage_cli.ask.port_forward import PortForward
+from moorage_cli.printing.failures import Failure
 
 MODEL = {
     "metadata": {"name": "iris", "namespace": "models", "generation": 1},
@@ -30,7 +34,7 @@ DOCUMENT = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Plays a model server: metrics, and an answer to an inference request."""
+    """A model server with metrics and a response to an inference request."""
 
     def do_GET(self):
         self._answer(b'moorage_inferences_total{model="iris",outcome="ok",version="1"} 7\n')
@@ -60,7 +64,7 @@ def port():
 
 
 class FakeCluster:
-    """A cluster of one model with one pod, whose port is the server's."""
+    """A cluster with one model and one pod, whose port is the server's."""
 
     namespace = "models"
 
@@ -117,7 +121,7 @@ class FakeCluster:
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Runs a command line against a fake cluster: the status, what it printed, what it said."""
+    """Runs a command line against a fake cluster; returns status, output and errors."""
 
     def run(cluster, *arguments):
         monkeypatch.setattr(program, "Cluster", lambda *_: cluster)
@@ -140,7 +144,7 @@ def test_status_is_0_for_ready_models_in_every_form(run):
     assert json.loads(run(FakeCluster(), "status", "iris", "-o", "json")[1])["ready"] is True
 
 
-def test_what_does_not_exist_is_told_with_status_1(run):
+def test_a_missing_model_is_status_1(run):
     code, out, err = run(FakeCluster(), "status", "rose", "-n", "other")
 
     assert (code, out) == (1, "")
@@ -158,31 +162,81 @@ def test_what_does_not_exist_is_told_with_status_1(run):
         ["infer", "iris", "-f", "x", "--protocol", "SOAP"],
         ["completion", "fish"],
         ["nope"],
-        [],
     ],
 )
-def test_wrong_usage_is_status_2(run, arguments):
+def test_invalid_usage_is_status_2(run, arguments):
     code, out, err = run(FakeCluster(), *arguments)
 
     assert (code, out) == (2, "")
     assert err
 
 
-def test_a_watch_shows_each_change_once_until_it_is_interrupted(run):
+def test_without_a_command_the_help_is_printed(run):
+    code, out, err = run(FakeCluster())
+
+    assert (code, err) == (0, "")
+    assert "usage: " in out
+    assert "status" in out
+
+
+def test_version_prints_the_version(run):
+    code, out, err = run(FakeCluster(), "--version")
+
+    assert (code, err) == (0, "")
+    assert importlib.metadata.version("moorage-cli") in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["lint", "/"], "is a directory"),
+        (["lint", "{onnx}", "--model", "/"], "is a directory"),
+        (["lint", "{onnx}"], "is not UTF-8"),
+        (["conformance", "127.0.0.1:1"], "connection refused"),
+    ],
+)
+def test_an_error_of_the_system_has_no_number_and_no_class_name(run, tmp_path, arguments, reason):
+    binary = tmp_path / "model.onnx"
+    binary.write_bytes(b"\xff\xfe")
+    code, _, err = run(FakeCluster(), *(word.format(onnx=binary) for word in arguments))
+
+    assert code == 1
+    assert reason in err
+    assert "Errno" not in err
+    assert "Error" not in err
+
+
+def test_an_unreachable_api_server_is_one_line_without_library_names(tmp_path, capfd):
+    kubeconfig = tmp_path / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    config = {"clusters": [cluster], "contexts": [context], "current-context": "x"}
+    kubeconfig.write_text(json.dumps({**config, "users": [{"name": "u", "user": {}}]}))
+    code = program.main(["status", "--kubeconfig", str(kubeconfig)])
+    err = capfd.readouterr().err
+
+    assert code == 1
+    assert err.splitlines() == [err.rstrip()]
+    assert "connection refused" in err
+    for noise in ("HTTPSConnection", "urllib3", "Errno", "retries"):
+        assert noise not in err
+
+
+def test_a_watch_shows_each_change_once_until_interrupted(run):
     code, out, _ = run(FakeCluster(), "status", "--watch")
 
     assert code == 130
     assert len([line for line in out.splitlines() if line.startswith("iris")]) == 2
 
 
-def test_why_asks_for_the_models_events(run):
+def test_why_reads_the_events_of_the_model(run):
     code, out, _ = run(FakeCluster(), "why", "iris")
 
     assert code == 0
     assert out.startswith("models/iris is ready: Serving")
 
 
-def test_infer_goes_through_the_forwarded_port(run, port, tmp_path):
+def test_infer_uses_the_forwarded_port(run, port, tmp_path):
     request = tmp_path / "request.json"
     request.write_text(json.dumps(DOCUMENT))
     code, out, err = run(FakeCluster(port), "infer", "iris", "-f", str(request))
@@ -192,13 +246,32 @@ def test_infer_goes_through_the_forwarded_port(run, port, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("declared", "detected"), [("OpenAI", "OpenAI"), ("Auto", "OpenAI"), ("None", "")]
+)
+def test_infer_refuses_a_server_without_tensors_and_names_its_url(
+    run, monkeypatch, tmp_path, declared, detected
+):
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps(DOCUMENT))
+    protocol = {"declared": declared, "detected": detected}
+    status = {**MODEL["status"], "protocol": protocol, "endpoints": [{"url": "http://iris/v1"}]}
+    monkeypatch.setattr(FakeCluster, "model", lambda *_: {**MODEL, "status": status})
+
+    code, _, err = run(FakeCluster(), "infer", "iris", "-f", str(request))
+
+    assert code == 1
+    assert (detected or declared) in err
+    assert "http://iris/v1" in err
+
+
+@pytest.mark.parametrize(
     ("cluster", "sentence"),
     [
         (FakeCluster(problem="pods/portforward is forbidden"), "pods/portforward is forbidden"),
-        (FakeCluster(ready="False"), "none of its 1 pods is ready; see moorage why iris"),
+        (FakeCluster(ready="False"), "none of 1 pods is ready: run moorage why iris"),
     ],
 )
-def test_a_failure_on_the_way_has_its_own_words(run, tmp_path, cluster, sentence):
+def test_a_failure_of_the_connection_is_reported(run, tmp_path, cluster, sentence):
     request = tmp_path / "request.json"
     request.write_text(json.dumps(DOCUMENT))
     code, _, err = run(cluster, "infer", "iris", "-f", str(request))
@@ -207,17 +280,17 @@ def test_a_failure_on_the_way_has_its_own_words(run, tmp_path, cluster, sentence
     assert sentence in err
 
 
-def test_a_file_that_is_not_there_is_told(run, tmp_path):
+def test_a_missing_file_is_reported_without_an_error_number(run, tmp_path):
     missing = str(tmp_path / "missing")
 
     for arguments in (["lint", missing], ["infer", "iris", "-f", missing]):
         code, _, err = run(FakeCluster(), *arguments)
         assert code == 1
-        assert f"{missing}: cannot be read" in err
+        assert f"{missing} cannot be read: no such file or directory" in err
 
 
 @pytest.mark.parametrize("metrics", [True, False])
-def test_top_has_what_it_can_get(run, port, metrics):
+def test_top_shows_the_available_values(run, port, metrics):
     code, out, _ = run(FakeCluster(port, metrics=metrics), "top")
 
     row = out.splitlines()[1].split()
@@ -226,14 +299,14 @@ def test_top_has_what_it_can_get(run, port, metrics):
     assert ("metrics.k8s.io" in out) is not metrics
 
 
-def test_conformance_asks_a_server_over_http(run, port):
+def test_conformance_tests_a_server_over_http(run, port):
     code, out, _ = run(FakeCluster(), "conformance", f"127.0.0.1:{port}", "-o", "json")
 
     assert code == 1  # it answers every GET with 200
     assert json.loads(out)["spoken"] == []
 
 
-def test_colours_are_for_terminals_that_want_them(run, monkeypatch):
+def test_colours_need_a_terminal_without_no_color(run, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b" not in run(FakeCluster(), "status")[1]
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -243,13 +316,13 @@ def test_colours_are_for_terminals_that_want_them(run, monkeypatch):
     assert "\x1b" not in run(FakeCluster(), "status")[1]
 
 
-def test_as_a_plugin_it_speaks_of_itself_as_kubectl_does(run, monkeypatch):
+def test_a_plugin_has_the_name_of_kubectl_in_errors(run, monkeypatch):
     monkeypatch.setattr("sys.argv", ["/usr/bin/kubectl-moorage"])
 
     assert run(FakeCluster(), "status", "rose")[2].startswith("kubectl moorage: ")
 
 
-def test_a_forwarded_port_carries_bytes_both_ways_and_closes():
+def test_a_forwarded_port_transfers_bytes_both_ways_and_closes():
     near, far = socket.socketpair()
     with contextlib.ExitStack() as stack:
         stack.callback(far.close)
@@ -266,3 +339,202 @@ def test_a_forwarded_port_carries_bytes_both_ways_and_closes():
             assert local.recv(100) == b""
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((host, int(number)), 5)
+
+
+EARLIER = """\
+apiVersion: moorage.dev/v1alpha1
+kind: InferenceModel
+metadata: {name: iris}
+spec: {model: {uri: "pvc://a/b"}, disruptionBudget: None}   # our own
+"""
+
+
+def test_convert_prints_the_manifest_and_names_what_is_lost(tmp_path, capsys):
+    path, other = tmp_path / "iris.yaml", tmp_path / "other.yaml"
+    path.write_text(EARLIER)
+    other.write_text("kind: Other   # stays\n")
+
+    assert program.main(["convert", str(path), str(other)]) == 0
+
+    out, err = capsys.readouterr()
+    assert "disruptionBudget: {policy: None}" in out
+    assert out.endswith("---\nkind: Other   # stays\n")
+    assert f"{path}: iris: comments" in err
+    assert path.read_text() == EARLIER
+
+
+def test_convert_in_place_writes_only_what_changes(tmp_path, capsys):
+    earlier, other = tmp_path / "iris.yaml", tmp_path / "other.yaml"
+    earlier.write_text(EARLIER)
+    other.write_text("kind: Other   # stays\n")
+
+    assert program.main(["convert", "--in-place", str(earlier), str(other)]) == 0
+
+    assert "policy: None" in earlier.read_text()
+    assert other.read_text() == "kind: Other   # stays\n"
+    assert capsys.readouterr().out == f"{earlier}: converted\n{other}: unchanged\n"
+
+
+def test_convert_writes_no_file_if_one_cannot_be_converted(tmp_path, capsys):
+    earlier, wrong = tmp_path / "iris.yaml", tmp_path / "wrong.yaml"
+    earlier.write_text(EARLIER)
+    wrong.write_text(EARLIER.replace("disr", "endpoints: {}, paths: {}, disr"))
+
+    assert program.main(["convert", "--in-place", str(earlier), str(wrong)]) == 1
+
+    assert earlier.read_text() == EARLIER
+    assert f"{wrong}: iris: spec.endpoints and spec.paths" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["convert", "--in-place", "-"], 2, "--in-place cannot be combined"),
+        (["convert", "missing.yaml"], 1, "missing.yaml cannot be read"),
+    ],
+)
+def test_convert_refuses_what_it_cannot_do(arguments, status, sentence, capsys):
+    assert program.main(arguments) == status
+
+    assert sentence in capsys.readouterr().err
+
+
+def test_convert_reads_standard_input_and_refuses_invalid_yaml(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a: ["))
+
+    assert program.main(["convert", "-"]) == 1
+
+    assert "-: is not valid YAML: line 1" in capsys.readouterr().err
+
+
+class EditedCluster(FakeCluster):
+    """A cluster whose model has a canary, and in which others edit the model meanwhile."""
+
+    def __init__(self, conflicts=0, *, candidates=("new",), follow=()):
+        super().__init__()
+        self.patches, self.conflicts = [], conflicts
+        self.candidates, self.reads, self.followed = candidates, 0, follow
+
+    def model(self, namespace, name):
+        found = super().model(namespace, name)
+        at = min(self.reads, len(self.candidates) - 1)
+        self.reads += 1
+        revisions = {"candidate": self.candidates[at], "current": "new", "lastGood": "old"}
+        rollout = {"strategy": "Canary", "canary": {"steps": [{"weight": 10}]}}
+        return {
+            **found,
+            "metadata": {**found["metadata"], "resourceVersion": str(self.reads)},
+            "spec": {"route": {"parentRefs": [{"name": "web"}]}, "rollout": rollout},
+            "status": {**found["status"], "revisions": revisions},
+        }
+
+    def patch(self, namespace, name, patch):
+        assert (namespace, name) == ("models", "iris")
+        self.patches.append(patch)
+        if len(self.patches) <= self.conflicts:
+            raise Conflict("inferencemodel models/iris: the object has been modified")
+
+    def revisions(self, namespace, selector):
+        assert (namespace, selector) == ("models", "moorage.dev/model=iris")
+        spec = json.dumps({"version": 1, "spec": {"model": {"uri": "pvc://a/b"}}})
+        labels = {"moorage.dev/revision": "old"}
+        return [{"metadata": {"labels": labels, "annotations": {"moorage.dev/spec": spec}}}]
+
+    def follow(self, namespace, name, seconds):
+        assert (namespace, name, seconds) == ("models", "iris", 7.0)
+        yield from self.followed
+
+
+def test_an_edit_is_decided_again_if_the_model_has_changed(run):
+    cluster = EditedCluster(conflicts=2)
+
+    code, out, err = run(cluster, "promote", "iris")
+
+    assert (code, err) == (0, "")
+    assert "revision new is promoted" in out
+    assert [each["metadata"]["resourceVersion"] for each in cluster.patches] == ["1", "2", "3"]
+    assert {each["spec"]["rollout"]["promote"] for each in cluster.patches} == {"new"}
+
+
+def test_a_repeated_edit_never_names_another_revision(run):
+    cluster = EditedCluster(conflicts=1, candidates=("new", "newer"))
+
+    code, out, err = run(cluster, "abort", "iris")
+
+    assert (code, out, len(cluster.patches)) == (1, "", 1)
+    assert "revision new is not rolled out: the candidate is newer" in err
+
+
+def test_an_edit_gives_up_after_some_conflicts(run):
+    code, _, err = run(EditedCluster(conflicts=99), "pause", "iris")
+
+    assert code == 1
+    assert "has been modified" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["restart", "iris"], "rollout"),
+        (["pause", "iris"], "paused"),
+        (["abort", "iris", "new"], "rollout"),
+        (["promote", "iris", "new/1", "-o", "json"], "rollout"),
+    ],
+)
+def test_each_verb_patches_one_field(run, arguments, field):
+    cluster = EditedCluster()
+
+    assert run(cluster, *arguments)[0] == 0
+
+    (patch,) = cluster.patches
+    assert list(patch["spec"]) == [field]
+
+
+def test_a_model_that_is_not_paused_is_not_patched(run):
+    cluster = EditedCluster()
+
+    code, out, _ = run(cluster, "resume", "iris")
+
+    assert (code, out, cluster.patches) == (0, "iris: is not paused\n", [])
+
+
+def test_a_rollback_can_be_printed_without_a_change(run):
+    cluster = EditedCluster()
+
+    code, out, _ = run(cluster, "rollback", "iris", "--dry-run")
+    assert (code, cluster.patches) == (0, [])
+    printed = json.loads(out)
+    assert run(EditedCluster(), "rollback", "iris")[0] == 0
+    assert run(cluster, "rollback", "iris")[0] == 0
+
+    assert [each["path"] for each in printed] == ["/metadata/resourceVersion", "/spec/model"]
+    (patch,) = cluster.patches
+    assert patch[1:] == printed[1:]
+
+
+def waited(*conditions):
+    items = [
+        {"type": type_, "status": status, "reason": reason, "observedGeneration": 1}
+        for type_, status, reason in conditions
+    ]
+    return {**MODEL, "status": {**MODEL["status"], "conditions": items}}
+
+
+ROLLING = waited(("Ready", "True", "ServingPreviousRevision"), ("UpToDate", "False", "RollingOut"))
+BACK = waited(("Ready", "True", "ServingPreviousRevision"), ("UpToDate", "False", "RolledBack"))
+DONE = waited(("Ready", "True", "Serving"), ("UpToDate", "True", "RolloutComplete"))
+
+
+@pytest.mark.parametrize(
+    ("follow", "expected", "fact"),
+    [
+        ((ROLLING, DONE, BACK), 0, "is ready: Serving"),
+        ((ROLLING, BACK, DONE), 3, "RolledBack"),
+        ((ROLLING,), 1, "not up to date and ready within 7 seconds"),
+    ],
+)
+def test_wait_ends_with_the_outcome_of_the_rollout(run, follow, expected, fact):
+    code, out, err = run(EditedCluster(follow=follow), "wait", "iris", "--timeout", "7")
+
+    assert (code, err) == (expected, "")
+    assert fact in out

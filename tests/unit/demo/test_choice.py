@@ -18,10 +18,10 @@ def facts(**found):
 @pytest.mark.parametrize(
     ("found", "kind", "why"),
     [
-        ({}, "local", "no Docker engine runs"),
+        ({}, "local", "Docker is not running"),
         ({"docker_runs": True}, "local", "kind is not installed"),
-        ({"kind_installed": True}, "local", "no Docker engine runs"),
-        ({"docker_runs": True, "kind_installed": True}, "kind", "a Docker engine runs"),
+        ({"kind_installed": True}, "local", "Docker is not running"),
+        ({"docker_runs": True, "kind_installed": True}, "kind", "Docker is running"),
         (
             {"asked": "local", "docker_runs": True, "kind_installed": True},
             "local",
@@ -31,7 +31,7 @@ def facts(**found):
         (
             {"asked": "current", "context": "prod", "context_answers": True},
             "current",
-            "CLUSTER=current confirms context 'prod'",
+            "CLUSTER=current selects context 'prod'",
         ),
     ],
 )
@@ -44,11 +44,11 @@ def test_the_cluster_follows_from_what_was_asked_and_found(found, kind, why):
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        ({"asked": "minikube"}, "CLUSTER='minikube' is not known; expected one of current, kind"),
+        ({"asked": "minikube"}, "CLUSTER='minikube' is invalid: must be one of current, kind"),
         ({"asked": "current"}, "kubectl has no current context"),
         ({"asked": "current", "context": "prod"}, "context 'prod' does not answer"),
-        ({"asked": "kind"}, "no Docker engine answers"),
-        ({"asked": "kind", "docker_runs": True}, "no `kind` command on the PATH"),
+        ({"asked": "kind"}, "Docker is not running"),
+        ({"asked": "kind", "docker_runs": True}, "kind is not in PATH"),
     ],
 )
 def test_what_cannot_be_had_is_said_with_what_to_do(found, said):
@@ -62,6 +62,4 @@ def test_an_answering_context_that_nobody_named_is_left_alone_and_mentioned():
             facts(context="prod", context_answers=True, docker_runs=docker, kind_installed=kind)
         )
         assert choice.kind != "current"
-        assert (
-            "context 'prod' answers but is left alone, CLUSTER=current would use it" in choice.why
-        )
+        assert "context 'prod', set CLUSTER=current" in choice.why

@@ -14,7 +14,7 @@ from images import Image
 from progress import Progress, Tasks
 
 ROOT = Path(__file__).resolve().parents[3]
-RUNTIME = Image("runtime", "moorage/runtime", "0.1.0-bbb")
+RUNTIME = Image("runtime", "localhost/moorage-runtime", "0.1.0-bbb")
 
 
 class Recorded(Tasks):
@@ -63,7 +63,7 @@ def test_without_root_the_local_cluster_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(clusters.os, "geteuid", lambda: 1000)
     local = LocalCluster(ROOT, tmp_path, Progress(tmp_path / "logs"))
 
-    with pytest.raises(DemoError, match=r"needs root: run `sudo make demo`, or use CLUSTER=kind"):
+    with pytest.raises(DemoError, match=r"needs root: run `sudo make demo`, or set CLUSTER=kind"):
         local.prepare(Recorded(), [RUNTIME])
 
 
@@ -98,11 +98,11 @@ def test_a_cluster_of_the_users_gets_images_by_the_registry_that_is_named(tmp_pa
     current = CurrentContext(ROOT, tmp_path, Progress(tmp_path / "logs"))
 
     monkeypatch.setenv("IMAGE_PREFIX", "registry.example.com/team")
-    assert current.repository(RUNTIME) == "registry.example.com/team/runtime"
+    assert current.registry() == "registry.example.com/team"
 
     monkeypatch.delenv("IMAGE_PREFIX")
     with pytest.raises(DemoError, match="CLUSTER=current needs IMAGE_PREFIX, a registry path"):
-        current.repository(RUNTIME)
+        current.registry()
 
 
 def test_every_kind_builds_from_the_folders_that_have_dockerfiles():

@@ -106,7 +106,7 @@ def test_a_finished_client_is_kept_until_its_requirements_change(state, tmp_path
 @pytest.mark.parametrize(
     ("raised", "code", "said"),
     [
-        (KeyboardInterrupt(), 130, "interrupted; `make demo` goes on from here"),
+        (KeyboardInterrupt(), 130, "interrupted: run `make demo` to resume"),
         (DemoError("no base image"), 1, "no base image"),
     ],
 )

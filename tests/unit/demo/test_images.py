@@ -4,8 +4,8 @@ import pytest
 
 from images import Image, find, stale_archives
 
-OPERATOR = Image("operator", "moorage/operator", "0.1.0-aaa")
-RUNTIME = Image("runtime", "moorage/runtime", "0.1.0-bbb")
+OPERATOR = Image("operator", "localhost/moorage-operator", "0.1.0-aaa")
+RUNTIME = Image("runtime", "localhost/moorage-runtime", "0.1.0-bbb")
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def tree(tmp_path):
 def test_an_image_is_named_by_version_and_hash(tree):
     image = find(tree, "operator", "0.1.0")
 
-    assert image.reference == f"moorage/operator:{image.tag}"
+    assert image.reference == f"localhost/moorage-operator:{image.tag}"
     assert image.archive == f"operator-{image.tag}.tar"
     version, _, digest = image.tag.rpartition("-")
     assert (version, len(digest)) == ("0.1.0", 12)

@@ -69,11 +69,11 @@ def test_a_failed_command_shows_the_end_of_its_log_and_where_it_is(shown, tmp_pa
         shown.run("build", [PYTHON, "-c", script], downloads="PyPI")
 
     text = str(failed.value)
-    assert "failed with 3" in text
+    assert "failed with exit code 3" in text
     assert str(tmp_path / "logs" / "build.log") in text
     assert "line 39" in text
     assert "line 20\n" not in text
-    assert "it may download from PyPI: is that reachable?" in text
+    assert "Check that PyPI can be reached" in text
 
 
 def test_an_absent_command_is_named(shown):
@@ -110,8 +110,8 @@ def test_stopping_ends_what_runs_and_starts_nothing_more(shown, tmp_path, monkey
 
     thread.join(10)
     assert not thread.is_alive()
-    assert "failed with -" in failures[0]
-    with pytest.raises(DemoError, match="was not started, since the demo is stopping"):
+    assert "failed with exit code -" in failures[0]
+    with pytest.raises(DemoError, match="was not started, because the demo is stopping"):
         shown.run("log", [PYTHON, "-c", ""])
 
 

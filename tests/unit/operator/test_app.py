@@ -1,14 +1,15 @@
-import asyncio
+import time
 
 import pytest
 
-from moorage_operator.app import STALE_SECONDS, STUCK_SECONDS, App
-from moorage_operator.config import OperatorConfig
+from moorage_operator.api.config import OperatorConfig
+from moorage_operator.app import STUCK_SECONDS, App
 from moorage_operator.kube import kinds
 from moorage_operator.kube.auth import Access
+from moorage_operator.kube.liveness import BROKEN_SECONDS
 from moorage_operator.settings import Settings
-from moorage_operator.state import ObjectKey
-from moorage_operator.urgency import Urgency
+from moorage_operator.values.observed import ObjectKey
+from moorage_operator.values.urgency import Urgency
 
 SETTINGS = Settings((), OperatorConfig("runtime:1"), 1, 50, "127.0.0.1", 0, "json", "info")
 
@@ -18,38 +19,67 @@ async def app() -> App:
     return App(SETTINGS, Access("http://127.0.0.1:1"), "1")
 
 
-async def test_a_process_that_waits_is_live(app: App) -> None:
+async def test_a_waiting_process_is_live(app: App) -> None:
     assert app.troubles() == []
 
 
-async def test_a_watch_that_went_silent_is_trouble(app: App) -> None:
+async def test_a_dead_watch_makes_the_process_unready_but_not_dead(
+    app: App,
+) -> None:
+    app._models.waiting, app._listed = "", True
     reflector = next(each for each in app._reflectors if each.kind is kinds.DEPLOYMENTS)
-    reflector.last_heard = asyncio.get_running_loop().time() - STALE_SECONDS - 1
-    assert app.troubles() == []  # it has not begun
+    assert app._unready() == []
 
-    reflector.synced.set()
+    now = time.monotonic() + BROKEN_SECONDS + 1
+    reflector.liveness._clock = lambda: now
 
-    assert app.troubles() == ["the watch of deployments is silent"]
+    (said,) = app._unready()
+    assert "the watch of deployments" in said
+    assert app.troubles() == []
 
 
-async def test_workers_that_take_nothing_are_trouble(app: App) -> None:
+async def test_a_stuck_worker_fails_the_liveness_check(app: App) -> None:
     app._queue.add(ObjectKey("ns", "iris"), Urgency.SPEC)
     assert app.troubles() == []
     now = app._clock() + STUCK_SECONDS + 1
-    app._queue._clock = lambda: now
+    app._queue._clock = app._clock = lambda: now
     assert app.troubles() == []  # another process leads
 
     app._leads.set()
 
-    assert app.troubles() == ["no worker takes a model from the queue"]
+    (trouble,) = app.troubles()
+    assert "worker is stuck" in trouble
 
 
-async def test_each_namespace_has_watches_of_its_own() -> None:
+async def test_a_long_queue_is_live_while_reconciles_finish(app: App) -> None:
+    app._queue.add(ObjectKey("ns", "iris"), Urgency.SPEC)
+    app._leads.set()
+    now = app._clock() + STUCK_SECONDS + 1
+    app._queue._clock = app._clock = lambda: now
+
+    app._passed("ok", 0.1)
+
+    assert app.troubles() == []
+
+
+async def test_a_stuck_event_loop_of_kopf_fails_the_liveness_check(app: App) -> None:
+    app._models.watch.tick()
+    assert app.troubles() == []
+
+    now = time.monotonic() + STUCK_SECONDS
+    app._models.watch._clock = lambda: now
+
+    assert app.troubles() == ["the event loop that watches the models is stuck"]
+    app._models.watch.stop()
+    assert app.troubles() == []
+
+
+async def test_each_namespace_has_its_own_watches() -> None:
     settings = Settings(("a", "b"), OperatorConfig("r:1"), 1, 50, "127.0.0.1", 0, "json", "info")
 
     app = App(settings, Access("http://127.0.0.1:1"), "1")
 
-    watched = sorted((each._namespace, each.kind.plural) for each in app._reflectors)
+    watched = sorted((each.namespace, each.kind.plural) for each in app._reflectors)
     always = {kinds.CHILDREN[kind].plural for kind in kinds.CHILDREN.keys() - kinds.OPTIONAL}
     plurals = sorted(always | {"pods"})
     assert watched == [(namespace, plural) for namespace in ("a", "b") for plural in plurals]

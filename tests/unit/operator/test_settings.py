@@ -1,6 +1,6 @@
 import pytest
 
-from moorage_operator.config import OperatorConfig
+from moorage_operator.api.config import OperatorConfig
 from moorage_operator.settings import OPTIONS, Settings, SettingsError, parse, parser
 
 REQUIRED = {"MOORAGE_RUNTIME_IMAGE": "runtime:1"}
@@ -10,7 +10,7 @@ def settings(*flags: str, **environ: str) -> Settings:
     return parse(flags, {**REQUIRED, **environ}, version="1")
 
 
-def test_defaults_are_what_the_help_says() -> None:
+def test_defaults_match_the_help() -> None:
     assert settings() == Settings(
         namespaces=(),
         config=OperatorConfig(runtime_image="runtime:1"),
@@ -23,13 +23,13 @@ def test_defaults_are_what_the_help_says() -> None:
     )
 
 
-def test_a_flag_wins_over_its_variable() -> None:
+def test_a_flag_overrides_its_variable() -> None:
     found = settings("--log-level", "debug", MOORAGE_LOG_LEVEL="error", MOORAGE_WORKERS="3")
 
     assert (found.log_level, found.workers) == ("debug", 3)
 
 
-def test_namespaces_are_a_list_without_doubles() -> None:
+def test_namespaces_are_a_list_without_duplicates() -> None:
     assert settings("--namespaces", "a, b,a,").namespaces == ("a", "b")
 
 
@@ -44,8 +44,19 @@ def test_namespaces_are_a_list_without_doubles() -> None:
         "a=",
     ],
 )
-def test_a_label_selector_is_taken_as_the_api_server_takes_it(selector: str) -> None:
+def test_valid_label_selectors_are_accepted(selector: str) -> None:
     assert settings("--watch-label-selector", f" {selector} ").watch_label_selector == selector
+
+
+def test_pull_secrets_are_a_list_without_duplicates() -> None:
+    found = settings(MOORAGE_IMAGE_PULL_SECRETS="registry, mirror,registry")
+
+    assert found.config.image_pull_secrets == ("registry", "mirror")
+
+
+def test_secrets_are_looked_up_only_on_request() -> None:
+    assert not settings().secret_hints
+    assert settings("--secret-hints", "true").secret_hints
 
 
 def test_default_resources_are_json() -> None:
@@ -58,6 +69,8 @@ def test_default_resources_are_json() -> None:
     ("variable", "value", "said"),
     [
         ("MOORAGE_NAMESPACES", "a,B", "'B'"),
+        ("MOORAGE_IMAGE_PULL_SECRETS", "a,My Secret", "'My Secret'"),
+        ("MOORAGE_SECRET_HINTS", "yes", "must be true or false"),
         ("MOORAGE_RUNTIME_IMAGE", "", "an image reference"),
         ("MOORAGE_RUNTIME_IMAGE", "a b", "an image reference"),
         ("MOORAGE_IMAGE_PULL_POLICY", "Sometimes", "'IfNotPresent'"),
@@ -65,9 +78,9 @@ def test_default_resources_are_json() -> None:
         ("MOORAGE_DEFAULT_RESOURCES", "{", "as JSON"),
         ("MOORAGE_DEFAULT_RESOURCES", "[]", "a JSON object"),
         ("MOORAGE_DEFAULT_RESOURCES", '{"cpu":1}', "'cpu'"),
-        ("MOORAGE_WATCH_LABEL_SELECTOR", "shard: a", "'shard: a' is no requirement"),
-        ("MOORAGE_WATCH_LABEL_SELECTOR", "a=b,", "a label selector like moorage.dev/shard=a"),
-        ("MOORAGE_WATCH_LABEL_SELECTOR", "a in b", "'a in b' is no requirement"),
+        ("MOORAGE_WATCH_LABEL_SELECTOR", "shard: a", "'shard: a' is not"),
+        ("MOORAGE_WATCH_LABEL_SELECTOR", "a=b,", "a label selector such as moorage.dev/shard=a"),
+        ("MOORAGE_WATCH_LABEL_SELECTOR", "a in b", "'a in b' is not"),
         ("MOORAGE_WORKERS", "0", "from 1 to 256"),
         ("MOORAGE_WORKERS", "1.5", "from 1 to 256"),
         ("MOORAGE_HEALTH_PORT", "-1", "from 0 to 65535"),
@@ -75,22 +88,22 @@ def test_default_resources_are_json() -> None:
         ("MOORAGE_LOG_LEVEL", "loud", "'info'"),
     ],
 )
-def test_what_cannot_be_used_is_named_with_its_value_and_what_was_expected(
+def test_an_invalid_setting_is_reported_with_its_value_and_rule(
     variable: str, value: str, said: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
         settings(**{variable: value})
 
-    assert str(caught.value).startswith(f"{variable}: {value!r} cannot be used, expected ")
+    assert str(caught.value).startswith(f"{variable}: {value!r} is invalid: must be ")
     assert said in str(caught.value)
 
 
-def test_a_wrong_flag_is_named_as_the_flag() -> None:
+def test_an_invalid_flag_is_reported_as_the_flag() -> None:
     with pytest.raises(SettingsError, match=r"^--workers: 'x'"):
         settings("--workers", "x")
 
 
-def test_a_missing_image_says_what_to_set() -> None:
+def test_a_missing_image_is_reported_with_flag_and_variable() -> None:
     with pytest.raises(
         SettingsError, match=r"^--runtime-image or MOORAGE_RUNTIME_IMAGE must be set"
     ):
@@ -98,13 +111,13 @@ def test_a_missing_image_says_what_to_set() -> None:
 
 
 @pytest.mark.parametrize("flags", [("--log-levle", "info"), ("--work", "3"), ("extra",)])
-def test_an_unknown_flag_is_refused(flags: tuple[str, ...]) -> None:
+def test_an_unknown_flag_is_rejected(flags: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError, match=flags[0]):
         settings(*flags)
 
 
-def test_an_unknown_variable_of_ours_is_refused() -> None:
-    with pytest.raises(SettingsError, match="MOORAGE_LOG_LEVLE is no setting"):
+def test_an_unknown_variable_with_our_prefix_is_rejected() -> None:
+    with pytest.raises(SettingsError, match=r"^MOORAGE_LOG_LEVLE .*MOORAGE_LOG_LEVEL"):
         settings(MOORAGE_LOG_LEVLE="info")
 
 
@@ -117,11 +130,11 @@ def test_an_unknown_variable_of_ours_is_refused() -> None:
         "MOORAGE_METRICS_PORT_8080_TCP_ADDR",
     ],
 )
-def test_variables_that_kubernetes_makes_for_a_service_are_no_settings(name: str) -> None:
+def test_service_variables_of_kubernetes_are_ignored(name: str) -> None:
     settings(**{name: "tcp://10.0.0.1:8080"})
 
 
-def test_the_help_tells_every_flag_variable_and_default() -> None:
+def test_the_help_lists_every_flag_variable_and_default() -> None:
     text = " ".join(parser("1").format_help().split())
 
     for option in OPTIONS:

@@ -1,4 +1,4 @@
-"""A gRPC service of every kind of method, which tells what became of its calls."""
+"""A gRPC service with every kind of method, which records the outcome of its calls."""
 
 import asyncio
 import itertools
@@ -7,7 +7,7 @@ from moorage_runtime.frontends.grpc.methods import GrpcFault, GrpcService
 
 
 class Methods:
-    """A service, and what became of its calls."""
+    """A service, and the outcomes of its calls."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -19,7 +19,7 @@ class Methods:
     def service(self) -> GrpcService:
         return GrpcService(
             "s",
-            {"Echo": bytes, "Wait": self.wait, "Fail": self.fail},
+            {"Echo": bytes, "Wait": self.wait, "Fail": self.fail, "Large": self.large},
             {"Endless": self.endless, "Two": self.two},
             {"Mirror": self.mirror, "Slow": self.slow},
         )
@@ -31,6 +31,9 @@ class Methods:
         finally:
             self.ended.set()
         return bytes(data)
+
+    def large(self, data: bytes) -> bytes:
+        return bytes(data) * 200_000
 
     def fail(self, data: bytes) -> bytes:
         raise GrpcFault("NOT_FOUND", f"100 % of é {data.decode()}")

@@ -1,4 +1,4 @@
-"""An HTTP/2 client that does what the test says: calls by hand, and bytes that are no HTTP/2."""
+"""An HTTP/2 client for tests: manual calls, and bytes that are not HTTP/2."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ def message(data: bytes, flag: int = 0) -> bytes:
 
 @dataclass
 class Answer:
-    """What came on one stream."""
+    """The response on one stream."""
 
     headers: dict[bytes, bytes] = field(default_factory=dict)
     body: bytes = b""
@@ -62,7 +62,7 @@ class Client:
     def call(
         self, path: str, *bodies: bytes, end_stream: bool = True, headers: dict[str, str | None]
     ) -> int:
-        """Begin a call with these DATA; a header of None is left out."""
+        """Start a call with these DATA frames; a header of None is omitted."""
         fields = {
             ":method": "POST",
             ":scheme": "http",
@@ -88,29 +88,29 @@ class Client:
         self._writer.write(self.session.data_to_send())
 
     def write(self, data: bytes) -> None:
-        """Write bytes past the session."""
+        """Write bytes, bypassing the session."""
         self._writer.write(data)
 
     async def read_until(self, is_enough: Callable[[], bool]) -> None:
-        """Read until something has come, or the server hangs up."""
+        """Read until a condition holds or the server disconnects."""
         async with asyncio.timeout(DEADLINE_SECONDS):
             while not is_enough() and not self.is_ended:
                 data = await self._reader.read(65536)
                 self.is_ended = not data
-                # after the last GOAWAY the session takes no more
+                # after the last GOAWAY, the session accepts no more data
                 with contextlib.suppress(ngh2.ConnectionStateError):
                     self.session.receive_data(data)
                     self._note()
                     self.flush()
 
     async def answer(self, stream_id: int) -> Answer:
-        """The whole answer of one stream."""
+        """The whole response of one stream."""
         answer = self.answers[stream_id]
         await self.read_until(lambda: answer.is_closed)
         return answer
 
     async def raw_end(self) -> bytes:
-        """Everything until the server hangs up, not interpreted."""
+        """All bytes until the server disconnects, without interpretation."""
         async with asyncio.timeout(DEADLINE_SECONDS):
             with contextlib.suppress(ConnectionResetError):
                 return await self._reader.read(-1)
@@ -121,14 +121,14 @@ class Client:
         return [event for event in self.events if isinstance(event, kind)]
 
     def acknowledge(self, stream_id: int) -> None:
-        """Take what came: the server may send as much again."""
+        """Acknowledge received data, so that the server may send as much again."""
         taken = len(self.answers[stream_id].body)
         self.session.acknowledge_received_data(taken, stream_id)
         self.answers[stream_id].body = b""
         self.flush()
 
     def end(self) -> None:
-        """Send no more."""
+        """End the sending side."""
         self._writer.write_eof()
 
     def hang_up(self) -> None:
@@ -155,7 +155,7 @@ class Client:
 
 @contextlib.asynccontextmanager
 async def connected(port: int, *, is_open: bool = True) -> AsyncIterator[Client]:
-    """A client of a port on loopback, with or without its preface sent."""
+    """A client of a port on loopback, with or without its preface."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024 * 1024)
     client = Client(reader, writer)
     if is_open:

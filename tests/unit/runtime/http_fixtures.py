@@ -1,4 +1,4 @@
-"""A listener over a small handler, and a client that writes and reads bare bytes."""
+"""A listener with a small handler, and a client that writes and reads raw bytes."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ DEADLINE_SECONDS = 10
 
 
 class Application:
-    """Echoes at once, later, or in pieces; remembers what it saw."""
+    """Echoes at once, later, or in pieces; records its requests."""
 
     def __init__(self) -> None:
         self.requests: list[HttpRequest] = []
@@ -85,7 +85,7 @@ class Client:
         self.writer.write(data)
 
     async def answer(self, *, has_body: bool = True):
-        """Status, headers (lower-case) and body of the next answer."""
+        """Status, headers (lower-case) and body of the next response."""
         async with asyncio.timeout(DEADLINE_SECONDS):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             status_line, *lines = head.split("\r\n")[:-2]
@@ -112,7 +112,7 @@ class Client:
             yield data[:-2]
 
     async def ends(self) -> bytes:
-        """What still comes before the server closes."""
+        """The remaining bytes before the server closes."""
         async with asyncio.timeout(DEADLINE_SECONDS):
             with contextlib.suppress(ConnectionResetError):
                 return await self.reader.read()

@@ -1,4 +1,4 @@
-"""Small real models, written where a test wants them."""
+"""Small real models, written to a given path."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ def write_onnx(
     dims: Sequence[int | str | None] = ("n",),
     **attributes,
 ) -> None:
-    """A model of one operator: x to y."""
+    """A model with one operator: x to y."""
     graph = helper.make_graph(
         [helper.make_node(operator, ["x"], ["y"], **attributes)],
         "graph",

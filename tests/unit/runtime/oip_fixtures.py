@@ -1,4 +1,4 @@
-"""A dataplane over plain functions with a readiness that tests can turn, and its models."""
+"""A fake dataplane with functions as models and a readiness that tests can change."""
 
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage_runtime import validation
-from moorage_runtime.errors import ModelNotFound, ModelNotReady, VersionNotFound
-from moorage_runtime.inference import (
+from moorage_runtime.values import validation
+from moorage_runtime.values.errors import ModelNotFound, ModelNotReady, VersionNotFound
+from moorage_runtime.values.inference import (
     InferRequest,
     InferResponse,
     ModelMetadata,
     ModelStatus,
     ServerMetadata,
 )
-from moorage_runtime.tensors import Datatype, Tensor, TensorSpec
+from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclasses.dataclass
 class FakeModel:
-    """One version of a model: what it declares, what it computes, and its present state."""
+    """One version of a model: its declaration, function and state."""
 
     metadata: ModelMetadata
     compute: Callable[[Arrays], Arrays]
@@ -32,7 +32,7 @@ class FakeModel:
 
 
 class FakeDataplane:
-    """What the frontends call, without threads."""
+    """The interface for frontends, without threads."""
 
     def __init__(self, *models: FakeModel) -> None:
         self.models = list(models)
@@ -51,6 +51,9 @@ class FakeDataplane:
             and not self.is_draining
             and all(model.state == "READY" for model in self.models)
         )
+
+    def repository_problem(self) -> str:
+        return ""
 
     def accepting(self) -> bool:
         return not self.is_draining

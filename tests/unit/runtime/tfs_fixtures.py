@@ -1,4 +1,4 @@
-"""A dataplane over plain functions, and the models that the TensorFlow Serving tests ask."""
+"""A fake dataplane with functions as models, for the TensorFlow Serving tests."""
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage_runtime.errors import ModelNotFound, ModelNotReady, VersionNotFound
 from moorage_runtime.frontends.http.message import HttpRequest, HttpResponse
-from moorage_runtime.frontends.tfs_rest import TfsRestFrontend
-from moorage_runtime.inference import (
+from moorage_runtime.frontends.tfs.rest import TfsRestFrontend
+from moorage_runtime.values.errors import ModelNotFound, ModelNotReady, VersionNotFound
+from moorage_runtime.values.inference import (
     InferRequest,
     InferResponse,
     ModelMetadata,
     ModelStatus,
     Signature,
 )
-from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
+from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclasses.dataclass(frozen=True)
 class FakeModel:
-    """One version of a model: what it declares, and what it computes."""
+    """One version of a model: its declaration and function."""
 
     metadata: ModelMetadata
     compute: Callable[[Arrays], Arrays]
@@ -33,7 +33,7 @@ class FakeModel:
 
 
 class FakeDataplane:
-    """The part of the dataplane that the frontend calls, without validation or threads."""
+    """The interface for the frontend, without validation or threads."""
 
     def __init__(self, *models: FakeModel) -> None:
         self._models = models
@@ -114,7 +114,7 @@ def identity(name: str, *specs: TensorSpec, **rest: Any) -> FakeModel:
 
 
 def iris() -> FakeModel:
-    """Says (cat 0.25, nameless 0.75) of every example."""
+    """Returns (cat 0.25, nameless 0.75) for every example."""
 
     def compute(arrays: Arrays) -> Arrays:
         batch = len(arrays["image"])
@@ -140,7 +140,7 @@ def iris() -> FakeModel:
 
 
 def sensor_regress() -> FakeModel:
-    """Says the last of an example's readings."""
+    """Returns the last of an example's readings."""
     regress = Signature("regress", {"sensor_readings": "readings"}, {"outputs": "last"})
     return FakeModel(
         metadata(
@@ -154,7 +154,7 @@ def sensor_regress() -> FakeModel:
 
 
 def two_out() -> FakeModel:
-    """Two outputs of different length."""
+    """Two outputs with different lengths."""
     return FakeModel(
         metadata(
             "two_out",
@@ -166,7 +166,7 @@ def two_out() -> FakeModel:
 
 
 def multi() -> FakeModel:
-    """Three named inputs, which come back."""
+    """Returns its three named inputs."""
     return identity(
         "multi",
         spec("tag", "BYTES", -1, 1),
@@ -176,7 +176,7 @@ def multi() -> FakeModel:
 
 
 async def ask(dataplane: FakeDataplane, method: str, path: str, body: bytes = b"") -> HttpResponse:
-    """One request through a fresh frontend."""
+    """One request through a new frontend."""
     request = HttpRequest(method, path, "", {}, body)
     answer = TfsRestFrontend(dataplane).handle(request)  # pyright: ignore[reportArgumentType] # a fake
     return answer if isinstance(answer, HttpResponse) else await answer

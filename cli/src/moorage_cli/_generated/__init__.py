@@ -1,1 +1,1 @@
-"""Message classes made by ``runtime/proto/generate.py``; never edited by hand."""
+"""Message classes, generated from runtime/proto by `make generate`."""

@@ -1,1 +1,4 @@
-"""The InferenceModel resource as frozen values; imports nothing else of this package."""
+"""The vocabulary of the InferenceModel API: the parsed spec, names, labels and conditions.
+
+What is observed in a cluster or computed from a spec belongs to the packages above. Pure.
+"""

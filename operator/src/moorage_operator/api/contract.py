@@ -1,6 +1,6 @@
-"""`spec.contract`: the tensors that a client counts on, read and checked.
+"""`spec.contract`: the tensors that clients rely on.
 
-What the tensors are compared with, and how, is `moorage_operator.contract`.
+`decide.pods.contract` compares them with a model's metadata.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ RANK_LIMIT = 32
 VARIABLE = -1
 LARGEST = 2**63 - 1
 
-# Source: Open Inference Protocol V2, "Tensor Data Types"; BF16 as the real protocol has it.
+# Source: Open Inference Protocol V2, "Tensor Data Types", and BF16, which servers use as well.
 DATATYPES = frozenset(
     {
         "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",
@@ -27,7 +27,7 @@ DATATYPES = frozenset(
 
 
 class ContractPolicy(StrEnum):
-    """What a difference leads to: nothing, words, or a model that is not Ready."""
+    """Effect of a difference: none, a condition and an event, or no traffic."""
 
     IGNORE = "Ignore"
     WARN = "Warn"
@@ -36,9 +36,9 @@ class ContractPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTensor:
-    """A tensor as a client has it.
+    """A tensor that clients send or expect.
 
-    An empty datatype and a shape of None are not compared; a dimension of -1 may have any size.
+    An empty datatype and a shape of None are not compared. A dimension of -1 matches any size.
     """
 
     name: str
@@ -48,7 +48,7 @@ class DeclaredTensor:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """`spec.contract`; without tensors there is nothing to compare."""
+    """`spec.contract`. Without tensors, nothing is compared."""
 
     policy: ContractPolicy = ContractPolicy.WARN
     inputs: tuple[DeclaredTensor, ...] = ()
@@ -56,17 +56,17 @@ class Contract:
 
     @property
     def is_compared(self) -> bool:
-        """Whether anybody wants to know."""
+        """Whether metadata is compared with the contract."""
         return self.policy is not ContractPolicy.IGNORE and bool(self.inputs or self.outputs)
 
     @property
     def is_enforced(self) -> bool:
-        """Whether a replica that breaks it gets no traffic."""
+        """Whether a replica that breaks the contract gets no traffic."""
         return self.is_compared and self.policy is ContractPolicy.ENFORCE
 
 
 def parse_contract(fields: Fields) -> Contract:
-    """The contract with its defaults; what is wrong becomes problems."""
+    """Read the contract and fill in its defaults; record invalid values as problems."""
     contract = Contract(
         policy=fields.choice("policy", ContractPolicy.WARN),
         inputs=_parse_tensors(fields, "inputs"),
@@ -77,15 +77,15 @@ def parse_contract(fields: Fields) -> Contract:
 
 
 def _parse_tensors(fields: Fields, name: str) -> tuple[DeclaredTensor, ...]:
-    listed = fields.mappings(name)
+    listed = fields.items(name)
     if len(listed) > TENSOR_LIMIT:
-        fields.reject(name, f"{len(listed)} tensors", f"at most {TENSOR_LIMIT} tensors")
+        fields.reject_length(name, len(listed), TENSOR_LIMIT, "tensors")
         return ()
     found: dict[str, DeclaredTensor] = {}
-    for index, item in enumerate(listed):
-        tensor = _parse_tensor(Fields(item, f"{fields.at(name)}[{index}]", fields.problems))
+    for item in listed:
+        tensor = _parse_tensor(item)
         if tensor.name in found:
-            fields.reject(name, tensor.name, "every name once")
+            fields.reject_duplicate(name, tensor.name)
         found[tensor.name] = tensor
     return tuple(found.values())
 
@@ -93,7 +93,7 @@ def _parse_tensors(fields: Fields, name: str) -> tuple[DeclaredTensor, ...]:
 def _parse_tensor(fields: Fields) -> DeclaredTensor:
     name, datatype = fields.text("name"), fields.text("datatype")
     if not name:
-        fields.reject("name", name, "the tensor's name")
+        fields.require("name", "the name of a tensor")
     if datatype and datatype not in DATATYPES:
         fields.reject("datatype", datatype, f"one of {', '.join(sorted(DATATYPES))}")
     tensor = DeclaredTensor(name, datatype, _parse_shape(fields))
@@ -107,7 +107,7 @@ def _parse_shape(fields: Fields) -> tuple[int, ...] | None:
         return None
     sizes = cast("Sequence[Any]", value) if isinstance(value, Sequence) else [value]
     if isinstance(value, str) or len(sizes) > RANK_LIMIT or not all(map(_is_size, sizes)):
-        expected = f"a list of at most {RANK_LIMIT} sizes, -1 where it varies, such as [-1, 4]"
+        expected = f"a list of at most {RANK_LIMIT} sizes, such as [-1, 4]; -1 means any size"
         fields.reject("shape", value, expected)
         return None
     return tuple(sizes)

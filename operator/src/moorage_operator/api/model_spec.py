@@ -1,4 +1,4 @@
-"""`spec.model`: which model, where its files are, and how they may be fetched."""
+"""`spec.model`: the model, the location of its files, and how to download them."""
 
 import re
 from collections.abc import Mapping
@@ -6,40 +6,53 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .fields import Fields, Problem
+from .fields import Fields
 from .model_uri import ModelUri, Scheme, parse_model_uri
 from .uri_patterns import NAME_LIMIT
 
-__all__ = ["BYTES", "Credentials", "Download", "ImageVolume", "ModelSpec", "parse_model"]
+__all__ = ["BYTES", "Credentials", "Download", "Files", "ImageVolume", "ModelSpec", "parse_model"]
 
-# A model's name or version is one segment of a URL's path, of folders and of label-like texts.
+# A model's name or version is used as one segment of URL paths and file paths.
 MODEL_NAME = re.compile(r"[A-Za-z0-9._-]+")
 # RFC 1123 subdomain, the name of a Secret.
 OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-# Of bytes, so without milli and without a fraction.
+# A number of bytes, so without milli and without a fraction.
 BYTES = re.compile(r"[1-9][0-9]{0,17}([kMGTP]|[KMGTP]i)?")
+# A pattern of files is one line and relative.
+FILE_PATTERN = re.compile(r"[^/ \t\r\n][^\r\n]*")
+PATTERN_LENGTH = 256
+PATTERN_COUNT = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """`spec.model.credentials`; an empty name is no Secret."""
+    """`spec.model.credentials`; an empty name means no Secret."""
 
     secret_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """`spec.model.download`: the volume that a model is fetched to, and who fetches it.
+    """`spec.model.download`: the volume for a downloaded model, and the downloader's resources.
 
-    An empty `size_limit` is what the node has; `resources` None are the operator's own.
+    An empty `size_limit` means no limit other than the node's disk. If `resources` is None, the
+    operator's defaults apply.
     """
 
     size_limit: str = ""
     resources: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Files:
+    """`spec.model.files`: patterns of the files to download; without any, all files."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
 class ImageVolume(StrEnum):
-    """`spec.model.imageVolume`: whether the node mounts a registry's image as a volume."""
+    """`spec.model.imageVolume`: whether the node mounts an image from a registry as a volume."""
 
     AUTO = "Auto"
     ALWAYS = "Always"
@@ -48,44 +61,53 @@ class ImageVolume(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """`spec.model`; `name` has its default, an empty `version` is the server's choice."""
+    """`spec.model` with the default `name`; with an empty `version` the server chooses one.
+
+    `trusted` lets the bundled runtime load files that can run code, such as pickles.
+    """
 
     name: str
     version: str = ""
     uri: ModelUri | None = None
     credentials: Credentials = Credentials()
     download: Download = Download()
+    files: Files = Files()
     image_volume: ImageVolume = ImageVolume.AUTO
+    trusted: bool = False
 
     def is_mounted_image(self, *, available: bool) -> bool:
-        """Whether the node mounts the image; else an init container fetches the model.
+        """Whether the node mounts the image; otherwise an init container downloads the model.
 
-        What is said of fetching is said to an init container, so then Auto takes that one.
+        Settings for a download only apply to an init container, so with them, Auto chooses one.
 
         Args:
-            available: Whether the pods of this cluster can have image volumes.
+            available: Whether the cluster supports image volumes.
         """
         if self.uri is None or self.uri.scheme is not Scheme.OCI:
             return False
         if self.image_volume is ImageVolume.AUTO:
-            return available and not self.is_told_to_fetch
+            return available and not self.has_download_settings
         return self.image_volume is ImageVolume.ALWAYS
 
     @property
-    def is_told_to_fetch(self) -> bool:
-        """Whether the spec has what only an init container can heed."""
-        return self.credentials != Credentials() or self.download != Download()
+    def has_download_settings(self) -> bool:
+        """Whether the spec has settings that only apply to an init container."""
+        return (self.credentials, self.download, self.files) != (
+            Credentials(), Download(), Files()
+        )  # fmt: skip
 
 
 def parse_model(fields: Fields, resource_name: str) -> ModelSpec:
-    """`spec.model` with its defaults; what is wrong becomes problems."""
+    """Read `spec.model` and fill in its defaults; record invalid values as problems."""
     spec = ModelSpec(
-        name=_parse_name(fields, "name") or resource_name,
+        name=_parse_name(fields, "name", resource_name),
         version=_parse_name(fields, "version"),
         uri=parse_model_uri(fields, "uri"),
         credentials=_parse_credentials(fields.child("credentials")),
         download=_parse_download(fields.child("download")),
+        files=_parse_files(fields.child("files")),
         image_volume=fields.choice("imageVolume", ImageVolume.AUTO),
+        trusted=fields.flag("trusted", default=False),
     )
     fields.unknown()
     _check_fetched(fields, spec.uri)
@@ -96,7 +118,7 @@ def parse_model(fields: Fields, resource_name: str) -> ModelSpec:
 def _parse_credentials(fields: Fields) -> Credentials:
     name = fields.text("secretName")
     if name and (not OBJECT_NAME.fullmatch(name) or len(name) > NAME_LIMIT):
-        fields.reject("secretName", name, "a Secret's name")
+        fields.reject("secretName", name, "a valid Secret name")
         name = ""
     fields.unknown()
     return Credentials(name)
@@ -105,43 +127,69 @@ def _parse_credentials(fields: Fields) -> Credentials:
 def _parse_download(fields: Fields) -> Download:
     limit = fields.text("sizeLimit")
     if limit and not BYTES.fullmatch(limit):
-        fields.reject("sizeLimit", limit, "bytes in whole numbers like 20Gi")
+        expected = "a whole number of bytes, optionally with a unit, such as 20Gi"
+        fields.reject("sizeLimit", limit, expected)
         limit = ""
     resources = fields.mapping("resources") or None
     fields.unknown()
     return Download(limit, resources)
 
 
+def _parse_files(fields: Fields) -> Files:
+    include, exclude = (_parse_patterns(fields, name) for name in ("include", "exclude"))
+    fields.unknown()
+    return Files(include, exclude)
+
+
+def _parse_patterns(fields: Fields, name: str) -> tuple[str, ...]:
+    found = fields.texts(name)
+    if len(found) > PATTERN_COUNT:
+        fields.reject_length(name, len(found), PATTERN_COUNT, "patterns")
+        return ()
+    for text in found:
+        if not FILE_PATTERN.fullmatch(text) or len(text) > PATTERN_LENGTH:
+            fields.reject(
+                name, text, f"a pattern of at most {PATTERN_LENGTH} characters for the path of a "
+                "file below the URI, such as *.onnx or onnx/*, without a leading slash",
+            )  # fmt: skip
+            return ()
+    return found
+
+
 def _check_fetched(fields: Fields, uri: ModelUri | None) -> None:
-    """That what is said of a download is said of a model that is downloaded."""
+    """Reject download settings of a model that is not downloaded."""
     if uri and uri.scheme.is_fetched:
         return
-    for name in ("credentials", "download"):
-        if fields.raw(name) is not None:
-            sentence = "has an effect on a model that is fetched alone; remove it"
-            fields.problems.append(Problem(fields.at(name), sentence))
+    for name in ("credentials", "download", "files"):
+        if fields.has(name):
+            sentence = (
+                "applies only to a downloaded model; remove it, or set uri to a location such as "
+                "s3://BUCKET/PATH"
+            )
+            fields.report(name, sentence)
 
 
 def _check_image_volume(fields: Fields, spec: ModelSpec) -> None:
-    """That it is said of an image, and that Always stands beside nothing that it leaves no use."""
+    """Reject imageVolume without an image, and Always together with download settings."""
     if spec.image_volume is ImageVolume.AUTO:
         return
     if spec.uri is None or spec.uri.scheme is not Scheme.OCI:
         sentence = (
-            "is for a model of a registry; remove it, or write a uri oci://REGISTRY/NAME:TAG"
+            "applies only to an image in a registry; remove it, or set uri to "
+            "oci://REGISTRY/NAME:TAG"
         )
-        fields.problems.append(Problem(fields.at("imageVolume"), sentence))
-    elif spec.image_volume is ImageVolume.ALWAYS and spec.is_told_to_fetch:
+        fields.report("imageVolume", sentence)
+    elif spec.image_volume is ImageVolume.ALWAYS and spec.has_download_settings:
         sentence = (
-            "is Always, so the node pulls the image: write imagePullSecrets in place of "
-            "credentials and remove download, or write Never"
+            "with Always the node pulls the whole image; remove credentials, download and files "
+            "and set imagePullSecrets, or set imageVolume to Never"
         )
-        fields.problems.append(Problem(fields.at("imageVolume"), sentence))
+        fields.report("imageVolume", sentence)
 
 
-def _parse_name(fields: Fields, name: str) -> str:
-    text = fields.text(name)
+def _parse_name(fields: Fields, name: str, default: str = "") -> str:
+    text = fields.text(name, default)
     if not text or MODEL_NAME.fullmatch(text):
         return text
-    fields.reject(name, text, "letters, digits, '.', '_' and '-'")
-    return ""
+    fields.reject(name, text, "one or more letters, digits, '.', '_' and '-'")
+    return default

@@ -1,8 +1,7 @@
-"""Where a model's files come from: a volume, a ConfigMap, or a store that it is fetched from.
+"""`spec.model.uri`: a volume, a ConfigMap, or a location that the model is downloaded from.
 
-The CRD's rules say the same at the API server, by the same patterns; this reading stands for
-objects that passed an older CRD. A scheme of a later version is named as such. What is fetched is
-read in full by the init container that fetches it (`moorage_runtime.fetch.source`).
+The CRD's rules use the same patterns, so this check matters for objects that passed an older CRD.
+Locations for a download are parsed in full by the init container (`moorage_runtime.fetch.source`).
 """
 
 from dataclasses import dataclass
@@ -16,31 +15,32 @@ __all__ = ["ModelUri", "Scheme", "parse_model_uri"]
 
 
 class Scheme(StrEnum):
-    """The schemes that this version mounts or fetches."""
+    """The schemes that this version mounts or downloads."""
 
     PVC = "pvc"
     CONFIG_MAP = "configmap"
     S3 = "s3"
     GCS = "gs"
+    AZURE = "azblob"
     HUB = "hf"
     OCI = "oci"
     HTTPS = "https"
 
     @property
     def is_fetched(self) -> bool:
-        """Whether an init container brings the files."""
+        """Whether the model has to be downloaded."""
         return self not in {Scheme.PVC, Scheme.CONFIG_MAP}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUri:
-    """A URI that is well formed.
+    """A valid URI.
 
     Attributes:
-        scheme: Its scheme.
-        name: A claim or a ConfigMap; empty where the model is fetched.
-        path: Where the model lies in what is mounted, no leading slash, may be empty.
-        text: The URI as it was written.
+        scheme: The scheme.
+        name: The claim or ConfigMap; empty for a model that is downloaded.
+        path: The model's path within the volume, without a leading slash; may be empty.
+        text: The URI as written in the spec.
     """
 
     scheme: Scheme
@@ -50,17 +50,17 @@ class ModelUri:
 
     @property
     def image(self) -> str:
-        """The image's reference as container runtimes write it; of `oci` alone."""
+        """The image reference of an `oci` URI, as container runtimes expect it."""
         return self.text.partition("://")[2].partition("?")[0]
 
     @property
     def shown(self) -> str:
-        """As in a status or an event: the query of a web address may be a secret."""
+        """The URI for a status or an event, without a query that may hold a secret."""
         return self.text.partition("?")[0] if self.scheme in SECRET_SAFE else self.text
 
 
 def parse_model_uri(fields: Fields, name: str) -> ModelUri | None:
-    """The URI in a field; None where it is absent or wrong (then there is a problem)."""
+    """Read the URI of a field; None if it is absent, or invalid and recorded as a problem."""
     text = fields.text(name)
     if not text:
         return None
@@ -69,10 +69,11 @@ def parse_model_uri(fields: Fields, name: str) -> ModelUri | None:
         fields.reject(name, text, _any())
         return None
     if scheme not in set(Scheme):
-        fields.reject(name, text, f"{_any()}; the scheme is unknown", "UnsupportedScheme")
+        sentence = f"{abridged(text)} has an unsupported scheme: must be {_any()}"
+        fields.report(name, sentence, "UnsupportedScheme")
         return None
-    if problem := _problem(Scheme(scheme), text):
-        fields.reject(name, text, problem)
+    if rule := _broken_rule(Scheme(scheme), text):
+        fields.report(name, f"{abridged(text)} is invalid: {rule}")
         return None
     if Scheme(scheme).is_fetched:
         path = unquote(rest.partition("?path=")[2]).strip("/") if scheme == Scheme.OCI else ""
@@ -81,16 +82,18 @@ def parse_model_uri(fields: Fields, name: str) -> ModelUri | None:
     return ModelUri(Scheme(scheme), holder, path.strip("/"), text)
 
 
-def _problem(scheme: Scheme, text: str) -> str:
+def _broken_rule(scheme: Scheme, text: str) -> str:
+    """Return the rule that a URI breaks, "" if it is valid."""
     if DOTS.search(text):
-        return "a path without '.' and '..' parts"
+        return "path must not contain '.' or '..' segments"
     if not PATTERNS[scheme].fullmatch(text):
-        return EXPECTED[scheme]
+        return f"must be {EXPECTED[scheme]}"
     holder = text.partition("://")[2].partition("/")[0]
     if not scheme.is_fetched and len(holder) > NAME_LIMIT:
-        return f"{EXPECTED[scheme]}; {abridged(holder)} is no name of a Kubernetes object"
+        return f"{abridged(holder)} is longer than {NAME_LIMIT} characters"
     return ""
 
 
 def _any() -> str:
-    return ", ".join(EXPECTED[scheme].partition(" ")[0] for scheme in Scheme)
+    *others, last = (EXPECTED[scheme].partition(" ")[0].rstrip(",") for scheme in Scheme)
+    return f"{', '.join(others)} or {last}"

@@ -1,23 +1,26 @@
-"""`spec.scaling`: between which numbers of replicas, and by what, a model is scaled by itself."""
+"""`spec.scaling`: the bounds and the metrics for autoscaling."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from .fields import Fields
 
-__all__ = ["PrometheusQuery", "Scaling", "ScalingMetric", "parse_scaling"]
+__all__ = ["MetricType", "Scaling", "ScalingMetric", "parse_scaling"]
 
 REPLICAS_LIMIT = 10_000
+METRIC_LIMIT = 8
 TARGET_LIMIT = 2**31 - 1
-# What Kubernetes allows a HorizontalPodAutoscaler, and what it waits by itself.
+# The target that a HorizontalPodAutoscaler has without metrics.
+CPU_TARGET_PERCENT = 80
+# The limit and the default of Kubernetes for a HorizontalPodAutoscaler.
 SCALE_DOWN_LIMIT_SECONDS = 3600
 SCALE_DOWN_SECONDS = 300
-# Kubernetes refuses them in the name of a metric, because it is a part of a path.
+# Kubernetes rejects them in the name of a metric, which is a path segment.
 UNNAMEABLE = frozenset("/%")
 
 
-class ScalingMetric(StrEnum):
-    """What is compared with the target."""
+class MetricType(StrEnum):
+    """What a metric measures."""
 
     CPU = "CPU"
     MEMORY = "Memory"
@@ -26,60 +29,66 @@ class ScalingMetric(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PrometheusQuery:
-    """`spec.scaling.prometheus`: who is asked, and what for; empty where there is none."""
+class ScalingMetric:
+    """An entry of `spec.scaling.metrics`; texts that its type does not have are empty.
 
+    For CPU and Memory, `target` is a percentage of the container's request; for other types it is
+    a value per replica.
+    """
+
+    type: MetricType = MetricType.CPU
+    target: int = CPU_TARGET_PERCENT
+    name: str = ""
     server_address: str = ""
     query: str = ""
 
 
+DEFAULT_METRICS = (ScalingMetric(),)
+
+
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """`spec.scaling`; a `max_replicas` of 0: absent, `spec.replicas` rules.
+    """`spec.scaling`. A `max_replicas` of 0 means that it is absent and `spec.replicas` applies.
 
-    `target` is in percent of what the container requests for CPU and Memory, and for the others a
-    number for each replica. `scale_down_after_seconds` is how long fewer replicas must have been
-    enough before any is removed.
+    The metric that needs the most replicas decides. Replicas are removed once fewer have been
+    enough for `scale_down_after_seconds`.
     """
 
     min_replicas: int = 1
     max_replicas: int = 0
-    metric: ScalingMetric = ScalingMetric.CPU
-    target: int = 0
     scale_down_after_seconds: int = SCALE_DOWN_SECONDS
-    metric_name: str = ""
-    prometheus: PrometheusQuery = PrometheusQuery()
+    metrics: tuple[ScalingMetric, ...] = DEFAULT_METRICS
 
     @property
     def is_on(self) -> bool:
-        """Whether somebody beside the user sets the number of replicas."""
+        """Whether an autoscaler sets the number of replicas."""
         return self.max_replicas > 0
 
+    def has(self, type_: MetricType) -> bool:
+        """Whether any metric is of a type."""
+        return any(metric.type is type_ for metric in self.metrics)
+
     def within(self, replicas: int) -> int:
-        """The number that should run of one that was asked for; 0 stays what it is."""
+        """Limit a number of replicas to the bounds; 0 stays 0."""
         if not self.is_on or replicas == 0:
             return replicas
         return max(self.min_replicas, min(replicas, self.max_replicas))
 
 
 def parse_scaling(fields: Fields) -> Scaling:
-    """The scaling with its defaults; what is wrong becomes problems."""
+    """Read the section and fill in its defaults; record invalid values as problems."""
     if not fields.is_given:
         return Scaling()
     before = len(fields.problems)
-    for name in ("maxReplicas", "target"):
-        if fields.raw(name) is None:
-            fields.reject(name, None, "a whole number; it is required")
+    if not fields.has("maxReplicas"):
+        fields.require("maxReplicas", "a whole number of 1 or greater")
     scaling = Scaling(
         min_replicas=fields.integer("minReplicas", 1, 0, REPLICAS_LIMIT),
         max_replicas=fields.integer("maxReplicas", 1, 1, REPLICAS_LIMIT),
-        metric=fields.choice("metric", ScalingMetric.CPU),
-        target=fields.integer("target", 1, 1, TARGET_LIMIT),
         scale_down_after_seconds=fields.integer(
             "scaleDownAfterSeconds", SCALE_DOWN_SECONDS, 0, SCALE_DOWN_LIMIT_SECONDS
         ),
-        metric_name=fields.text("metricName"),
-        prometheus=_parse_prometheus(fields.child("prometheus")),
+        metrics=_parse_metrics(fields),
     )
     fields.unknown()
     if len(fields.problems) == before:
@@ -87,30 +96,69 @@ def parse_scaling(fields: Fields) -> Scaling:
     return scaling
 
 
-def _parse_prometheus(fields: Fields) -> PrometheusQuery:
-    query = PrometheusQuery(fields.text("serverAddress"), fields.text("query"))
+def _parse_metrics(fields: Fields) -> tuple[ScalingMetric, ...]:
+    if fields.raw("metrics") is None:
+        return DEFAULT_METRICS
+    before = len(fields.problems)
+    metrics = tuple(map(_parse_metric, fields.children("metrics", METRIC_LIMIT, "metrics")))
+    if not metrics and len(fields.problems) == before:
+        expected = "a list of at least one metric, such as [{type: CPU, target: 80}]"
+        fields.reject("metrics", [], expected)
+    return metrics
+
+
+def _parse_metric(fields: Fields) -> ScalingMetric:
+    before = len(fields.problems)
+    if fields.raw("type") is None:
+        fields.require("type", f"one of {', '.join(MetricType)}")
+    if fields.raw("target") is None:
+        fields.require("target", "a whole number of 1 or greater")
+    metric = ScalingMetric(
+        type=fields.choice("type", MetricType.CPU),
+        target=fields.integer("target", 1, 1, TARGET_LIMIT),
+        name=fields.text("name"),
+        server_address=fields.text("serverAddress"),
+        query=fields.text("query"),
+    )
     fields.unknown()
-    if fields.is_given:
-        for name, text in (("serverAddress", query.server_address), ("query", query.query)):
-            if not text:
-                fields.reject(name, text, "a text; it is required")
-    return query
+    if len(fields.problems) == before:
+        _check_metric(metric, fields)
+    return metric
+
+
+def _check_metric(metric: ScalingMetric, fields: Fields) -> None:
+    """Check the CRD's rules for one metric, for resources stored before the rules existed."""
+    belongs = (
+        ("name", metric.name, MetricType.PODS),
+        ("serverAddress", metric.server_address, MetricType.PROMETHEUS),
+        ("query", metric.query, MetricType.PROMETHEUS),
+    )
+    for name, text, type_ in belongs:
+        if bool(text) != (metric.type is type_):
+            sentence = f"must be set with type {type_} and must be absent with any other type"
+            fields.report(name, sentence)
+    if set(metric.name) & UNNAMEABLE or metric.name in {".", ".."}:
+        expected = (
+            "the name in the custom metrics adapter: it must not contain / or % and must not be "
+            ". or .."
+        )
+        fields.reject("name", metric.name, expected)
 
 
 def _check_together(scaling: Scaling, fields: Fields) -> None:
-    """What the CRD's rules say, for resources that were stored before they did."""
+    """Check the CRD's rules, for resources that were stored before the rules existed."""
     if scaling.min_replicas > scaling.max_replicas:
-        fields.reject("maxReplicas", scaling.max_replicas, "at least minReplicas")
-    metric = scaling.metric
-    if scaling.min_replicas == 0 and metric is not ScalingMetric.PROMETHEUS:
-        expected = "at least 1; only metric Prometheus can wake a model that has no replica"
-        fields.reject("minReplicas", 0, expected)
-    if bool(scaling.metric_name) != (metric is ScalingMetric.PODS):
-        expected = "a metric's name with metric Pods, and none with another"
-        fields.reject("metricName", scaling.metric_name, expected)
-    if set(scaling.metric_name) & UNNAMEABLE or scaling.metric_name in {".", ".."}:
-        expected = "a metric's name as the adapter has it, without / and %"
-        fields.reject("metricName", scaling.metric_name, expected)
-    if bool(scaling.prometheus.query) != (metric is ScalingMetric.PROMETHEUS):
-        expected = "serverAddress and query with metric Prometheus, and neither with another"
-        fields.reject("prometheus", scaling.prometheus.query, expected)
+        expected = "greater than or equal to minReplicas"
+        fields.reject("maxReplicas", scaling.max_replicas, expected)
+    if scaling.min_replicas == 0 and not scaling.has(MetricType.PROMETHEUS):
+        sentence = (
+            "0 requires a metric of type Prometheus, the only one that can scale a model up from "
+            "zero; set minReplicas to 1 or more, or add such a metric"
+        )
+        fields.report("minReplicas", sentence)
+    if scaling.has(MetricType.PROMETHEUS) and scaling.has(MetricType.PODS):
+        sentence = (
+            "types Pods and Prometheus cannot be combined, because KEDA has no trigger for Pods; "
+            "set type Prometheus with a query for the same metric, or remove one of them"
+        )
+        fields.report("metrics", sentence)

@@ -1,11 +1,13 @@
-"""`spec.smokeTests`: requests that every new replica is put to, read and checked.
+"""`spec.smokeTests`: inference requests that every new replica has to answer, and the policy.
 
-What an answer is compared with, and how, is `moorage_operator.smoke`.
+A test has tensors, or a request in JSON (`json_tests`). `values.smoke` and `values.json_answers`
+compare the answers with what is expected.
 """
 
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -13,12 +15,14 @@ from typing import Any, cast
 
 from .contract import DATATYPES, RANK_LIMIT, TENSOR_LIMIT
 from .fields import Fields, abridged
+from .json_tests import Expectation, JsonRequest, parse_expectations, parse_request
 
 __all__ = [
     "ExpectedTensor",
     "InputTensor",
     "SmokeTest",
     "SmokeTestPolicy",
+    "SmokeTests",
     "digest_of",
     "parse_smoke_tests",
 ]
@@ -46,7 +50,7 @@ LARGEST_FLOATS = {
 
 
 class SmokeTestPolicy(StrEnum):
-    """What a failed test leads to: words, or a replica that gets no traffic."""
+    """Effect of a failed test: a condition and an event, or no traffic for the replica."""
 
     WARN = "Warn"
     ENFORCE = "Enforce"
@@ -54,7 +58,7 @@ class SmokeTestPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InputTensor:
-    """A tensor to send; `data` is flat and row-major, as many elements as the shape has."""
+    """A tensor to send; `data` is flat and row-major and fills the shape."""
 
     name: str
     datatype: str
@@ -64,7 +68,7 @@ class InputTensor:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTensor:
-    """What an output has to be: `data` flat and row-major; the tolerances are for numbers."""
+    """An expected output; `data` is flat and row-major, and the tolerances apply to numbers."""
 
     name: str
     data: tuple[Scalar, ...]
@@ -74,34 +78,56 @@ class ExpectedTensor:
 
 @dataclass(frozen=True, slots=True)
 class SmokeTest:
-    """One request; without outputs any answer is right, without a bound any time."""
+    """One request. Without expectations, any answer passes; without a bound, any latency.
+
+    It has either `inputs` and `outputs`, or `request` and `expect`.
+    """
 
     name: str
-    inputs: tuple[InputTensor, ...]
+    inputs: tuple[InputTensor, ...] = ()
     outputs: tuple[ExpectedTensor, ...] = ()
     max_latency_milliseconds: int | None = None
+    request: JsonRequest | None = None
+    expect: tuple[Expectation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SmokeTests:
+    """`spec.smokeTests`: the tests and what a failed one does."""
+
+    policy: SmokeTestPolicy = SmokeTestPolicy.WARN
+    tests: tuple[SmokeTest, ...] = ()
+
+    @property
+    def is_enforced(self) -> bool:
+        """Whether a replica that fails a test gets no traffic."""
+        return bool(self.tests) and self.policy is SmokeTestPolicy.ENFORCE
 
 
 def digest_of(tests: Sequence[SmokeTest]) -> str:
-    """A short hash that tells these tests from edited ones, "" where there are none."""
+    """Return a short hash that identifies these tests, "" if there are none."""
     if not tests:
         return ""
-    text = json.dumps([asdict(test) for test in tests], sort_keys=True)
+    # Empty parts are left out, so that a new field of a newer version changes no digest.
+    parts = [{k: v for k, v in asdict(test).items() if v not in (None, ())} for test in tests]
+    text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
-def parse_smoke_tests(fields: Fields, name: str) -> tuple[SmokeTest, ...]:
-    """The tests with their defaults; what is wrong becomes problems, and the test is left out."""
-    listed = fields.mappings(name)
-    if len(listed) > TEST_LIMIT:
-        fields.reject(name, f"{len(listed)} tests", f"at most {TEST_LIMIT} tests")
-        return ()
+def parse_smoke_tests(fields: Fields) -> SmokeTests:
+    """Read the section; record invalid tests as problems and leave them out."""
+    parsed = SmokeTests(fields.choice("policy", SmokeTestPolicy.WARN), _parse_tests(fields))
+    fields.unknown()
+    return parsed
+
+
+def _parse_tests(fields: Fields) -> tuple[SmokeTest, ...]:
     tests: dict[str, SmokeTest] = {}
-    for item in _children(fields, name, listed):
+    for item in fields.children("tests", TEST_LIMIT, "tests"):
         before = len(fields.problems)
         test = _parse_test(item)
         if test.name in tests:
-            fields.reject(name, test.name, "every name once")
+            fields.reject_duplicate("tests", test.name)
         if len(fields.problems) == before:
             tests[test.name] = test
     return tuple(tests.values())
@@ -109,33 +135,36 @@ def parse_smoke_tests(fields: Fields, name: str) -> tuple[SmokeTest, ...]:
 
 def _parse_test(fields: Fields) -> SmokeTest:
     test = SmokeTest(
-        name=_required_text(fields, "name", "the test's name"),
-        inputs=tuple(map(_parse_input, _tensors(fields, "inputs"))),
-        outputs=tuple(map(_parse_output, _tensors(fields, "outputs"))),
-        max_latency_milliseconds=_parse_latency(fields),
+        name=_required_text(fields, "name", "the name of the test"),
+        inputs=tuple(map(_parse_input, fields.children("inputs", TENSOR_LIMIT, "tensors"))),
+        outputs=tuple(map(_parse_output, fields.children("outputs", TENSOR_LIMIT, "tensors"))),
+        max_latency_milliseconds=fields.optional_integer(
+            "maxLatencyMilliseconds", 1, LATENCY_LIMIT_MILLISECONDS
+        ),
+        request=parse_request(fields.child("request")) if fields.has("request") else None,
+        expect=parse_expectations(fields, "expect"),
     )
-    if not test.inputs:
-        fields.reject("inputs", [], "at least one tensor to send")
+    _check_shape(fields, test)
     for name, tensors in (("inputs", test.inputs), ("outputs", test.outputs)):
-        if len({tensor.name for tensor in tensors}) < len(tensors):
-            fields.reject(name, [tensor.name for tensor in tensors], "every name once")
+        counts = Counter(tensor.name for tensor in tensors)
+        if repeated := [each for each, count in counts.items() if count > 1]:
+            fields.reject_duplicate(name, repeated[0])
     fields.unknown()
     return test
 
 
-def _tensors(fields: Fields, name: str) -> list[Fields]:
-    listed = fields.mappings(name)
-    if len(listed) > TENSOR_LIMIT:
-        fields.reject(name, f"{len(listed)} tensors", f"at most {TENSOR_LIMIT} tensors")
-        return []
-    return _children(fields, name, listed)
-
-
-def _parse_latency(fields: Fields) -> int | None:
-    name = "maxLatencyMilliseconds"
-    if fields.raw(name) is None:
-        return None
-    return fields.integer(name, 1, 1, LATENCY_LIMIT_MILLISECONDS)
+def _check_shape(fields: Fields, test: SmokeTest) -> None:
+    """Report a test with neither or both of the two shapes, or with parts of the other one."""
+    tensors = fields.has("inputs")
+    if tensors == (test.request is not None):
+        found = "both inputs and request" if tensors else "neither inputs nor request"
+        fields.report("", f"has {found}: must have inputs for tensors, or request for JSON")
+    elif tensors and not test.inputs:
+        fields.require("inputs", "a list of at least one tensor")
+    if not tensors and test.outputs:
+        fields.report("outputs", "must go with inputs; with request, use expect")
+    if test.request is None and test.expect:
+        fields.report("expect", "must go with request; with inputs, use outputs")
 
 
 def _parse_input(fields: Fields) -> InputTensor:
@@ -144,7 +173,7 @@ def _parse_input(fields: Fields) -> InputTensor:
     if datatype not in DATATYPES:
         fields.reject("datatype", datatype, f"one of {', '.join(sorted(DATATYPES))}")
     tensor = InputTensor(
-        _required_text(fields, "name", "the tensor's name"),
+        _required_text(fields, "name", "the name of a tensor"),
         datatype,
         _parse_shape(fields),
         _parse_data(fields),
@@ -158,37 +187,37 @@ def _parse_input(fields: Fields) -> InputTensor:
 def _check_input(fields: Fields, tensor: InputTensor) -> None:
     wanted = math.prod(tensor.shape)
     if len(tensor.data) != wanted:
-        expected = f"{wanted} elements for shape {list(tensor.shape)}"
-        fields.reject("data", f"{len(tensor.data)} elements", expected)
+        sentence = f"has {len(tensor.data)} elements: must have {wanted} for shape "
+        fields.report("data", f"{sentence}{list(tensor.shape)}")
         return
     for index, value in enumerate(tensor.data):
         if not _fits(value, tensor.datatype):
-            expected = f"a value of {tensor.datatype} as element {index}"
-            fields.reject("data", value, expected)
+            sentence = f"element {index}: {abridged(value)} is not a valid {tensor.datatype} value"
+            fields.report("data", sentence)
             return
 
 
 def _parse_output(fields: Fields) -> ExpectedTensor:
     tensor = ExpectedTensor(
-        _required_text(fields, "name", "the tensor's name"),
+        _required_text(fields, "name", "the name of a tensor"),
         _parse_data(fields),
         _parse_tolerance(fields, "absoluteTolerance"),
         _parse_tolerance(fields, "relativeTolerance"),
     )
-    if fields.raw("data") is None:
-        fields.reject("data", None, "the elements that the output has to have")
+    if not fields.has("data"):
+        fields.require("data", "the expected elements of the output")
     fields.unknown()
     return tensor
 
 
 def _parse_tolerance(fields: Fields, name: str) -> float:
-    value = fields.raw(name)
+    value = fields.raw(name, DEFAULT_TOLERANCE)
     if value is None:
         return DEFAULT_TOLERANCE
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and math.isfinite(value) and value >= 0:
         return float(value)
-    fields.reject(name, value, "a number that is not negative, such as 0.001")
+    fields.reject(name, value, "a number of 0 or greater, such as 0.001")
     return DEFAULT_TOLERANCE
 
 
@@ -196,7 +225,7 @@ def _parse_shape(fields: Fields) -> tuple[int, ...]:
     value = fields.raw("shape")
     sizes = cast("Sequence[Any]", value) if isinstance(value, Sequence) else [None]
     if isinstance(value, str) or len(sizes) > RANK_LIMIT or not all(map(_is_size, sizes)):
-        expected = f"a list of at most {RANK_LIMIT} sizes such as [1, 4], none of them -1"
+        expected = f"a list of at most {RANK_LIMIT} sizes, such as [1, 4], without -1"
         fields.reject("shape", value, expected)
         return (0,)
     return tuple(sizes)
@@ -206,7 +235,7 @@ def _parse_data(fields: Fields) -> tuple[Scalar, ...]:
     value = fields.raw("data")
     if value is None:
         return ()
-    expected = f"a list of at most {ELEMENT_LIMIT} numbers, booleans or strings, nested or flat"
+    expected = "a flat or nested list of numbers, booleans and strings"
     if not isinstance(value, list):
         fields.reject("data", value, expected)
         return ()
@@ -216,8 +245,11 @@ def _parse_data(fields: Fields) -> tuple[Scalar, ...]:
             break
         flat = [each for item in flat for each in _opened(item)]
     odd = [item for item in flat if not isinstance(item, bool | int | float | str)]
-    if odd or len(flat) > ELEMENT_LIMIT:
-        fields.reject("data", abridged(odd[0]) if odd else f"{len(flat)} elements", expected)
+    if odd:
+        fields.reject("data", odd[0], expected)
+        return ()
+    if len(flat) > ELEMENT_LIMIT:
+        fields.reject_length("data", len(flat), ELEMENT_LIMIT, "elements")
         return ()
     return tuple(flat)
 
@@ -229,15 +261,8 @@ def _opened(item: Any) -> list[Any]:
 def _required_text(fields: Fields, name: str, expected: str) -> str:
     text = fields.text(name)
     if not text:
-        fields.reject(name, text, expected)
+        fields.require(name, expected)
     return text
-
-
-def _children(fields: Fields, name: str, listed: Sequence[Mapping[str, Any]]) -> list[Fields]:
-    return [
-        Fields(item, f"{fields.at(name)}[{index}]", fields.problems)
-        for index, item in enumerate(listed)
-    ]
 
 
 def _is_size(value: Any) -> bool:
@@ -246,7 +271,7 @@ def _is_size(value: Any) -> bool:
 
 
 def _fits(value: Scalar, datatype: str) -> bool:
-    """Whether the datatype has the value; an unknown datatype was rejected already."""
+    """Whether a value is valid for a datatype; unknown datatypes were rejected before."""
     if datatype == "BYTES":
         return isinstance(value, str)
     if datatype == "BOOL":

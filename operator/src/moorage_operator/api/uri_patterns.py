@@ -1,7 +1,12 @@
-"""The form of each scheme's URI, as the CRD's rules have it, and what to write instead.
+"""The grammar of `spec.model.uri`: the pattern of each scheme and a description of it.
 
-`tests/contract` holds these patterns and the CRD's together, character by character: they are
-written so that Python and the RE2 of the API server read them alike.
+    **uri_patterns** --> tests/contract --> rules of the CRD --> API server, `moorage lint`
+                                       --> moorage_runtime.fetch.decide.source
+
+A new scheme is added here first. `test_crd_against_types` then requires the same patterns and
+descriptions in the CRD, character by character, and `test_fetch_against_operator` that the init
+container reads what the patterns accept. The patterns only use syntax that Python and RE2, which
+the API server uses, treat the same way.
 """
 
 import re
@@ -13,10 +18,11 @@ NAME_LIMIT = 253
 # RFC 1123 subdomain, the name of a ConfigMap or a claim.
 _NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _BUCKET = "[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
-# Printable ASCII without '#' and '?'; what else a name has is percent-encoded.
+# Printable ASCII without '#' and '?'; other characters must be percent-encoded.
 _PATH = r"""(/[!-"$->@-~]*)?"""
 _ENDPOINT = r"endpoint=https?://[^/?#&@ ]+"
 _REGION_OR_ENDPOINT = rf"(region=[a-z0-9-]+|{_ENDPOINT})"
+_CONTAINER = "[a-z0-9](-?[a-z0-9]){2,62}"
 _SHA256 = "(#sha256=[0-9a-f]{64})?"
 
 PATTERNS = {
@@ -26,6 +32,9 @@ PATTERNS = {
         rf"s3://{_BUCKET}{_PATH}(\?{_REGION_OR_ENDPOINT}(&{_REGION_OR_ENDPOINT})?)?{_SHA256}"
     ),
     "gs": re.compile(rf"gs://{_BUCKET}{_PATH}(\?{_ENDPOINT})?{_SHA256}"),
+    "azblob": re.compile(
+        rf"azblob://[a-z0-9]{{3,24}}/{_CONTAINER}{_PATH}(\?{_ENDPOINT})?{_SHA256}"
+    ),
     "hf": re.compile(
         r"""hf://[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[!"$-.0-;=A-~]+)?"""
         rf"{_PATH}(\?{_ENDPOINT})?"
@@ -41,22 +50,32 @@ PATTERNS = {
 }
 DOTS = re.compile(r"/\.\.?(/|\Z)")
 EXPECTED = {
-    "pvc": "pvc://CLAIM/PATH with a PersistentVolumeClaim's name",
+    "pvc": "pvc://CLAIM/PATH with a valid PersistentVolumeClaim name",
     "configmap": (
-        "configmap://NAME with a ConfigMap's name, without a path: the whole ConfigMap is one "
-        "model's folder"
+        "configmap://NAME with a valid ConfigMap name and without a path, because the whole "
+        "ConfigMap is one model folder"
     ),
     "s3": (
-        "s3://BUCKET/PATH, after it ?region= and endpoint= (https://HOST) and, for one object, "
-        "#sha256= and 64 hexadecimal digits"
+        "s3://BUCKET/PATH, optionally followed by ?region=REGION&endpoint=https://HOST and, for a "
+        "single object, by #sha256= and 64 hexadecimal digits"
     ),
-    "gs": "gs://BUCKET/PATH, after it ?endpoint=https://HOST, and #sha256= for one object",
-    "hf": "hf://OWNER/NAME@REVISION/PATH; @REVISION and /PATH may be left out",
-    "oci": "oci://REGISTRY/NAME:TAG or @sha256: and the digest, after it ?path= in the image",
+    "gs": (
+        "gs://BUCKET/PATH, optionally followed by ?endpoint=https://HOST and, for a single "
+        "object, by #sha256= and 64 hexadecimal digits"
+    ),
+    "azblob": (
+        "azblob://ACCOUNT/CONTAINER/PATH, optionally followed by ?endpoint=https://HOST and, for "
+        "a single blob, by #sha256= and 64 hexadecimal digits"
+    ),
+    "hf": "hf://OWNER/NAME, optionally followed by @REVISION, /PATH and ?endpoint=https://HOST",
+    "oci": (
+        "oci://REGISTRY/NAME:TAG or oci://REGISTRY/NAME@sha256:DIGEST, optionally followed by "
+        "?path=PATH for a path in the image"
+    ),
     "https": (
-        "https://HOST/PATH/FILE without a user, and #sha256= and 64 hexadecimal digits where the "
-        "file is to be verified"
+        "https://HOST/PATH/FILE without a user name or password, optionally followed by #sha256= "
+        "and 64 hexadecimal digits to verify the file"
     ),
 }
-# Schemes whose queries are not shown.
+# Schemes whose queries may hold secrets and are not shown.
 SECRET_SAFE = {"https"}

@@ -1,24 +1,28 @@
-"""InferenceModel v1alpha1 as frozen values: `parse` fills the defaults and lists the problems.
+"""InferenceModel v1alpha1 as frozen values: `parse` fills in defaults and lists problems.
 
-The CRD (`crds/inferencemodels.yaml`) is the same API in OpenAPI; `tests/contract` holds the two
-together. Kubernetes' own pieces (resources, tolerations, affinity, the pod template) stay
-mappings: the API server judges them when the Deployment is applied.
+The CRD (`crds/inferencemodels.yaml`) describes the same API in OpenAPI; `tests/contract` compares
+the two. Types of Kubernetes itself (resources, tolerations, affinity, the pod template) remain
+mappings: the API server validates them when the Deployment is applied.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, cast
 
-from .canary import Canary, CanaryStep, ParentRef
+from .canary import Canary, CanaryStep
 from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
-from .model_spec import Credentials, Download, ModelSpec, parse_model
+from .http_paths import parse_path
+from .model_spec import Credentials, Download, Files, ModelSpec, parse_model
 from .model_uri import ModelUri, Scheme
 from .rollout import BlueGreen, OnFailure, Rollout, Strategy, parse_rollout
-from .scaling import PrometheusQuery, Scaling, ScalingMetric, parse_scaling
-from .smoke_tests import SmokeTest, SmokeTestPolicy, digest_of, parse_smoke_tests
+from .route import ParentRef, Route, parse_route
+from .scaling import MetricType, Scaling, ScalingMetric, parse_scaling
+from .smoke_tests import SmokeTest, SmokeTestPolicy, SmokeTests, digest_of, parse_smoke_tests
+from .tensorless import check_requests, check_without_tensors
+from .written_spec import NOTHING_WRITTEN, WrittenSpec, write_spec
 
 __all__ = [
     "GROUP",
@@ -30,21 +34,24 @@ __all__ = [
     "Credentials",
     "DeclaredTensor",
     "DisruptionBudget",
+    "DisruptionPolicy",
     "Download",
-    "Endpoints",
+    "Files",
     "Health",
     "InferenceModel",
+    "MetricType",
     "ModelSpec",
     "ModelUri",
     "NetworkAccess",
     "OnFailure",
     "ParentRef",
+    "PathOverrides",
     "Ports",
     "Problem",
-    "PrometheusQuery",
     "Protocol",
     "ReadinessTarget",
     "Rollout",
+    "Route",
     "RuntimeSpec",
     "Scaling",
     "ScalingMetric",
@@ -52,56 +59,61 @@ __all__ = [
     "Scheme",
     "SmokeTest",
     "SmokeTestPolicy",
+    "SmokeTests",
     "Strategy",
     "Transport",
+    "WrittenSpec",
+    "is_parsed_from",
     "parse",
 ]
 
 GROUP = "moorage.dev"
 
-# What a pod may take beside loading its model, to be scheduled and to pull its image: a guess.
+# Time for scheduling a pod and pulling its image: an estimate.
 PULL_ALLOWANCE_SECONDS = 300
-# What a model of a hundred gigabytes may take to be fetched at 55 MB/s: a guess as well.
+# Time for downloading a model of 100 GB at 55 MB/s: an estimate as well.
 FETCH_ALLOWANCE_SECONDS = 1800
 
-# An annotation with any text: another text asks for one more rollout of the same spec.
-ROLLOUT_REQUEST = f"{GROUP}/rollout-request"
-
-# An annotation that ends a canary's pause: a revision and a step of it, or a revision for all.
-CANARY_APPROVED = f"{GROUP}/canary-approved"
-
-# What a kubelet can ask for: an absolute path of printable characters, with valid escapes.
-PROBE_PATH = re.compile(r'/([!-"$&-~]|%[0-9A-Fa-f]{2})*')
-# TensorFlow Serving knows a model's versions by number.
+# TensorFlow Serving numbers the versions of a model.
 TENSORFLOW_VERSION = re.compile(r"[0-9]+")
-PROBE_PATH_EXPECTED = "a path that begins with '/', without spaces, like /v2/health/ready"
 
 
 class Protocol(StrEnum):
-    """Protocols that the operator can ask a model by; `Auto` finds out which."""
+    """Protocols for querying a model server.
+
+    With `Auto` the operator detects the protocol. With `None` it asks only for the health of an
+    HTTP server, which may serve anything.
+    """
 
     AUTO = "Auto"
     OPEN_INFERENCE = "OpenInference"
     TENSORFLOW_SERVING = "TensorFlowServing"
     GRPS = "GRPS"
+    OPENAI = "OpenAI"
+    NONE = "None"
+
+    @property
+    def has_tensors(self) -> bool:
+        """Whether models have tensors, which a contract and smoke tests can refer to."""
+        return self not in {Protocol.OPENAI, Protocol.NONE}
 
 
 class Transport(StrEnum):
-    """How the operator and the probes ask."""
+    """The transport of the operator's queries and of the probes."""
 
     HTTP = "HTTP"
     GRPC = "GRPC"
 
 
-class DisruptionBudget(StrEnum):
-    """Whether a model of several replicas gets a PodDisruptionBudget."""
+class DisruptionPolicy(StrEnum):
+    """Whether a model with several replicas gets a PodDisruptionBudget."""
 
     AUTO = "Auto"
     NONE = "None"
 
 
 class ReadinessTarget(StrEnum):
-    """Whose readiness makes a pod ready: the model's, or that of the server as a whole."""
+    """What determines the readiness of a pod: the model, or the server as a whole."""
 
     MODEL = "Model"
     SERVER = "Server"
@@ -109,7 +121,7 @@ class ReadinessTarget(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """`spec.runtime.ports`: what the container listens on and the Service offers."""
+    """`spec.runtime.ports`: the ports of the container and the Service."""
 
     http: int = 8000
     grpc: int = 8001
@@ -117,7 +129,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSpec:
-    """`spec.runtime`; an empty `image` is the bundled runtime."""
+    """`spec.runtime`; an empty `image` means the bundled runtime."""
 
     image: str = ""
     command: tuple[str, ...] = ()
@@ -128,8 +140,15 @@ class RuntimeSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoints:
-    """`spec.endpoints`: paths that replace the protocol's own; empty: the protocol's."""
+class DisruptionBudget:
+    """`spec.disruptionBudget`."""
+
+    policy: DisruptionPolicy = DisruptionPolicy.AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class PathOverrides:
+    """`spec.paths`: paths that override those of the protocol; empty means no override."""
 
     live: str = ""
     ready: str = ""
@@ -152,14 +171,14 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class NetworkAccess:
-    """`spec.networkPolicy`: the peers, as in a NetworkPolicy, that may reach the model's ports."""
+    """`spec.networkPolicy`: NetworkPolicy peers that may connect to the model's ports."""
 
     from_: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduling:
-    """Fields of the spec that are fields of a pod, as they were written."""
+    """Fields of the spec that are copied to the pod."""
 
     node_selector: Mapping[str, Any]
     tolerations: tuple[Mapping[str, Any], ...]
@@ -169,12 +188,12 @@ class Scheduling:
     image_pull_secrets: tuple[Mapping[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
 class InferenceModel:
-    """One resource with every default filled in; `problems` make it unacceptable.
+    """One resource with all defaults; a resource with `problems` is not accepted.
 
-    `rollout_request` and `canary_approved` are the annotations of these names, empty where they
-    are absent; `smoke_digest` tells the smoke tests from edited ones.
+    `smoke_digest` identifies the smoke tests. `written` is the spec in the names of the API, which
+    identifies it and is kept with its revision.
     """
 
     namespace: str
@@ -182,31 +201,31 @@ class InferenceModel:
     uid: str
     generation: int
     deleting: bool
-    rollout_request: str
     replicas: int
     suspend: bool
+    paused: bool
     scaling: Scaling
     disruption_budget: DisruptionBudget
     network_policy: NetworkAccess | None
+    route: Route
     model: ModelSpec
     protocol: Protocol
     transport: Transport
     runtime: RuntimeSpec
-    endpoints: Endpoints
+    paths: PathOverrides
     health: Health
     contract: Contract
-    smoke_tests: tuple[SmokeTest, ...]
-    smoke_test_policy: SmokeTestPolicy
+    smoke_tests: SmokeTests
     smoke_digest: str
     rollout: Rollout
     scheduling: Scheduling
     pod_template: Mapping[str, Any]
     problems: tuple[Problem, ...]
-    canary_approved: str = ""
+    written: WrittenSpec = field(compare=False)
 
     @property
     def progress_deadline_seconds(self) -> int:
-        """How long a rollout may stand still; with 600 s to start, by default 900."""
+        """How long a rollout may make no progress: 900 s by default, with 600 s to start."""
         written = self.rollout.progress_deadline_seconds
         uri = self.model.uri
         fetching = FETCH_ALLOWANCE_SECONDS if uri and uri.scheme.is_fetched else 0
@@ -215,69 +234,65 @@ class InferenceModel:
 
     @property
     def desired_replicas(self) -> int:
-        """Replicas that should run now."""
+        """The number of replicas that should run now."""
         return 0 if self.suspend else self.scaling.within(self.replicas)
 
     @property
     def enforces(self) -> bool:
-        """Whether a replica has to pass more than its model's readiness to get traffic."""
-        return self.contract.is_enforced or self.enforces_smoke_tests
-
-    @property
-    def enforces_smoke_tests(self) -> bool:
-        """Whether a replica that fails a smoke test gets no traffic."""
-        return bool(self.smoke_tests) and self.smoke_test_policy is SmokeTestPolicy.ENFORCE
+        """Whether traffic requires more than a ready model: a contract or smoke tests."""
+        return self.contract.is_enforced or self.smoke_tests.is_enforced
 
 
 def parse(body: Mapping[str, Any]) -> InferenceModel:
-    """The resource as a value; never raises for what a user wrote."""
+    """Parse a resource; never raises for user input."""
     metadata = cast("Mapping[str, Any]", body["metadata"])
-    annotations = cast("Mapping[str, Any]", metadata.get("annotations") or {})
     name = str(metadata["name"])
     problems: list[Problem] = []
     spec = Fields(body.get("spec"), "spec", problems)
-    smoke_tests = parse_smoke_tests(spec, "smokeTests")
+    smoke_tests = parse_smoke_tests(spec.child("smokeTests"))
     parsed = InferenceModel(
         namespace=str(metadata["namespace"]),
         name=name,
         uid=str(metadata["uid"]),
         generation=int(metadata.get("generation", 0)),
         deleting="deletionTimestamp" in metadata,
-        rollout_request=str(annotations.get(ROLLOUT_REQUEST, "")),
-        canary_approved=str(annotations.get(CANARY_APPROVED, "")),
         replicas=spec.integer("replicas", 1, 0, 2**31 - 1),
         suspend=spec.flag("suspend", default=False),
+        paused=spec.flag("paused", default=False),
         scaling=parse_scaling(spec.child("scaling")),
-        disruption_budget=spec.choice("disruptionBudget", DisruptionBudget.AUTO),
+        disruption_budget=_parse_disruption_budget(spec.child("disruptionBudget")),
         network_policy=_parse_network_policy(spec),
+        route=parse_route(spec.child("route")),
         model=parse_model(spec.child("model"), name),
         protocol=spec.choice("protocol", Protocol.OPEN_INFERENCE),
         transport=spec.choice("transport", Transport.HTTP),
         runtime=_parse_runtime(spec.child("runtime")),
-        endpoints=_parse_endpoints(spec.child("endpoints")),
+        paths=_parse_paths(spec.child("paths")),
         health=_parse_health(spec.child("health")),
         contract=parse_contract(spec.child("contract")),
         smoke_tests=smoke_tests,
-        smoke_test_policy=spec.choice("smokeTestPolicy", SmokeTestPolicy.WARN),
-        smoke_digest=digest_of(smoke_tests),
+        smoke_digest=digest_of(smoke_tests.tests),
         rollout=parse_rollout(spec.child("rollout")),
         scheduling=_parse_scheduling(spec),
         pod_template=_parse_pod_template(spec),
         problems=(),
+        written=NOTHING_WRITTEN,
     )
     spec.unknown()
     _check_together(parsed, spec)
-    return replace(parsed, problems=tuple(problems))
+    if problems:
+        return replace(parsed, problems=tuple(problems))
+    return replace(parsed, written=write_spec(parsed.uid, spec.written()))
 
 
 def is_parsed_from(model: InferenceModel, body: Mapping[str, Any]) -> bool:
-    """Whether a version of the model's resource has the same spec, annotations and life."""
+    """Whether a parsed model is still current for a newer body of the same resource."""
     metadata = body["metadata"]
-    marks = metadata.get("annotations") or {}
-    told = metadata["uid"], metadata.get("generation", 0), "deletionTimestamp" in metadata
-    asked = marks.get(ROLLOUT_REQUEST, ""), marks.get(CANARY_APPROVED, "")
-    known = model.uid, model.generation, model.deleting
-    return (known, (model.rollout_request, model.canary_approved)) == (told, asked)
+    return (model.uid, model.generation, model.deleting) == (
+        metadata["uid"],
+        metadata.get("generation", 0),
+        "deletionTimestamp" in metadata,
+    )
 
 
 def _parse_runtime(fields: Fields) -> RuntimeSpec:
@@ -294,40 +309,39 @@ def _parse_runtime(fields: Fields) -> RuntimeSpec:
         ),
     )
     if spec.ports.http == spec.ports.grpc:
-        ports.reject("grpc", spec.ports.grpc, "another port than ports.http")
+        sentence = "ports.http and ports.grpc must differ; the defaults are 8000 and 8001"
+        ports.report("grpc", f"{spec.ports.grpc} is invalid: {sentence}")
     ports.unknown()
     fields.unknown()
     return spec
 
 
 def _parse_network_policy(spec: Fields) -> NetworkAccess | None:
-    if spec.raw("networkPolicy") is None:
+    if not spec.has("networkPolicy"):
         return None
     fields = spec.child("networkPolicy")
-    if fields.raw("from") is None:
-        fields.reject("from", None, "a list of peers; [] lets the operator alone in")
+    if not fields.has("from"):
+        fields.require("from", "a list of peers; [] admits only the operator")
     access = NetworkAccess(fields.mappings("from"))
     fields.unknown()
     return access
 
 
-def _parse_endpoints(fields: Fields) -> Endpoints:
-    endpoints = Endpoints(
-        live=_parse_path(fields, "live"),
-        ready=_parse_path(fields, "ready"),
-        model_ready=_parse_path(fields, "modelReady"),
-        metadata=_parse_path(fields, "metadata"),
+def _parse_disruption_budget(fields: Fields) -> DisruptionBudget:
+    budget = DisruptionBudget(fields.choice("policy", DisruptionPolicy.AUTO))
+    fields.unknown()
+    return budget
+
+
+def _parse_paths(fields: Fields) -> PathOverrides:
+    paths = PathOverrides(
+        live=parse_path(fields, "live"),
+        ready=parse_path(fields, "ready"),
+        model_ready=parse_path(fields, "modelReady"),
+        metadata=parse_path(fields, "metadata"),
     )
     fields.unknown()
-    return endpoints
-
-
-def _parse_path(fields: Fields, name: str) -> str:
-    path = fields.text(name)
-    if not path or PROBE_PATH.fullmatch(path):
-        return path
-    fields.reject(name, path, PROBE_PATH_EXPECTED)
-    return ""
+    return paths
 
 
 def _parse_health(fields: Fields) -> Health:
@@ -369,28 +383,47 @@ def _parse_pod_template(spec: Fields) -> Mapping[str, Any]:
 def _check_together(parsed: InferenceModel, spec: Fields) -> None:
     if not parsed.runtime.image and not parsed.model.uri and not spec.problems:
         sentence = (
-            "set model.uri, such as pvc://CLAIM/PATH or s3://BUCKET/PATH, "
-            "or runtime.image when the image holds the model"
+            "nothing to serve: set model.uri, such as pvc://CLAIM/PATH or s3://BUCKET/PATH, or "
+            "set runtime.image if the image contains the model"
         )
-        spec.problems.append(Problem(spec.path, sentence))
-    if parsed.transport is Transport.GRPC and parsed.endpoints.metadata:
-        sentence = "an HTTP path has no effect with transport GRPC; remove it"
-        spec.problems.append(Problem(spec.at("endpoints.metadata"), sentence))
+        spec.report("", sentence)
+    if parsed.transport is Transport.GRPC and parsed.paths.metadata:
+        sentence = (
+            "is an HTTP path and has no effect with transport GRPC; remove it or set transport to "
+            "HTTP"
+        )
+        spec.report("paths.metadata", sentence)
+    is_canary = parsed.rollout.strategy is Strategy.CANARY
+    if (is_canary or spec.child("rollout").has("canary")) and not parsed.route:
+        sentence = (
+            "a canary splits requests at a gateway; set route.parentRefs, such as [{name: web, "
+            "namespace: gateways}], or remove rollout.canary and set rollout.strategy to "
+            "RollingUpdate"
+        )
+        spec.report("route", sentence)
     if parsed.protocol is Protocol.TENSORFLOW_SERVING:
         _check_tensorflow(parsed, spec)
+    check_requests(spec)
+    if not parsed.protocol.has_tensors:
+        check_without_tensors(spec)
 
 
 def _check_tensorflow(parsed: InferenceModel, spec: Fields) -> None:
-    """What the protocol does not have, with what to write instead."""
+    """Report settings that the protocol does not support."""
     if parsed.transport is Transport.GRPC:
-        expected = "HTTP with protocol TensorFlowServing, which is asked over its REST API"
-        spec.reject("transport", str(parsed.transport), expected)
+        sentence = (
+            "protocol TensorFlowServing requires transport HTTP, because the operator uses its "
+            "REST API; set transport to HTTP. Clients can still use the gRPC port"
+        )
+        spec.report("transport", sentence)
     version = parsed.model.version
     if version and not TENSORFLOW_VERSION.fullmatch(version):
         expected = "a whole number with protocol TensorFlowServing, such as '3'"
         spec.reject("model.version", version, expected)
     of_server = parsed.health.readiness_target is ReadinessTarget.SERVER
-    if of_server and not parsed.endpoints.ready:
-        expected = "Model with protocol TensorFlowServing, whose servers have no readiness; or a "
-        expected += "path in endpoints.ready"
-        spec.reject("health.readinessTarget", str(parsed.health.readiness_target), expected)
+    if of_server and not parsed.paths.ready:
+        sentence = (
+            "TensorFlow Serving has no server readiness endpoint; set health.readinessTarget to "
+            "Model, or set paths.ready to a path"
+        )
+        spec.report("health.readinessTarget", sentence)

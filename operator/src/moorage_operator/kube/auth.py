@@ -1,8 +1,8 @@
-"""Where the API server is and how the operator proves who it is.
+"""The address of the API server and the operator's credentials.
 
-Two sources: the kubeconfig that KUBECONFIG names, else the service account of the pod. Nothing is
-guessed beyond that (no ~/.kube/config), so that the operator never talks to a cluster that it was
-not told to use. The result is a plain value; kopf's login and our own client are built from it.
+They come from the kubeconfig in KUBECONFIG, otherwise from the service account of the pod. There
+is no other default (no ~/.kube/config), so that the operator never uses a cluster that was not
+selected. The result is a plain value, which both kopf and our own client use.
 """
 
 import base64
@@ -19,27 +19,27 @@ import yaml
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
-# Kubelets refresh a projected token long before it expires (after 80 % of an hour); client-go
-# reads the file again after a minute, and so does this.
+# Kubelets refresh a projected token long before it expires (after 80 % of an hour); like
+# client-go, the operator reads the file again after a minute.
 TOKEN_REREAD_SECONDS = 60.0
 
 
 class AccessError(Exception):
-    """No usable way to the API server was given; the message says what to set."""
+    """There is no usable configuration for the API server; the message says what to set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach the API server.
+    """The address and credentials for the API server.
 
     Attributes:
-        server: Base URL.
-        ca: PEM of the server's authority, None for the system's.
-        certificate: PEM of the client certificate, None when a token is used.
-        key: PEM of its private key.
-        token: Fixed bearer token.
-        token_path: File with a bearer token that is renewed from time to time.
-        insecure: Whether the server's certificate is not checked (a kubeconfig may say so).
+        server: The base URL.
+        ca: The PEM of the server's certificate authority, None for those of the system.
+        certificate: The PEM of the client certificate, None if a token is used.
+        key: The PEM of its private key.
+        token: A fixed bearer token.
+        token_path: A file with a bearer token that is renewed.
+        insecure: Whether the kubeconfig disables verification of the server's certificate.
     """
 
     server: str
@@ -52,10 +52,10 @@ class Access:
 
 
 def find(environ: Mapping[str, str], *, service_account: Path = SERVICE_ACCOUNT) -> Access:
-    """The access that this process was given.
+    """Find the configuration of this process.
 
     Raises:
-        AccessError: No source is there, or the one that is there cannot be used.
+        AccessError: There is no configuration, or it cannot be used.
     """
     if configured := environ.get("KUBECONFIG"):
         return from_kubeconfig([Path(part) for part in configured.split(":") if part])
@@ -69,7 +69,7 @@ def find(environ: Mapping[str, str], *, service_account: Path = SERVICE_ACCOUNT)
 
 
 def from_service_account(host: str, port: str, folder: Path) -> Access:
-    """The access of a pod's service account.
+    """Read the service account of a pod.
 
     Raises:
         AccessError: The token or the authority's certificate is not mounted.
@@ -85,11 +85,11 @@ def from_service_account(host: str, port: str, folder: Path) -> Access:
 
 
 def from_kubeconfig(paths: list[Path]) -> Access:
-    """The access of the current context; of several files the first to name a thing wins.
+    """Read the current context; of several files, the first definition of a name is used.
 
     Raises:
-        AccessError: A file cannot be read, or the context needs what the operator does not do
-            (an exec plugin or an auth provider).
+        AccessError: A file cannot be read, or the context needs an exec plugin or an auth
+            provider, which the operator does not support.
     """
     loaded = [(path, _load(path)) for path in paths]
     current = next((doc["current-context"] for _, doc in loaded if doc.get("current-context")), "")
@@ -152,7 +152,7 @@ def _pem(entry: Mapping[str, Any], field: str, home: Path) -> str | None:
 
 
 def ssl_context(access: Access) -> ssl.SSLContext | None:
-    """TLS settings for the access, None when the server is plain HTTP.
+    """Build the TLS settings, None for plain HTTP.
 
     Raises:
         AccessError: A certificate or key is not valid PEM.
@@ -175,7 +175,7 @@ def ssl_context(access: Access) -> ssl.SSLContext | None:
 
 
 def _temporary(stack: ExitStack, text: str) -> str:
-    # delete=True and mode 0600: the key is on disk only for the moment of loading.
+    # delete=True and mode 0600: the key is on disk only while it is loaded.
     file = stack.enter_context(tempfile.NamedTemporaryFile("w"))  # noqa: SIM115 -- the stack closes it
     file.write(text)
     file.flush()
@@ -183,9 +183,9 @@ def _temporary(stack: ExitStack, text: str) -> str:
 
 
 class Token:
-    """The bearer token as it is now.
+    """The current bearer token.
 
-    A token file is read again when it was read a minute ago, or when the server said 401.
+    A token file is read again after a minute, and after the server answered 401.
     """
 
     def __init__(self, access: Access, *, clock: Callable[[], float]) -> None:
@@ -195,7 +195,7 @@ class Token:
         self._read_at: float | None = None
 
     def current(self) -> str | None:
-        """The token, None when the client certificate speaks."""
+        """Return the token, None if a client certificate is used."""
         if self._access.token_path is None:
             return self._text
         now = self._clock()
@@ -205,5 +205,5 @@ class Token:
         return self._text
 
     def expire(self) -> None:
-        """Have the file read again at the next use."""
+        """Read the file again at the next use."""
         self._read_at = None

@@ -1,6 +1,6 @@
-"""What the API server's answers hold: objects, pages of a list, events of a watch.
+"""Parses answers of the API server: objects, pages of a list, events of a watch.
 
-client --> bytes --> decoded, read_page, lines and read_change --> what the reflectors take
+client --> bytes --> decoded, read_page, lines and read_change --> values for the reflectors
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
@@ -12,31 +12,31 @@ import msgspec
 from . import errors
 
 LINE_LIMIT_BYTES = 16 << 20
-"""An event cannot exceed etcd's request limit (1.5 MiB by default); this is only a stop."""
+"""A safety limit: an event cannot exceed etcd's request limit (1.5 MiB by default)."""
 
 T = TypeVar("T")
 
 
 class Items(Iterable[dict[str, Any]]):
-    """The objects of a page, each decoded when its turn comes.
+    """The objects of a page, decoded one at a time.
 
-    As dictionaries an object takes five times its JSON, and what a page takes at once the process
-    keeps for good: small values that outlive the page stand among what it leaves behind.
+    A decoded object takes five times the memory of its JSON. The process would never return the
+    memory of a whole decoded page, because small values that outlive it fragment the heap.
     """
 
     def __init__(self, encoded: Sequence[msgspec.Raw]) -> None:
         self._encoded = encoded
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """One object after the other."""
+        """Decode one object after the other."""
         return (decoded(each) for each in self._encoded)
 
 
 class _List(msgspec.Struct):
-    """A list as the API server writes it."""
+    """A list of the API server."""
 
     metadata: dict[str, Any] = {}
-    items: list[msgspec.Raw] | None = None  # null where a list is empty
+    items: list[msgspec.Raw] | None = None  # null for an empty list
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class Change:
 
 
 async def lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a watch, of whatever length and however they were cut on their way.
+    """Split the chunks of a watch into lines.
 
     Raises:
-        ServerError: A line is longer than any event can be.
+        ServerError: A line exceeds the limit.
     """
     rest = bytearray()
     async for chunk in chunks:
@@ -71,14 +71,14 @@ async def lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
             if line.strip():
                 yield bytes(line)
         if len(rest) > LINE_LIMIT_BYTES:
-            raise errors.ServerError(f"an event of a watch is larger than {LINE_LIMIT_BYTES} B")
+            raise errors.ServerError(f"a watch event is larger than {LINE_LIMIT_BYTES} bytes")
 
 
 def read_change(line: bytes) -> Change:
-    """An event of a watch.
+    """Parse an event of a watch.
 
     Raises:
-        ApiError: It is an ERROR; which one, its status says.
+        ApiError: The event is an ERROR; its status determines the class.
     """
     event = decoded(line)
     found = event.get("object")
@@ -90,10 +90,10 @@ def read_change(line: bytes) -> Change:
 
 
 def read_page(data: bytes) -> Page:
-    """A page of a list.
+    """Parse a page of a list.
 
     Raises:
-        ServerError: It is no list.
+        ServerError: It is not a list.
     """
     found = decoded(data, _List)
     return Page(
@@ -104,10 +104,10 @@ def read_page(data: bytes) -> Page:
 
 
 def decoded(data: bytes | msgspec.Raw, kind: type[T] = dict[str, Any]) -> T:
-    """A JSON object, as dictionaries or as the kind of value that is asked for.
+    """Decode a JSON object to dictionaries or to a type.
 
     Raises:
-        ServerError: It is none.
+        ServerError: It is not a JSON object.
     """
     try:
         return msgspec.json.decode(data, type=kind)

@@ -1,12 +1,14 @@
 """A thin async client of the Kubernetes API: get, list, watch, apply, create, delete.
 
-It stands under everything that reads or writes the cluster. It knows HTTP and the API's
-conventions, and nothing of models: no retry, no cache, no decision. Every failure is one of
-`errors`, and every finished request is reported to an observer, from which metrics are made.
+All reads and writes of the cluster use this client. It implements HTTP and the conventions of the
+API, without retries, caches or decisions. Every failure is one of `errors`. Every finished request
+is reported to an observer, for metrics.
 """
 
+import asyncio
+import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -16,19 +18,20 @@ import msgspec
 
 from . import auth, errors
 from .bodies import Change, Page, decoded, lines, read_change, read_page
-from .kinds import Kind
+from .kinds import INFERENCE_MODELS, Kind
 
 PAGE = 250
-"""Objects a list page: about 2 MiB of JSON, which is what a list costs at a time."""
+"""The number of objects in a list page: about 2 MiB of JSON at a time."""
 
 REQUEST_TIMEOUT_SECONDS = 30.0
-"""For everything but watches. The API server ends its own work after 60 s; we would retry then."""
+"""The timeout of all requests except watches. The API server itself gives up after 60 s."""
 
-WATCH_TIMEOUT_SECONDS = 290
-"""After this the server ends a watch in order, so that connections spread over servers."""
+WATCH_GRACE_SECONDS = 15.0
+"""The API server ends a watch after the requested time. If it is this much late, or does not
+answer the request within this time, the connection is dead."""
 
-SILENCE_SECONDS = 130.0
-"""Bookmarks come about each minute; when two are missing, the connection is dead (half-open)."""
+LEADING_LOOK_SECONDS = 1.0
+"""A write in flight is cancelled at most this long after leadership was lost."""
 
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -36,7 +39,7 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A finished request: what it was, how it went (code 0: no answer) and how long it took."""
+    """A finished request with its status code (0: no answer) and duration."""
 
     verb: str
     resource: str
@@ -48,12 +51,14 @@ class KubeClient:
     """The API server as an async context.
 
     Args:
-        access: Where it is and how to authenticate.
+        access: Its address and the credentials.
         observe: Called with each finished request.
-        clock: Monotonic seconds.
+        clock: Returns monotonic seconds.
 
     Attributes:
-        gate: Asked before each write but those of the lease; False refuses it with NotLeading.
+        write_seconds: Returns for how many seconds this process may still write. Called before and
+            during each write except those of the lease: at 0, the write is cancelled with
+            NotLeading.
     """
 
     def __init__(
@@ -63,23 +68,27 @@ class KubeClient:
         observe: Callable[[Call], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.gate: Callable[[], bool] = lambda: True
+        self.write_seconds: Callable[[], float] = lambda: math.inf
         self._server = access.server
         self._context = auth.ssl_context(access)
         self._token = auth.Token(access, clock=clock)
         self._observe = observe
         self._clock = clock
         self._open: aiohttp.ClientSession | None = None
+        self._open_watches: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(
-            # 32 workers, twice as many with a crowd of new models, and the watches stay
-            # below; more would only queue in the API server.
-            limit=128,
-            ssl=self._context or True,
-        )
-        self._open = aiohttp.ClientSession(connector=connector, trust_env=False)
+        # 32 children are created concurrently, and statuses are written at the same time; both
+        # need fewer than 128 connections. More would only queue in the API server.
+        self._open = self._session(limit=128)
+        # Each watch holds a connection permanently, and there is one per kind and namespace. They
+        # would exhaust a pool shared with other requests.
+        self._open_watches = self._session(limit=0)
         return self
+
+    def _session(self, *, limit: int) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=limit, ssl=self._context or True)
+        return aiohttp.ClientSession(connector=connector, trust_env=False)
 
     async def __aexit__(
         self,
@@ -87,24 +96,41 @@ class KubeClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._open is not None:
-            await self._open.close()
-            self._open = None
+        for session in (self._open, self._open_watches):
+            if session is not None:
+                await session.close()
+        self._open = self._open_watches = None
 
     async def serves(self, kind: Kind) -> bool:
-        """Whether the API server knows the kind (its CRD is there and established)."""
+        """Whether the API server serves the kind (its CRD is installed and established)."""
         try:
             found = await self._call("discover", kind, f"/apis/{kind.group}/{kind.version}")
         except errors.NotFound:
             return False
         return any(entry.get("name") == kind.plural for entry in found.get("resources", []))
 
+    async def server_version(self) -> dict[str, Any]:
+        """Return the version of the API server, {} if it does not report it."""
+        try:
+            return await self._call("discover", INFERENCE_MODELS, "/version")
+        except (errors.Forbidden, errors.NotFound):
+            return {}
+
     async def get(
-        self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        metadata_only: bool = False,
+        timeout_seconds: float | None = None,
     ) -> dict[str, Any]:
-        """One object, or its metadata alone."""
+        """Get an object, or only its metadata."""
         headers = {"Accept": _METADATA} if metadata_only else {}
-        return await self._call("get", kind, kind.path(namespace, name), headers=headers)
+        path = kind.path(namespace, name)
+        return await self._call(
+            "get", kind, path, headers=headers, timeout_seconds=timeout_seconds
+        )
 
     async def page(
         self,
@@ -115,10 +141,10 @@ class KubeClient:
         continue_: str = "",
         metadata_only: bool = False,
     ) -> Page:
-        """One page of a list.
+        """Get a page of a list.
 
         Raises:
-            Gone: The continue token has expired; list from the start.
+            Gone: The continue token has expired; list again.
         """
         query = {"limit": str(PAGE)}
         query |= {"labelSelector": selector} if selector else {}
@@ -129,36 +155,64 @@ class KubeClient:
         )
         return read_page(answer)
 
+    async def version(self, kind: Kind, namespace: str = "") -> str:
+        """Return the current resourceVersion of a collection."""
+        answer = await self._request(
+            "list",
+            kind,
+            kind.path(namespace),
+            query={"limit": "1"},
+            headers={"Accept": _METADATA_LIST},
+            timeout_seconds=WATCH_GRACE_SECONDS,
+        )
+        return read_page(answer).resource_version
+
     async def watch(
-        self, kind: Kind, namespace: str = "", *, selector: str = "", resource_version: str
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        selector: str = "",
+        resource_version: str,
+        seconds: int,
+        began: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Change]:
-        """Changes since a resourceVersion, until the server ends the watch.
+        """Yield changes since a resourceVersion until the server ends the watch.
+
+        Args:
+            kind: The kind to watch.
+            namespace: The namespace, "" for all.
+            selector: A label selector, "" for all objects.
+            resource_version: The version after which to start.
+            seconds: The requested duration of the watch.
+            began: Called when the server has accepted the watch.
 
         Raises:
             Gone: The resourceVersion is too old; list again.
-            Unreachable: The connection broke or stayed silent.
+            Unreachable: The connection broke, or the server did not end the watch in time.
         """
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
-            "timeoutSeconds": str(WATCH_TIMEOUT_SECONDS),
+            "timeoutSeconds": str(seconds),
         }
         query |= {"labelSelector": selector} if selector else {}
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=REQUEST_TIMEOUT_SECONDS, sock_read=SILENCE_SECONDS
-        )
         started = self._clock()
         code = 0
         try:
-            async with self._session.get(
+            request = self._watches.get(
                 self._server + kind.path(namespace),
                 params=query,
                 headers=self._headers({}),
-                timeout=timeout,
-            ) as answer:
+                timeout=aiohttp.ClientTimeout(total=seconds + WATCH_GRACE_SECONDS),
+            )
+            async with asyncio.timeout(WATCH_GRACE_SECONDS):
+                opened = await request
+            async with opened as answer:
                 code = answer.status
                 await self._raise_for(answer)
+                began()
                 async for line in lines(answer.content.iter_any()):
                     yield read_change(line)
         except (aiohttp.ClientError, OSError) as error:
@@ -169,47 +223,80 @@ class KubeClient:
     async def apply(
         self, kind: Kind, body: Mapping[str, Any], *, field_manager: str
     ) -> dict[str, Any]:
-        """The object after server-side apply; fields of other managers are taken over.
+        """Apply an object and return it; takes over fields of other managers.
 
         Raises:
-            Conflict: `metadata.uid` is given and is not that of the object.
-            Invalid, Forbidden: The object is refused.
-            NotLeading: This process must not write now.
+            Conflict: `metadata.uid` or `metadata.resourceVersion` is given and differs from the
+                object's. For the status of a custom resource, only the latter is checked: the API
+                server accepts the uid of another object.
+            Invalid, Forbidden: The API server refuses the object.
+            NotLeading: This process is not the leader.
         """
-        self._check_gate()
         metadata = body["metadata"]
-        return await self._call(
+        return await self._write(
             "patch",
             kind,
             kind.path(metadata["namespace"], metadata["name"]),
             method="PATCH",
-            # Apply refuses unknown fields by itself; the default, Warn, parses the body once more.
+            # Apply rejects unknown fields anyway; the default, Warn, parses the body a second
+            # time.
             query={"fieldManager": field_manager, "force": "true", "fieldValidation": "Ignore"},
-            # JSON is YAML, and the API server takes this content type for apply in every version.
+            # JSON is valid YAML, and all versions accept this content type for apply.
             headers={"Content-Type": "application/apply-patch+yaml"},
             body=body,
         )
 
-    async def create(
-        self, kind: Kind, body: Mapping[str, Any], *, gated: bool = True
+    async def patch(
+        self, kind: Kind, namespace: str, name: str, operations: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        """The object as created.
+        """Send a JSON patch and return the object.
 
         Raises:
-            Conflict: There is one of this name already.
-            NotLeading: It is gated, and this process must not write now.
+            Conflict: The patch has a resourceVersion that is outdated.
+            NotLeading: This process is not the leader.
         """
-        if gated:
-            self._check_gate()
+        headers = {"Content-Type": "application/json-patch+json"}
+        path = kind.path(namespace, name)
+        return await self._write(
+            "patch", kind, path, method="PATCH", headers=headers, body=operations
+        )
+
+    async def create(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an object and return it.
+
+        Raises:
+            Conflict: An object with this name already exists.
+            NotLeading: This process is not the leader.
+        """
         headers = {"Content-Type": "application/json"}
         path = kind.path(body["metadata"]["namespace"])
-        return await self._call("create", kind, path, method="POST", headers=headers, body=body)
+        return await self._write("create", kind, path, method="POST", headers=headers, body=body)
 
-    async def try_out(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The object as it would be created; nothing is made, so it is never gated.
+    async def create_lease(
+        self, kind: Kind, body: Mapping[str, Any], *, timeout_seconds: float
+    ) -> dict[str, Any]:
+        """Create a lease and return it; not gated, because it acquires leadership.
 
         Raises:
-            Invalid, Forbidden: The object would be refused.
+            Conflict: An object with this name already exists.
+        """
+        headers = {"Content-Type": "application/json"}
+        path = kind.path(body["metadata"]["namespace"])
+        return await self._call(
+            "create",
+            kind,
+            path,
+            method="POST",
+            headers=headers,
+            body=body,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def try_out(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an object as a dry run and return it; not gated, because nothing is written.
+
+        Raises:
+            Invalid, Forbidden: The API server would refuse the object.
         """
         headers = {"Content-Type": "application/json"}
         path = kind.path(body["metadata"]["namespace"])
@@ -218,28 +305,37 @@ class KubeClient:
             "dry-run", kind, path, method="POST", query=query, headers=headers, body=body
         )
 
-    async def replace(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The object as replaced; never gated, for it is how the lease is held.
+    async def replace_lease(
+        self, kind: Kind, body: Mapping[str, Any], *, timeout_seconds: float
+    ) -> dict[str, Any]:
+        """Replace a lease and return it; not gated, because it keeps leadership.
 
         Raises:
-            Conflict: The object is not the one of the given `metadata.resourceVersion` any more.
+            Conflict: The given `metadata.resourceVersion` is outdated.
         """
         headers = {"Content-Type": "application/json"}
         metadata = body["metadata"]
         path = kind.path(metadata["namespace"], metadata["name"])
-        return await self._call("update", kind, path, method="PUT", headers=headers, body=body)
+        return await self._call(
+            "update",
+            kind,
+            path,
+            method="PUT",
+            headers=headers,
+            body=body,
+            timeout_seconds=timeout_seconds,
+        )
 
     async def delete(
         self, kind: Kind, namespace: str, name: str, *, uid: str, resource_version: str
     ) -> None:
-        """Delete an object as it was seen, and what it owns after it.
+        """Delete a known version of an object, and afterwards its dependents.
 
         Raises:
-            Conflict: It is another object, or was changed since.
-            NotFound: It is gone.
-            NotLeading: This process must not write now.
+            Conflict: It is another object, or has changed.
+            NotFound: It no longer exists.
+            NotLeading: This process is not the leader.
         """
-        self._check_gate()
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -248,16 +344,39 @@ class KubeClient:
         }
         headers = {"Content-Type": "application/json"}
         path = kind.path(namespace, name)
-        await self._call("delete", kind, path, method="DELETE", headers=headers, body=options)
+        await self._write("delete", kind, path, method="DELETE", headers=headers, body=options)
 
-    def _check_gate(self) -> None:
-        if not self.gate():
-            raise errors.NotLeading("this process does not lead, so it writes nothing")
+    async def _write(self, verb: str, kind: Kind, path: str, **request: Any) -> dict[str, Any]:
+        """Send a request that is only allowed while this process is the leader."""
+        left = self.write_seconds()
+        if left <= 0:
+            raise errors.NotLeading("not the leader: write refused")
+        if left == math.inf:
+            return await self._call(verb, kind, path, **request)
+        loop = asyncio.get_running_loop()
+
+        def look() -> None:
+            nonlocal timer
+            left = self.write_seconds()
+            if left > 0:
+                # Check again, because the lease may have been renewed or lost meanwhile.
+                timer = loop.call_later(min(left, LEADING_LOOK_SECONDS), look)
+            else:
+                deadline.reschedule(loop.time())
+
+        timer = loop.call_later(min(left, LEADING_LOOK_SECONDS), look)
+        try:
+            async with asyncio.timeout(None) as deadline:
+                return await self._call(verb, kind, path, **request)
+        except TimeoutError as error:
+            raise errors.NotLeading("lost leadership during the write") from error
+        finally:
+            timer.cancel()
 
     async def _call(self, verb: str, kind: Kind, path: str, **request: Any) -> dict[str, Any]:
         return decoded(await self._request(verb, kind, path, **request))
 
-    async def _request(  # noqa: PLR0913 -- the parts of one HTTP request, all named at the call
+    async def _request(  # noqa: PLR0913 -- the parts of an HTTP request, all passed by name
         self,
         verb: str,
         kind: Kind,
@@ -266,18 +385,19 @@ class KubeClient:
         method: str = "GET",
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        timeout_seconds: float | None = None,
     ) -> bytes:
         started = self._clock()
         code = 0
         try:
-            async with self._session.request(
+            async with self._requests.request(
                 method,
                 self._server + path,
                 params=dict(query or {}),
                 headers=self._headers(headers or {}),
                 data=msgspec.json.encode(body) if body is not None else None,
-                timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_SECONDS),
+                timeout=aiohttp.ClientTimeout(total=timeout_seconds or REQUEST_TIMEOUT_SECONDS),
             ) as answer:
                 code = answer.status
                 await self._raise_for(answer)
@@ -288,10 +408,12 @@ class KubeClient:
             self._observe(Call(verb, kind.rbac_name, code, self._clock() - started))
 
     @property
-    def _session(self) -> aiohttp.ClientSession:
-        if self._open is None:
-            raise RuntimeError("the client is used outside its async context")
-        return self._open
+    def _requests(self) -> aiohttp.ClientSession:
+        return _entered(self._open)
+
+    @property
+    def _watches(self) -> aiohttp.ClientSession:
+        return _entered(self._open_watches)
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         try:
@@ -309,12 +431,18 @@ class KubeClient:
         try:
             status: object = msgspec.json.decode(await answer.read())
         except msgspec.DecodeError:
-            status = None  # a proxy's HTML page; the code alone must do
+            status = None  # for example the HTML page of a proxy; only the code is used
         raise errors.from_status(
             answer.status, status, retry_after=answer.headers.get("Retry-After")
         )
 
 
+def _entered(session: aiohttp.ClientSession | None) -> aiohttp.ClientSession:
+    if session is None:
+        raise RuntimeError("the client is used outside its async context")
+    return session
+
+
 def _said(error: BaseException) -> str:
-    # Timeouts have no text of their own.
+    # Timeouts have no text.
     return str(error) or type(error).__name__

@@ -1,20 +1,20 @@
-"""What may go wrong between the operator and the API server, as classes that callers act on.
+"""Errors of the API server as classes that callers can handle.
 
     ApiError                   the base; carries code, reason and the server's message
     |- Unreachable             no answer: refused, reset, timed out, not TLS
     |- Unauthorized      401   the token or certificate is not accepted
-    |- Forbidden         403   RBAC or admission (quota) says no
-    |- NotFound          404   the object, its namespace or its kind is not there
+    |- Forbidden         403   RBAC or admission (quota) refuses
+    |- NotFound          404   the object, its namespace or its kind does not exist
     |- Conflict          409   another writer, another uid, or a field of another manager
     |- Gone              410   the resourceVersion is too old: list again
-    |- Invalid       400/422   the object is wrong; the same request will never succeed
-    |- Throttled         429   later; `retry_after_seconds` says when
-    |- ServerError       5xx   the server's own trouble
-    `- NotLeading              not asked at all: another process leads
+    |- Invalid       400/422   the object is invalid; the same request will never succeed
+    |- Throttled         429   retry later; `retry_after_seconds` says when
+    |- ServerError       5xx   an error of the server
+    `- NotLeading              no request: another process is the leader
 
-The reconciler retries the transient ones and turns Invalid and Forbidden into a condition. Foreign
-exceptions (aiohttp, ssl, OSError) are wrapped as Unreachable with the cause chained, because the
-caller's answer to all of them is the same: wait and try again.
+The reconciler retries transient errors and reports Invalid and Forbidden in a condition.
+Exceptions of libraries (aiohttp, ssl, OSError) are wrapped as Unreachable with their cause,
+because callers handle all of them in the same way: wait and retry.
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,11 @@ class ApiError(Exception):
     """The API server refused a request, or did not answer it.
 
     Attributes:
-        code: HTTP status code; 0 when no answer came.
-        reason: Machine-readable reason of the server's Status, "" when it gave none.
-        message: The server's sentence.
-        retry_after_seconds: How long the server asks to wait, None when it did not ask.
+        code: The HTTP status code; 0 without an answer.
+        reason: The machine-readable reason of the server's Status, "" if there is none.
+        message: The message of the server.
+        name: The name of the object in the server's Status, "" if there is none.
+        retry_after_seconds: The delay that the server requests, None if there is none.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class ApiError(Exception):
         *,
         code: int = 0,
         reason: str = "",
+        name: str = "",
         retry_after_seconds: float | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
         self.reason = reason
+        self.name = name
         self.retry_after_seconds = retry_after_seconds
 
 
@@ -63,7 +66,7 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the object is another one now, or another manager owns a field."""
+    """409: the object has changed, or another manager owns a field."""
 
 
 class Gone(ApiError):
@@ -71,7 +74,7 @@ class Gone(ApiError):
 
 
 class Invalid(ApiError):
-    """400 or 422: the object itself is wrong."""
+    """400 or 422: the object itself is invalid."""
 
 
 class Throttled(ApiError):
@@ -83,7 +86,7 @@ class ServerError(ApiError):
 
 
 class NotLeading(ApiError):
-    """No request was made: only the process that holds the lease writes."""
+    """No request was sent, because only the leader may write."""
 
 
 BY_CODE: Mapping[int, type[ApiError]] = {
@@ -98,20 +101,22 @@ BY_CODE: Mapping[int, type[ApiError]] = {
 }
 
 
-# Server-side apply answers 500 for an object that does not fit its kind's schema, such as one with
-# an unknown field; trying again will not help.
+# Server-side apply answers 500 for an object that does not match its schema, such as one with an
+# unknown field; retrying does not help.
 UNTYPED = "failed to create typed patch object"
 
 
 def from_status(code: int, status: object, *, retry_after: str | None = None) -> ApiError:
-    """The error of an HTTP answer.
+    """Build the error for an HTTP answer.
 
     Args:
-        code: HTTP status code, 400 or more.
-        status: The decoded body; a Kubernetes Status when the server is well.
+        code: The HTTP status code, 400 or greater.
+        status: The decoded body, normally a Kubernetes Status.
         retry_after: The Retry-After header.
     """
     fields: Mapping[str, Any] = status if isinstance(status, dict) else {}
+    details: object = fields.get("details")
+    named: Mapping[str, Any] = details if isinstance(details, dict) else {}
     message = str(fields.get("message") or f"the API server answered {code}")
     kind = BY_CODE.get(code, ServerError if code >= 500 else ApiError)
     if kind is ServerError and UNTYPED in message:
@@ -120,10 +125,11 @@ def from_status(code: int, status: object, *, retry_after: str | None = None) ->
         message,
         code=code,
         reason=str(fields.get("reason") or ""),
+        name=str(named.get("name") or ""),
         retry_after_seconds=_seconds(retry_after),
     )
 
 
 def _seconds(text: str | None) -> float | None:
-    # The API server sends whole seconds; a date (which HTTP also allows) is not worth a parser.
+    # The API server sends whole seconds; a date, which HTTP also allows, is not supported.
     return float(text) if text and text.isdigit() else None

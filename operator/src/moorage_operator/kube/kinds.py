@@ -1,8 +1,8 @@
-"""The kinds that the operator touches and what it does to each.
+"""The kinds that the operator uses, with the verbs for each.
 
-`verbs` is the operator's whole need of rights: the chart's Role must grant exactly these, which a
-contract test compares, and the integration tests compare them with the calls that were made.
-Server-side apply needs `create` beside `patch`, because applying an absent object creates it.
+`verbs` lists all rights that the operator needs. A contract test checks that the chart's Role
+grants exactly these, and the integration tests compare them with the actual calls. Server-side
+apply needs `create` in addition to `patch`, because it creates missing objects.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ class Kind:
     """A resource of the API.
 
     Attributes:
-        group: API group, "" for the core group.
-        version: API version within the group.
-        plural: Name in the URL.
-        verbs: What the operator does to it, in RBAC's words.
-        subresource: "status" for the status subresource, else "".
+        group: The API group, "" for the core group.
+        version: The API version within the group.
+        plural: The name in the URL.
+        verbs: The RBAC verbs that the operator needs.
+        subresource: "status" for the status subresource, otherwise "".
     """
 
     group: str
@@ -28,7 +28,7 @@ class Kind:
     subresource: str = ""
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """URL path of an object, of a namespace's collection, or of all."""
+        """Return the URL path of an object, of a collection in a namespace, or of all objects."""
         parts = ["/api" if not self.group else f"/apis/{self.group}", self.version]
         if namespace:
             parts += ["namespaces", quote(namespace, safe="")]
@@ -41,12 +41,12 @@ class Kind:
 
     @property
     def rbac_name(self) -> str:
-        """The resource as a Role names it."""
+        """The name of the resource in a Role."""
         return f"{self.plural}/{self.subresource}" if self.subresource else self.plural
 
 
-# Deleted by the operator when the plan has no use for one any more; when its model goes, owner
-# references and the garbage collector do it.
+# The operator deletes children that are no longer planned; the garbage collector deletes those of
+# a deleted model.
 OWNED = frozenset({"get", "list", "watch", "create", "patch", "delete"})
 
 INFERENCE_MODELS = Kind(
@@ -61,29 +61,29 @@ SERVICES = Kind("", "v1", "services", OWNED)
 HORIZONTAL_POD_AUTOSCALERS = Kind("autoscaling", "v2", "horizontalpodautoscalers", OWNED)
 POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", OWNED)
 NETWORK_POLICIES = Kind("networking.k8s.io", "v1", "networkpolicies", OWNED)
-# Of projects beside Kubernetes: there in some clusters, and not in others.
+# Kinds of other projects, which not every cluster has.
 SCALED_OBJECTS = Kind("keda.sh", "v1alpha1", "scaledobjects", OWNED)
 HTTP_ROUTES = Kind("gateway.networking.k8s.io", "v1", "httproutes", OWNED)
-# The Deployment controller's own; read when a rollout has to know them.
+# Owned by the Deployment controller; read for rollbacks.
 REPLICA_SETS = Kind("apps", "v1", "replicasets", frozenset({"list"}))
 PODS = Kind("", "v1", "pods", frozenset({"list", "watch"}))
-# The readiness gate of pods whose kubelet cannot see the model.
+# For the readiness gates of pods.
 POD_STATUS = Kind("", "v1", "pods", frozenset({"patch"}), subresource="status")
 EVENTS = Kind("events.k8s.io", "v1", "events", frozenset({"create"}))
-# The three that a model may name: read as metadata only, to say what is missing.
+# Objects that a model may refer to: only their metadata is read, to report missing ones.
 CONFIG_MAPS = Kind("", "v1", "configmaps", frozenset({"get"}))
+# Granted only by `rbac.secretHints`, and used only with `--secret-hints`.
 SECRETS = Kind("", "v1", "secrets", frozenset({"get"}))
 PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", frozenset({"get"}))
 
-# Read at the start, for what their kubelets and container runtimes can do; by a ClusterRole that
-# goes with `imageVolumes: auto`.
+# Read at startup for the versions of kubelets and container runtimes; granted by a ClusterRole
+# with `imageVolumes: auto`.
 NODES = Kind("", "v1", "nodes", frozenset({"list"}))
 
-# One object in the operator's own namespace, which a Role there grants.
+# One object in the operator's own namespace, granted by a Role there.
 LEASES = Kind("coordination.k8s.io", "v1", "leases", frozenset({"get", "create", "update"}))
 
-# What a model's children are, by the `kind` of their manifests: only these are applied, watched,
-# mended and deleted.
+# The kinds of children, by the `kind` of their manifests.
 CHILDREN = {
     "Deployment": DEPLOYMENTS,
     "ControllerRevision": CONTROLLER_REVISIONS,
@@ -94,7 +94,7 @@ CHILDREN = {
     "ScaledObject": SCALED_OBJECTS,
     "HTTPRoute": HTTP_ROUTES,
 }
-# Children of kinds that a cluster may lack: watched only while it has them.
+# Kinds of children that a cluster may lack; watched only while it has them.
 OPTIONAL = frozenset({"ScaledObject", "HTTPRoute"})
 
 ALL = (
@@ -106,6 +106,5 @@ ALL = (
     POD_STATUS,
     EVENTS,
     CONFIG_MAPS,
-    SECRETS,
     PERSISTENT_VOLUME_CLAIMS,
 )

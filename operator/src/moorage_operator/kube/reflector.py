@@ -1,12 +1,15 @@
-"""One collection of the API server, mirrored into a sink: list, then watch, for ever.
+"""Mirrors a collection of the API server into a sink with a list and a watch.
 
     list pages --> sink.put      watch events --> sink.put | sink.drop
          |                            |
-         `- sweep: what a relist did not show is dropped, so that no deletion is ever missed
+         `- sweep: objects that a relist did not return are dropped, so no deletion is missed
 
-It stands between the API server and the stores, one reflector a kind and namespace. A broken
-connection resumes from the last resourceVersion; 410 Gone lists again; anything else waits with
-jittered back-off and tries for ever: an outage of the API server is not the operator's end.
+There is one reflector per kind and namespace. After a broken connection it resumes from the last
+resourceVersion; after 410 Gone it lists again. Any other error is retried forever with a jittered
+backoff, because an outage of the API server must not end the operator.
+
+Each watch is requested for about a minute. So a working watch gives a sign of life at least that
+often, even without events, and a watch that hangs is detected and reopened.
 """
 
 import asyncio
@@ -18,22 +21,41 @@ from typing import Any, Protocol
 from . import errors
 from .client import KubeClient
 from .kinds import Kind
+from .liveness import Liveness
+from .versions import is_rewound
 
 logger = logging.getLogger(__name__)
 
 BACKOFF_FIRST_SECONDS = 0.1
 BACKOFF_LAST_SECONDS = 10.0
 
+WATCH_SECONDS = 80
+"""The longest watch. Each is up to a fifth shorter, so that they do not all end at once. The value
+must be less than BROKEN_SECONDS minus the grace of the client. A lower value would cause more
+load: each watch is a request to the API server."""
+
+
+def watch_seconds() -> int:
+    """Choose the duration of the next watch."""
+    return round(WATCH_SECONDS * random.uniform(0.8, 1))  # noqa: S311 -- spreads requests; no secret
+
 
 class Sink(Protocol):
-    """Where objects go; called from the event loop, must not block."""
+    """Receives objects; called from the event loop, must not block."""
 
-    def put(self, body: dict[str, Any]) -> None:
-        """An object as it is now; the same object may come again."""
+    def put(self, body: dict[str, Any], *, listed_at: str = "") -> None:
+        """Store the current version of an object, possibly again.
+
+        `listed_at` is the resourceVersion of the list that returned it, empty for an event.
+        """
         ...
 
     def drop(self, uid: str, version: str = "") -> None:
-        """The object with this uid is gone; `version` is its last, empty where none was told."""
+        """Remove a deleted object; `version` is its last version, empty if unknown."""
+        ...
+
+    def end_list(self, namespace: str, version: str) -> None:
+        """Take note that a list of a namespace ("" for all) at this version is complete."""
         ...
 
 
@@ -41,11 +63,12 @@ class Reflector:
     """Mirrors a kind in a namespace ("" for all) into a sink.
 
     Attributes:
-        synced: Set once the first list is complete.
-        last_heard: When the API server last said anything, in the clock's seconds.
+        synced: Set once the initial list is complete.
+        namespace: The namespace that is mirrored.
+        liveness: Whether the watch works.
     """
 
-    def __init__(  # noqa: PLR0913 -- what to mirror, where to, and three injected edges
+    def __init__(  # noqa: PLR0913 -- source, sink and three injected functions
         self,
         client: KubeClient,
         kind: Kind,
@@ -55,24 +78,30 @@ class Reflector:
         selector: str = "",
         clock: Callable[[], float],
         restarted: Callable[[str], None] = lambda _: None,
+        rewound: Callable[[], None] = lambda: None,
     ) -> None:
         self.kind = kind
         self.synced = asyncio.Event()
-        self.last_heard = clock()
+        self.namespace = namespace
+        self.liveness = Liveness(kind.rbac_name, namespace, clock)
         self._client = client
         self._sink = sink
-        self._namespace = namespace
         self._selector = selector
         self._clock = clock
         self._restarted = restarted
+        self._rewound = rewound
         self._known: set[str] = set()
         self._version = ""
+        self._latest = ""
         self._failures = 0
+        self._is_doubtful = False
 
     async def run(self) -> None:
         """Mirror until cancelled."""
         while True:
             try:
+                if self._is_doubtful:
+                    await self._check_history()
                 if not self._version:
                     await self._list()
                 await self._watch()
@@ -81,11 +110,12 @@ class Reflector:
                 self._version = ""
                 self._restarted("expired")
             except errors.ApiError as error:
+                self._is_doubtful = True
                 self._restarted("failed")
                 await self._wait_after(error)
 
     def forget(self) -> None:
-        """The kind is not watched any more: tell the sink that everything is gone."""
+        """Drop all objects from the sink, because the kind is no longer watched."""
         for uid in list(self._known):
             self._drop(uid)
 
@@ -93,52 +123,92 @@ class Reflector:
         seen: set[str] = set()
         page = await self._page("")
         version = page.resource_version
+        rewound = is_rewound(version, self._latest)
+        if rewound:
+            self._report_rewind(version)
         while True:
             for body in page.items:
-                self._put(body)
-                seen.add(body["metadata"]["uid"])
+                uid = body["metadata"]["uid"]
+                if rewound:
+                    # The known version belongs to the history before the restore.
+                    self._drop(uid)
+                self._put(body, listed_at=version)
+                seen.add(uid)
             if not page.continue_:
                 break
             page = await self._page(page.continue_)
         for uid in self._known - seen:
             self._drop(uid)
-        self._version = version
+        self._sink.end_list(self.namespace, version)
+        self._version = self._latest = version
         self.synced.set()
+
+    async def _check_history(self) -> None:
+        """List again if etcd was restored from a backup while no watch was open.
+
+        The API server accepts a watch from a version that it has not reached yet, and then omits
+        all events up to that version.
+        """
+        if self._version:
+            version = await self._client.version(self.kind, self.namespace)
+            if is_rewound(version, self._version):
+                self._version = ""
+        self._is_doubtful = False
+
+    def _report_rewind(self, version: str) -> None:
+        logger.warning(
+            "etcd was restored from a backup; listing all objects again",
+            extra={"resource": self.kind.rbac_name, "version": version, "known": self._latest},
+        )
+        self._rewound()
 
     async def _page(self, continue_: str) -> Any:
         page = await self._client.page(
-            self.kind, self._namespace, selector=self._selector, continue_=continue_
+            self.kind, self.namespace, selector=self._selector, continue_=continue_
         )
-        self._heard()
+        self._record_success()
         return page
 
     async def _watch(self) -> None:
+        seconds = watch_seconds()
+        began = self._clock()
         async for change in self._client.watch(
-            self.kind, self._namespace, selector=self._selector, resource_version=self._version
+            self.kind,
+            self.namespace,
+            selector=self._selector,
+            resource_version=self._version,
+            seconds=seconds,
+            began=self._record_success,
         ):
-            self._heard()
+            self._record_success()
             metadata = change.object.get("metadata", {})
             if change.type == "DELETED":
                 self._drop(metadata["uid"], metadata.get("resourceVersion", ""))
             elif change.type in ("ADDED", "MODIFIED"):
                 self._put(change.object)
-            self._version = metadata.get("resourceVersion") or self._version
+            self._version = self._latest = metadata.get("resourceVersion") or self._version
+        self._record_success()
+        if self._clock() - began < seconds - 1:
+            # Earlier than requested: the API server is stopping, or a proxy ended the watch.
+            self._is_doubtful = True
+            await asyncio.sleep(BACKOFF_FIRST_SECONDS)
 
-    def _put(self, body: dict[str, Any]) -> None:
+    def _put(self, body: dict[str, Any], listed_at: str = "") -> None:
         self._known.add(body["metadata"]["uid"])
-        self._sink.put(body)
+        self._sink.put(body, listed_at=listed_at)
 
     def _drop(self, uid: str, version: str = "") -> None:
         self._known.discard(uid)
         self._sink.drop(uid, version)
 
-    def _heard(self) -> None:
-        self.last_heard = self._clock()
+    def _record_success(self) -> None:
+        self.liveness.beat()
         self._failures = 0
 
     async def _wait_after(self, error: errors.ApiError) -> None:
         longest = min(BACKOFF_LAST_SECONDS, BACKOFF_FIRST_SECONDS * 2**self._failures)
-        self._failures = min(self._failures + 1, 16)  # 2**16 is far beyond the cap already
+        self._failures = min(self._failures + 1, 16)  # 2**16 is far beyond the cap
+        self.liveness.fail(error.message, refused=isinstance(error, errors.Forbidden))
         delay = max(error.retry_after_seconds or 0.0, longest * random.uniform(0.5, 1))  # noqa: S311 -- spreads retries; no secret
         logger.warning(
             "watch interrupted",

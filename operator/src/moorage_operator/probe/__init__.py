@@ -1,1 +1,4 @@
-"""Asking model servers, replica by replica, whether they live, are ready and serve the model."""
+"""Queries the model server of each replica: liveness, readiness, metadata and smoke tests.
+
+`decide` decides what an answer means for the model; requests to the API server belong to `kube`.
+"""

@@ -1,101 +1,110 @@
-"""What every protocol's driver can be asked.
+"""The interface of a protocol driver.
 
-A driver is the thin shell between a target and its server: it asks one question within the
-target's deadline and returns a value. It never raises for a sick, slow or hostile server.
+A driver sends one query to a server within the target's deadline and returns a value. It never
+raises an exception for a broken, slow or hostile server.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from moorage_operator.answers import (
-    Answer,
-    AnswerReason,
-    ModelInfo,
-    ServerInfo,
-)
-from moorage_operator.api.smoke_tests import InputTensor
-from moorage_operator.planned import ProbeTarget
-from moorage_operator.smoke import Outputs
+from moorage_operator.api.smoke_tests import InputTensor, SmokeTest
+from moorage_operator.values.answers import Answer, AnswerReason, ModelInfo, ServerInfo
+from moorage_operator.values.json_answers import JsonAnswer
+from moorage_operator.values.plan import ProbeTarget
+from moorage_operator.values.smoke import Outputs
+from moorage_operator.values.words import quoted
+
+HEALTH_LIMIT_BYTES = 64 << 10
+"""The largest answer of a health endpoint that is accepted from an untrusted server. It consists
+of a few bytes, or of an error message."""
 
 ANSWER_LIMIT_BYTES = 1 << 20
-"""A server is not trusted: a health or metadata answer above this is refused, never stored."""
+"""The same limit for metadata and lists of models."""
 
 INFERENCE_LIMIT_BYTES = 4 << 20
-"""The same for the answer to a smoke test: an image's mask is larger than any metadata."""
-
-MESSAGE_LIMIT = 300
-"""Characters of a server's own words that are repeated in a status message."""
+"""The same limit for the answer to a smoke test, which may hold an image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What the servers say of themselves; None where it was not told."""
+    """The metadata that a server exposes; None for a missing part."""
 
     server: ServerInfo | None = None
     model: ModelInfo | None = None
 
 
 class Driver(Protocol):
-    """One protocol over one transport."""
+    """A protocol over a transport."""
 
     async def live(self, target: ProbeTarget) -> Answer:
-        """Whether the server lives."""
+        """Query whether the server is live."""
         ...
 
     async def ready(self, target: ProbeTarget) -> Answer:
-        """Whether the server as a whole is ready."""
+        """Query whether the server as a whole is ready."""
         ...
 
     async def model_ready(self, target: ProbeTarget) -> Answer:
-        """Whether the target's model, in the target's version, answers requests."""
+        """Query whether the target's model is ready, in the target's version."""
         ...
 
     async def describe(self, target: ProbeTarget) -> Described:
-        """Server and model metadata."""
+        """Query the metadata of the server and the model."""
         ...
 
     async def speaks(self, target: ProbeTarget) -> Answer:
-        """Whether the server answers in this protocol, whatever it says of the model.
+        """Query whether the server speaks this protocol, regardless of its model.
 
-        The message of a yes is the evidence: the question, and what its answer is.
+        The message of a positive answer is the evidence: the query and the kind of answer.
         """
         ...
 
     async def bring_online(self, target: ProbeTarget) -> bool:
-        """Tell a server that starts offline to take traffic; whether it does now.
+        """Set a server online that starts offline; whether it succeeded.
 
-        Asked only of targets of a protocol whose servers start so.
+        Called only for protocols whose servers start offline.
         """
         ...
 
     async def infer(self, target: ProbeTarget, inputs: Sequence[InputTensor]) -> Outputs | Answer:
-        """The model's outputs for a smoke test, or why there are none, in the server's words."""
+        """Return the model's outputs for a smoke test, or the server's error."""
+        ...
+
+    async def send(self, target: ProbeTarget, test: SmokeTest) -> JsonAnswer | Answer:
+        """Return the answer to the JSON request of a smoke test, or the server's error."""
         ...
 
 
-def quoted(text: str) -> str:
-    """A server's words as one short printable line."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1] + "…"
-
-
 def unreadable(what: str, why: object) -> Answer:
-    """The answer to an inference request whose outputs cannot be read."""
-    told = quoted(f"the answer of {what} cannot be read: {why}")
-    return Answer(None, AnswerReason.MALFORMED, told)
+    """Build the answer for an inference response that cannot be read."""
+    message = quoted(f"the answer of {what} cannot be read: {why}")
+    return Answer(None, AnswerReason.MALFORMED, message)
+
+
+def no_tensors(protocol: str) -> Answer:
+    """Build the answer to a smoke test with tensors for a protocol that has none."""
+    message = f"protocol {protocol} has no tensors: use request and expect in spec.smokeTests"
+    return Answer(verdict=False, reason=AnswerReason.NOT_READY, message=message)
+
+
+def no_requests() -> Answer:
+    """Build the answer to a smoke test in JSON over gRPC."""
+    message = "requests of smoke tests require transport HTTP"
+    return Answer(verdict=False, reason=AnswerReason.NOT_READY, message=message)
 
 
 def version_not_found(target: ProbeTarget, versions: Sequence[str]) -> Answer:
-    """The answer of a server that has the model in other versions alone."""
-    has = ", ".join(versions) or "none that it names"
+    """Build the answer for a server that has the model only in other versions."""
+    model = f"of model {target.model_name!r}"
+    has = f"the server has versions {', '.join(versions)} {model}"
     return Answer(
         verdict=False,
         reason=AnswerReason.VERSION_NOT_FOUND,
-        message=quoted(f"the server has versions {has} of model {target.model_name!r}"),
+        message=quoted(has if versions else f"the server lists no version {model}"),
     )
 
 
 def evidence(text: str) -> Answer:
-    """The yes of `Driver.speaks`."""
+    """Build the positive answer of `Driver.speaks`."""
     return Answer(verdict=True, reason=AnswerReason.READY, message=text)

@@ -1,1 +1,4 @@
-"""Pure builders of the children: the same model and configuration give the same bytes."""
+"""Builders of the child objects: the same model and configuration give the same bytes.
+
+`decide` decides which children exist, and in which revision. Pure.
+"""

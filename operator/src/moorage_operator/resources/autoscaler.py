@@ -1,16 +1,15 @@
 """The autoscaler of a model: a HorizontalPodAutoscaler, or KEDA's ScaledObject.
 
-Both set `spec.replicas` of the InferenceModel by its scale subresource, as `kubectl scale` does,
-and the operator carries it out. So there is one writer of a Deployment's replicas, whatever the
-rollout does with Deployments, and switching scaling on or off changes no number.
+Both set `spec.replicas` of the InferenceModel through its scale subresource, as `kubectl scale`
+does, and the operator updates the Deployment. So only the operator writes the replicas of a
+Deployment, and enabling or disabling autoscaling does not change their number.
 """
 
 from typing import Any
 
-from moorage_operator import names
-from moorage_operator.api.scaling import ScalingMetric
+from moorage_operator.api import names
+from moorage_operator.api.scaling import MetricType, ScalingMetric
 from moorage_operator.api.v1alpha1 import InferenceModel
-from moorage_operator.memo import by_identity
 
 from .owned import make_owned
 
@@ -21,26 +20,24 @@ KEDA_AUTOSCALER = "ScaledObject"
 
 
 def autoscaler_kind(model: InferenceModel) -> str:
-    """The kind that scales the model, "" where nothing does.
+    """Return the kind of the model's autoscaler, "" without one.
 
-    A HorizontalPodAutoscaler asks no Prometheus, and never scales to zero or from there.
+    A HorizontalPodAutoscaler cannot query Prometheus and cannot scale to or from zero.
     """
     if not model.scaling.is_on or model.suspend:
         return ""
-    of_keda = model.scaling.metric is ScalingMetric.PROMETHEUS
-    return KEDA_AUTOSCALER if of_keda else AUTOSCALER
+    return KEDA_AUTOSCALER if model.scaling.has(MetricType.PROMETHEUS) else AUTOSCALER
 
 
-@by_identity
 def make_autoscaler(model: InferenceModel) -> dict[str, Any]:
-    """The child of the kind that `autoscaler_kind` says; only for a model that is scaled."""
+    """Build the autoscaler of a model with autoscaling, of the kind from `autoscaler_kind`."""
     if autoscaler_kind(model) == KEDA_AUTOSCALER:
         return _make_scaled_object(model)
     spec: dict[str, Any] = {
         "scaleTargetRef": _target(model),
         "minReplicas": model.scaling.min_replicas,
         "maxReplicas": model.scaling.max_replicas,
-        "metrics": [_metric(model)],
+        "metrics": [_make_metric(metric) for metric in model.scaling.metrics],
         "behavior": _behavior(model),
     }
     return make_owned(model, "autoscaling/v2", AUTOSCALER, names.autoscaler(model.name), spec)
@@ -48,22 +45,14 @@ def make_autoscaler(model: InferenceModel) -> dict[str, Any]:
 
 def _make_scaled_object(model: InferenceModel) -> dict[str, Any]:
     scaling = model.scaling
-    trigger = {
-        "type": "prometheus",
-        "metadata": {
-            "serverAddress": scaling.prometheus.server_address,
-            "query": scaling.prometheus.query,
-            "threshold": str(scaling.target),
-        },
-    }
     spec: dict[str, Any] = {
         "scaleTargetRef": _target(model),
         "minReplicaCount": scaling.min_replicas,
         "maxReplicaCount": scaling.max_replicas,
-        # KEDA itself only steps between none and one; the rest does the autoscaler that it makes.
+        # KEDA itself only scales between zero and one; above that, the autoscaler it creates does.
         "cooldownPeriod": scaling.scale_down_after_seconds,
         "advanced": {"horizontalPodAutoscalerConfig": {"behavior": _behavior(model)}},
-        "triggers": [trigger],
+        "triggers": [_make_trigger(metric) for metric in scaling.metrics],
     }
     name = names.autoscaler(model.name)
     return make_owned(model, "keda.sh/v1alpha1", KEDA_AUTOSCALER, name, spec)
@@ -74,24 +63,37 @@ def _target(model: InferenceModel) -> dict[str, str]:
 
 
 def _behavior(model: InferenceModel) -> dict[str, Any]:
-    """How a HorizontalPodAutoscaler moves; up it moves at once, as Kubernetes has it."""
+    """Return the scaling behavior; scaling up is immediate, the default of Kubernetes."""
     return {
         "scaleDown": {"stabilizationWindowSeconds": model.scaling.scale_down_after_seconds},
     }
 
 
-def _metric(model: InferenceModel) -> dict[str, Any]:
-    scaling = model.scaling
-    if scaling.metric is ScalingMetric.PODS:
-        target = {"type": "AverageValue", "averageValue": str(scaling.target)}
-        return {
-            "type": "Pods",
-            "pods": {"metric": {"name": scaling.metric_name}, "target": target},
-        }
-    # Of the container, so that a sidecar without requests does not make it unknown.
+def _make_metric(metric: ScalingMetric) -> dict[str, Any]:
+    """Build a metric of a HorizontalPodAutoscaler."""
+    if metric.type is MetricType.PODS:
+        target = {"type": "AverageValue", "averageValue": str(metric.target)}
+        return {"type": "Pods", "pods": {"metric": {"name": metric.name}, "target": target}}
+    # The metric of the container, because a sidecar without requests would make it unknown.
     resource = {
-        "name": str(scaling.metric).lower(),
+        "name": metric.type.lower(),
         "container": names.RUNTIME_CONTAINER,
-        "target": {"type": "Utilization", "averageUtilization": scaling.target},
+        "target": {"type": "Utilization", "averageUtilization": metric.target},
     }
     return {"type": "ContainerResource", "containerResource": resource}
+
+
+def _make_trigger(metric: ScalingMetric) -> dict[str, Any]:
+    """Build a trigger of a ScaledObject; KEDA has none for type Pods, which `api` rejects."""
+    if metric.type is MetricType.PROMETHEUS:
+        metadata = {
+            "serverAddress": metric.server_address,
+            "query": metric.query,
+            "threshold": str(metric.target),
+        }
+        return {"type": "prometheus", "metadata": metadata}
+    return {
+        "type": metric.type.lower(),
+        "metricType": "Utilization",
+        "metadata": {"value": str(metric.target), "containerName": names.RUNTIME_CONTAINER},
+    }

@@ -2,21 +2,19 @@
 
 from typing import Any
 
-from moorage_operator import labels, names
+from moorage_operator.api import labels, names
 from moorage_operator.api.v1alpha1 import InferenceModel, Strategy
-from moorage_operator.memo import by_identity
 
 from .owned import make_owned
 from .pod_template import revision_of
 
 __all__ = ["make_deployment"]
 
-# A rollback needs the ReplicaSet of the last revision that served. It is the newest of those
-# without pods at worst; a few more are a trace.
+# A rollback needs the ReplicaSet of the last revision that served, which is at worst the newest
+# one without pods. A few more are kept for diagnosis.
 REVISION_HISTORY_LIMIT = 3
 
 
-@by_identity
 def make_deployment(
     model: InferenceModel,
     template: dict[str, Any],
@@ -25,16 +23,16 @@ def make_deployment(
     kept_spec: str = "",
     paused: bool = False,
 ) -> dict[str, Any]:
-    """A Deployment that by default takes no pod away before its successor serves.
+    """Build a Deployment that by default removes no pod before its successor serves.
 
-    maxSurge 25% rounds up, so a model of one replica rolls too.
+    maxSurge 25% rounds up, so a model with one replica is updated too.
 
     Args:
-        model: What the template was rendered from, with its present size.
+        model: The spec of the template, with its current size.
         template: The pod template.
-        name: Where revisions have a Deployment each, that of this one; it then selects no other.
-        kept_spec: What its ReplicaSet is to remember of the spec.
-        paused: Whether its rollout is to stand still.
+        name: The name for a Deployment of a single revision, which selects only that one.
+        kept_spec: The spec to store in its ReplicaSet.
+        paused: Whether its rollout is paused.
     """
     plain = names.deployment(model.name)
     of_one = labels.revision_selector(model.name, revision_of(template))
@@ -43,7 +41,7 @@ def make_deployment(
         "revisionHistoryLimit": REVISION_HISTORY_LIMIT,
         "progressDeadlineSeconds": model.progress_deadline_seconds,
         "selector": {
-            # Immutable, so it cannot have the revision where one Deployment rolls through all.
+            # Immutable, so it has no revision if one Deployment runs all revisions in turn.
             "matchLabels": of_one if name not in {"", plain} else labels.selector(model.name)
         },
         "strategy": _make_strategy(model),

@@ -1,10 +1,11 @@
-"""Where a model answers: the paths of its protocol, what the spec puts in their place, its URLs.
+"""The HTTP paths of a model by protocol, the overrides of the spec, and the URLs in the status.
 
-The probes, the polling targets and the status all take their paths from here, so that the kubelet,
-the operator and the user ask the same places. A protocol is a row of `_PATHS` and of `_URLS`.
+Probes, polls and the status take their paths from here, so that the kubelet, the operator and
+users use the same ones. A protocol is an entry of `_PATHS`.
 
 Source: Open Inference Protocol V2, HTTP/REST, sections "Health" and "Model Metadata"; TensorFlow
-Serving RESTful API, "Model status API" and "Model Metadata API"; GRPS interface, "HTTP".
+Serving RESTful API, "Model status API" and "Model Metadata API"; GRPS interface, "HTTP"; OpenAI
+API reference, "Models".
 """
 
 from collections.abc import Callable, Mapping
@@ -12,18 +13,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from urllib.parse import quote
 
-from moorage_operator import names
-from moorage_operator.api.v1alpha1 import (
-    InferenceModel,
-    Protocol,
-    ReadinessTarget,
-    Transport,
-)
-from moorage_operator.config import OperatorConfig
-from moorage_operator.memo import by_identity
+from moorage_operator.api import names
+from moorage_operator.api.config import OperatorConfig
+from moorage_operator.api.v1alpha1 import InferenceModel, Protocol, ReadinessTarget, Transport
 
 __all__ = [
     "Paths",
+    "asks_own_path",
     "infer_model",
     "infer_path",
     "is_bundled",
@@ -34,17 +30,24 @@ __all__ = [
 ]
 
 
+HTTP_ONLY = {Protocol.TENSORFLOW_SERVING, Protocol.OPENAI, Protocol.NONE}
+BUNDLED = (Protocol.OPEN_INFERENCE, Protocol.TENSORFLOW_SERVING, Protocol.GRPS)
+"""The protocols of the bundled runtime."""
+
+OPENAI_ROOT = "/v1"
+
+
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """HTTP paths, percent-encoded; empty where the protocol has none for the question.
+    """HTTP paths, percent-encoded; empty if the protocol has none for the purpose.
 
     Attributes:
-        live: Whether the process should live on.
-        ready: Whether the server as a whole is ready.
-        model_ready: Whether this model is ready.
-        metadata: What the model says of itself.
-        server: What the server says of itself, or else what shows that it speaks the protocol.
-        kubelet_ready: What makes a pod ready, as far as a status code can tell.
+        live: The liveness of the process.
+        ready: The readiness of the server as a whole.
+        model_ready: The readiness of this model.
+        metadata: The metadata of the model.
+        server: The metadata of the server, or another path that proves the protocol.
+        kubelet_ready: The path of the readiness probe, whose status code decides.
     """
 
     live: str
@@ -56,30 +59,43 @@ class Paths:
 
 
 def is_bundled(model: InferenceModel, config: OperatorConfig) -> bool:
-    """Whether the pods run the bundled runtime, whose health service the operator knows."""
+    """Whether the pods run the bundled runtime."""
     return model.runtime.image in {"", config.runtime_image}
 
 
+def asks_own_path(model: InferenceModel) -> bool:
+    """Whether readiness is queried at a custom path, which proves no protocol.
+
+    The protocol is then known only after another query. The list of models of OpenAI proves it at
+    any path.
+    """
+    if not model.protocol.has_tensors:
+        return False
+    return model.transport is Transport.HTTP and bool(model.paths.model_ready)
+
+
 def transports(protocol: Protocol) -> tuple[Transport, ...]:
-    """The transports that a protocol can be asked over."""
-    if protocol is Protocol.TENSORFLOW_SERVING:
-        return (Transport.HTTP,)
-    return tuple(Transport)
+    """Return the transports that the operator supports for a protocol."""
+    return (Transport.HTTP,) if protocol in HTTP_ONLY else tuple(Transport)
 
 
 def paths(model: InferenceModel, protocol: Protocol) -> Paths:
-    """The protocol's paths for this model, with the spec's own in their places.
+    """Return the protocol's paths for this model, with the overrides of the spec.
 
-    What makes a pod ready is the model, or the server where the spec says so: by
-    `readinessTarget: Server`, or by naming `endpoints.ready` and not `endpoints.modelReady`. Who
-    writes a ready path for a server means the pod's readiness.
+    The readiness of a pod is that of the model. It is that of the server with
+    `readinessTarget: Server`, or if the spec sets `paths.ready` but not
+    `paths.modelReady`. OpenAI and None have no other readiness.
     """
     own = _PATHS[protocol](model)
-    written = model.endpoints
+    written = model.paths
     ready = written.ready or own.ready
     kubelet_ready = written.model_ready or written.ready or own.kubelet_ready
     if model.health.readiness_target is ReadinessTarget.SERVER:
         kubelet_ready = ready
+    if protocol is Protocol.OPENAI:
+        # The list of models has one path, and its status says nothing about this model.
+        kubelet_ready = ready
+        own = replace(own, server=written.model_ready or own.server)
     return replace(
         own,
         live=written.live or own.live,
@@ -91,34 +107,33 @@ def paths(model: InferenceModel, protocol: Protocol) -> Paths:
 
 
 def probed_protocol(model: InferenceModel, config: OperatorConfig) -> Protocol:
-    """The protocol of the kubelet's probes, which are made before any server has answered.
+    """Return the protocol of the kubelet's probes, which must be known before any answer.
 
-    With `Auto` the bundled runtime is asked in its first; of another image nothing is known.
+    With `Auto` this is OpenInference for the bundled runtime; for another image it is unknown.
     """
     if model.protocol is Protocol.AUTO and is_bundled(model, config):
         return Protocol.OPEN_INFERENCE
     return model.protocol
 
 
-@by_identity
 def urls(
     model: InferenceModel, config: OperatorConfig, detected: Protocol | None
 ) -> list[dict[str, str]]:
-    """The status's endpoints: inference addresses inside the cluster, the spec's own first.
+    """Return the inference URLs inside the cluster, with those of the spec's protocol first.
 
-    A server of the user's own is only known to answer in the protocol and over the transport of
-    the spec; the bundled runtime answers in all.
+    The bundled runtime supports several protocols. Another server is only known to support the
+    protocol and the transport of the spec.
 
     Args:
         model: The model.
         config: The operator's settings.
-        detected: The protocol in which its servers answer; None before they did.
+        detected: The detected protocol; None before the first answer.
     """
-    protocol = detected if model.protocol is Protocol.AUTO else model.protocol
+    unknown = model.protocol is Protocol.AUTO or asks_own_path(model)
+    protocol = detected if unknown else model.protocol
     shown = [(protocol, model.transport)] if protocol else []
     if is_bundled(model, config):
-        known = [each for each in _PATHS if each is not Protocol.AUTO]
-        shown += [(each, way) for each in known for way in transports(each)]
+        shown += [(each, way) for each in BUNDLED for way in transports(each)]
     return [
         {
             "protocol": str(protocol),
@@ -135,13 +150,22 @@ def _url(
     host = f"{names.service(model.name)}.{model.namespace}.svc.{config.cluster_domain}"
     if transport is Transport.GRPC:
         return f"grpc://{host}:{model.runtime.ports.grpc}"
+    server = f"http://{host}:{model.runtime.ports.http}"
+    if protocol is Protocol.OPENAI:
+        return f"{server}{_openai_root(model)}"  # the base URL of OpenAI's clients
+    if protocol is Protocol.NONE:
+        return server
     named = infer_model(model, config, protocol)
     query = f"?model={_quoted(named)}" if named else ""
-    return f"http://{host}:{model.runtime.ports.http}{infer_path(model, protocol)}{query}"
+    return f"{server}{infer_path(model, protocol)}{query}"
 
 
 def infer_path(model: InferenceModel, protocol: Protocol) -> str:
-    """Where inference requests of a protocol go."""
+    """Return the path for inference requests of a protocol, "" if it is unknown."""
+    if protocol is Protocol.OPENAI:
+        return f"{_openai_root(model)}/chat/completions"
+    if protocol is Protocol.NONE:
+        return ""
     if protocol is Protocol.TENSORFLOW_SERVING:
         return f"{_versioned('/v1/models', model)}:predict"
     if protocol is Protocol.GRPS:
@@ -150,9 +174,9 @@ def infer_path(model: InferenceModel, protocol: Protocol) -> str:
 
 
 def infer_model(model: InferenceModel, config: OperatorConfig, protocol: Protocol) -> str:
-    """Which of the server's models a request names where its path does not, "" for the only one.
+    """Return the model name in a request whose path does not have it, "" for the only model.
 
-    GRPS servers other than the bundled one know a model by name and version alone.
+    GRPS servers other than the bundled runtime identify a model only by name and version.
     """
     name, version = model.model.name, model.model.version
     if protocol is not Protocol.GRPS:
@@ -163,7 +187,7 @@ def infer_model(model: InferenceModel, config: OperatorConfig, protocol: Protoco
 
 
 def _versioned(root: str, model: InferenceModel) -> str:
-    """`<root>/<name>[/versions/<version>]`, percent-encoded."""
+    """Return `<root>/<name>[/versions/<version>]`, percent-encoded."""
     path = f"{root}/{_quoted(model.model.name)}"
     if model.model.version:
         path += f"/versions/{_quoted(model.model.version)}"
@@ -172,7 +196,7 @@ def _versioned(root: str, model: InferenceModel) -> str:
 
 @lru_cache(maxsize=1024)
 def _quoted(text: str) -> str:
-    """Percent-encoded whole; kept, because every pass asks for the same few."""
+    """Percent-encode a path segment; cached because each reconcile needs the same few."""
     return quote(text, safe="")
 
 
@@ -213,6 +237,23 @@ def _grps(_: InferenceModel) -> Paths:
     )
 
 
+def _openai_root(model: InferenceModel) -> str:
+    """Return the root of the API; a server with its list at /v3/models has /v3."""
+    listed = model.paths.model_ready
+    return listed.removesuffix("/models") if listed.endswith("/models") else OPENAI_ROOT
+
+
+def _openai(_: InferenceModel) -> Paths:
+    return Paths(
+        live="/health",
+        ready="/health",
+        model_ready=f"{OPENAI_ROOT}/models",
+        metadata=f"{OPENAI_ROOT}/models",
+        server=f"{OPENAI_ROOT}/models",
+        kubelet_ready="/health",
+    )
+
+
 def _unknown(_: InferenceModel) -> Paths:
     return Paths("", "", "", "", "", "")
 
@@ -222,4 +263,6 @@ _PATHS: Mapping[Protocol, Callable[[InferenceModel], Paths]] = {
     Protocol.OPEN_INFERENCE: _open_inference,
     Protocol.TENSORFLOW_SERVING: _tensorflow_serving,
     Protocol.GRPS: _grps,
+    Protocol.OPENAI: _openai,
+    Protocol.NONE: _unknown,
 }

@@ -1,21 +1,21 @@
-"""The init container that fetches a model, and the empty volume that it fetches it to.
+"""The init container that downloads a model, and its volume.
 
-It is the bundled runtime's image with another command, so that a node that serves has it already.
-The volume outlives containers: one that is started again goes on with what the last one brought.
+It uses the image of the bundled runtime, which most nodes already have. The volume outlives the
+container, so that a restarted container resumes the download.
 """
 
 from typing import Any
 
-from moorage_operator import names
+from moorage_operator.api import names
+from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import ModelSpec, ModelUri
-from moorage_operator.config import OperatorConfig
 
 __all__ = ["CREDENTIAL_PREFIX", "make_fetch_container", "make_fetch_volume"]
 
 COMMAND = "moorage-fetch"
 CREDENTIAL_PREFIX = "MOORAGE_CREDENTIAL_"
 MESSAGE_FILE = "/dev/termination-log"  # the kubelet's default
-# Enough for eight connections; what is written counts as cache, which the kernel takes back.
+# Enough for eight connections; written files count as cache, which the kernel reclaims.
 RESOURCES: dict[str, Any] = {
     "requests": {"cpu": "100m", "memory": "128Mi"},
     "limits": {"memory": "512Mi"},
@@ -23,7 +23,7 @@ RESOURCES: dict[str, Any] = {
 
 
 def make_fetch_volume(model: ModelSpec) -> dict[str, Any]:
-    """The volume; with a limit the kubelet ends a pod that writes more."""
+    """Build the volume; the kubelet evicts a pod that exceeds its limit."""
     limit = model.download.size_limit
     empty = {"sizeLimit": limit} if limit else {}
     return {"name": names.MODEL_VOLUME, "emptyDir": empty}
@@ -32,17 +32,19 @@ def make_fetch_volume(model: ModelSpec) -> dict[str, Any]:
 def make_fetch_container(
     model: ModelSpec, uri: ModelUri, config: OperatorConfig
 ) -> dict[str, Any]:
-    """The container; the Secret's keys are its variables, with a prefix."""
+    """Build the container; the keys of the Secret become variables with a prefix."""
     limit = model.download.size_limit
     secret = model.credentials.secret_name
     words = [
-        # the kubelet would put variables in the place of $(NAME)
-        uri.text.replace("$", "$$"),
+        _literal(uri.text),
         "--volume",
         names.FETCH_MOUNT_PATH,
         "--message-file",
         MESSAGE_FILE,
         *(["--size-limit", limit] if limit else []),
+        # one word each, because a pattern may start with '-'
+        *(f"--include={_literal(pattern)}" for pattern in model.files.include),
+        *(f"--exclude={_literal(pattern)}" for pattern in model.files.exclude),
     ]
     source = {"prefix": CREDENTIAL_PREFIX, "secretRef": {"name": secret}}
     return {
@@ -61,3 +63,8 @@ def make_fetch_container(
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+
+
+def _literal(text: str) -> str:
+    """Return an argument in which the kubelet does not expand $(NAME)."""
+    return text.replace("$", "$$")

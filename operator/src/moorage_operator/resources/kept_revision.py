@@ -1,31 +1,29 @@
-"""The last revision that served, kept by a ControllerRevision while another is tried.
+"""The ControllerRevision that keeps the last revision that served during a rollout.
 
-Its ReplicaSet has the same. But that may be deleted, by hand or by what tidies up, and then a
-rollout that fails would have nothing to go back to. Outside of rollouts there is none of these.
+The ReplicaSet of the revision has the same data, but it may be deleted by a user or a cleanup
+tool. Then a failed rollout could not be rolled back. Outside of rollouts there is no such object.
 """
 
 from typing import Any
 
 import msgspec
 
-from moorage_operator import labels, names
+from moorage_operator.api import labels, names
 from moorage_operator.api.v1alpha1 import InferenceModel
-from moorage_operator.memo import by_identity
-from moorage_operator.state import RevisionRecord
+from moorage_operator.values.observed import RevisionRecord
 
 from .owned import make_owned
 
 __all__ = ["make_kept_revision", "read_kept_revision"]
 
 
-@by_identity
 def make_kept_revision(
     model: InferenceModel, revision: str, record: RevisionRecord
 ) -> dict[str, Any]:
-    """The ControllerRevision.
+    """Build the ControllerRevision.
 
-    The applied hash leaves the data out: the name says whose it is, and what stands there can
-    never be changed, while a newer API server tells templates with more defaults.
+    The applied hash does not include the data. The data is immutable and identified by the name,
+    but a newer API server may return templates with more defaults.
     """
     name = names.kept_revision(model.name, revision)
     child = make_owned(model, "apps/v1", "ControllerRevision", name, {})
@@ -36,6 +34,6 @@ def make_kept_revision(
 
 
 def read_kept_revision(body: dict[str, Any]) -> RevisionRecord:
-    """What `make_kept_revision` was given."""
+    """Read back the record from `make_kept_revision`."""
     data = body["data"]
     return RevisionRecord(msgspec.json.encode(data["template"]), data["spec"].encode())

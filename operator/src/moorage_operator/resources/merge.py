@@ -1,7 +1,7 @@
-"""Laying `spec.podTemplate` over the planned template, as a strategic merge patch would.
+"""Merges `spec.podTemplate` into the planned template like a strategic merge patch.
 
-Objects merge, null removes a field, a list replaces a list, except for the lists of a pod that
-have a key. Nothing is judged here: what Kubernetes does not accept, the API server says.
+Objects are merged, null removes a field, and a list replaces a list, except for the keyed lists of
+a pod. Nothing is validated here: the API server reports invalid fields.
 
 Source: Kubernetes API concepts, "Strategic merge patch"; merge keys of core/v1 PodSpec.
 """
@@ -13,12 +13,13 @@ __all__ = ["merged"]
 
 # Items with the same key merge.
 MERGED_ITEMS = {"containers": "name", "initContainers": "name"}
-# Items with the same key are replaced whole: each holds one of several exclusive sources.
+# Items with the same key are replaced as a whole: each has one of several exclusive sources.
 REPLACED_ITEMS = {
     "env": "name",
     "hostAliases": "ip",
     "imagePullSecrets": "name",
     "ports": "containerPort",
+    "readinessGates": "conditionType",
     "volumeDevices": "devicePath",
     "volumeMounts": "mountPath",
     "volumes": "name",
@@ -28,7 +29,7 @@ PROBE_HANDLERS = {"exec", "grpc", "httpGet", "tcpSocket"}
 
 
 def merged(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """A new object: `base` with `overlay` laid over it; neither is changed."""
+    """Return a new object: `base` merged with `overlay`; neither is changed."""
     result = dict(base)
     for key, value in overlay.items():
         if value is None:
@@ -48,7 +49,7 @@ def merged(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any
 def _without_handlers(
     key: str, part: Mapping[str, Any], overlay: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The planned probe less its handler where the overlay brings one: a probe has just one."""
+    """Remove the handler of a planned probe if the overlay has one: a probe allows only one."""
     if key not in PROBES or not PROBE_HANDLERS & set(overlay):
         return part
     return {name: value for name, value in part.items() if name not in PROBE_HANDLERS}
@@ -71,7 +72,7 @@ def _merged_list(key: str, base: list[Any], overlay: list[Any]) -> list[Any]:
 
 
 def _place(items: list[Any], merge_key: str, item: Any) -> int | None:
-    """Where the item with the same key stands; None where it is new, or no object at all."""
+    """Return the index of the item with the same key; None if there is none or it has no key."""
     wanted = _key_of(item, merge_key)
     if wanted is None:
         return None

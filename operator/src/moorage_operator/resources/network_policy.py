@@ -1,38 +1,45 @@
-"""The NetworkPolicy: who may reach a model's pods, beside the operator that asks them.
+"""The NetworkPolicy: the peers that may connect to a model's pods, and the operator.
 
-A kubelet's probes need no rule: Kubernetes lets a node reach its own pods whatever a policy says.
+The kubelet's probes need no rule: a node can always reach its own pods.
 
-Source: Kubernetes concepts, "Network Policies"; a rule without `from` lets everybody in.
+Source: Kubernetes concepts, "Network Policies"; a rule without `from` allows all peers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from moorage_operator import labels, names
+from moorage_operator.api import labels, names
+from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import InferenceModel
-from moorage_operator.config import OperatorConfig
-from moorage_operator.memo import by_identity
 
 from .owned import make_owned
 
 __all__ = ["make_network_policy"]
 
-# What the chart labels the operator's own pods with.
+# Labels of the operator's own pods in the chart.
 OPERATOR_LABELS = {labels.NAME: "moorage"}
 # Kubernetes labels every namespace with its name.
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
-@by_identity
-def make_network_policy(model: InferenceModel, config: OperatorConfig) -> dict[str, Any] | None:
-    """The policy of a model whose spec says who may reach it; else None."""
+def make_network_policy(
+    model: InferenceModel, config: OperatorConfig, beside: Iterable[InferenceModel] = ()
+) -> dict[str, Any] | None:
+    """Build the policy of a model with `spec.networkPolicy`; otherwise None.
+
+    Args:
+        model: The model to run.
+        config: The operator's settings.
+        beside: Other revisions that still have pods, possibly with other ports.
+    """
     access = model.network_policy
     if access is None:
         return None
     ingress: list[dict[str, Any]] = [{"from": [_operator(config)]}]
     if access.from_:
-        ports = model.runtime.ports
-        allowed = [{"port": port, "protocol": "TCP"} for port in (ports.http, ports.grpc)]
+        both = [each.runtime.ports for each in (model, *beside)]
+        numbers = dict.fromkeys(port for ports in both for port in (ports.http, ports.grpc))
+        allowed = [{"port": port, "protocol": "TCP"} for port in numbers]
         ingress.append({"from": [dict(peer) for peer in access.from_], "ports": allowed})
     spec: dict[str, Any] = {
         "podSelector": {"matchLabels": labels.selector(model.name)},
@@ -44,6 +51,6 @@ def make_network_policy(model: InferenceModel, config: OperatorConfig) -> dict[s
 
 
 def _operator(config: OperatorConfig) -> Mapping[str, Any]:
-    """The operator's pods: in its namespace where that is known, else in any."""
+    """Return a peer for the operator's pods, in its namespace or, if unknown, in any."""
     of_one = {"matchLabels": {NAMESPACE_LABEL: config.namespace}} if config.namespace else {}
     return {"namespaceSelector": of_one, "podSelector": {"matchLabels": OPERATOR_LABELS}}

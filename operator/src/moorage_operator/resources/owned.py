@@ -1,17 +1,17 @@
-"""What every child has: the owner reference that deletes it with its model, labels, a hash.
+"""The common metadata of all children: an owner reference, labels and a hash.
 
-The hash is that of the object as planned. The shell skips an apply where the child carries it.
+The hash is that of the planned object. A child that already has it need not be applied again.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from moorage_operator import labels, names
+from moorage_operator.api import labels, names
 from moorage_operator.api.v1alpha1 import InferenceModel
 
 from .pod_template import canonical_hash
 
-__all__ = ["applied_hash", "make_owned"]
+__all__ = ["applied_hash", "make_owned", "make_owner_reference"]
 
 
 def make_owned(
@@ -23,21 +23,13 @@ def make_owned(
     *,
     annotations: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A whole child with the hash annotation beside its own."""
+    """Build a child with the hash annotation."""
     kept = dict(annotations or {})
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": model.namespace,
         "labels": labels.child(model.name),
-        "ownerReferences": [
-            {
-                "apiVersion": names.API_VERSION,
-                "kind": names.KIND,
-                "name": model.name,
-                "uid": model.uid,
-                "controller": True,
-            }
-        ],
+        "ownerReferences": [make_owner_reference(model)],
         "annotations": kept,
     }
     child = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
@@ -45,6 +37,17 @@ def make_owned(
     return child
 
 
+def make_owner_reference(model: InferenceModel) -> dict[str, Any]:
+    """Build the reference that makes the model the controller of a child."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "name": model.name,
+        "uid": model.uid,
+        "controller": True,
+    }
+
+
 def applied_hash(child: dict[str, Any]) -> str:
-    """The hash annotation of a planned child."""
+    """Return the hash annotation of a planned child."""
     return str(child["metadata"]["annotations"][names.APPLIED_HASH])

@@ -1,53 +1,90 @@
-"""The pod template: the container `runtime`, its probes, its model, its safe defaults.
+"""The pod template: the container `runtime`, its probes, its model and safe defaults.
 
-`make_pod_template` stamps the template with the hash of itself, the revision; a pod's label then
-says which template it was made from, without ReplicaSets being watched. `spec.podTemplate` is
-laid over everything but the labels that the operator selects by.
+`make_pod_template` labels the template with its own hash, the revision. So the label of a pod
+shows its template without a watch of ReplicaSets. `spec.podTemplate` can override everything
+except the labels that the operator selects by.
 """
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from moorage_operator import labels, names
-from moorage_operator.api.v1alpha1 import InferenceModel
-from moorage_operator.config import OperatorConfig
-from moorage_operator.memo import by_identity
+from moorage_operator.api import labels, names
+from moorage_operator.api.config import OperatorConfig
+from moorage_operator.api.v1alpha1 import InferenceModel, Protocol
 
 from . import endpoints
+from .explicit import explicit
 from .merge import merged
 from .probes import make_probes, make_readiness_gates
 from .spreading import make_topology_spread
-from .storage import Storage, make_storage
+from .storage import NAME_VARIABLE, Storage, make_storage
 from .termination import make_drain_env, make_lifecycle
 
 __all__ = ["canonical_hash", "make_pod_template", "revision_of"]
 
 REVISION_LENGTH = 10
+PICKLE_VARIABLE = "MOORAGE_ALLOW_PICKLE"
 
 
-@by_identity
 def make_pod_template(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
-    """The whole template, labelled with its revision."""
+    """Build the whole template, labelled with its revision."""
     storage = make_storage(model.model, config)
     planned = {"spec": _make_pod_spec(model, storage, config)}
-    template = merged(planned, model.pod_template)
-    # The uid tells this model's pods from a deleted one's of the same name and spec.
+    whole = merged(merged(planned, model.pod_template), _make_marks(model))
+    template = _completed(whole, planned)
+    # The uid distinguishes this model's pods from those of a deleted one with the same spec.
     revision = canonical_hash([model.uid, template])[:REVISION_LENGTH]
     owned = {"metadata": {"labels": labels.pod(model.name, revision)}}
     return merged(template, owned)
 
 
+def _make_marks(model: InferenceModel) -> dict[str, Any]:
+    """Build the annotations whose change creates a new revision."""
+    restarted = model.rollout.restarted_at
+    marks = {
+        **_mark_of_checks(model),
+        **({names.RESTARTED_AT: restarted} if restarted else {}),
+    }
+    return {"metadata": {"annotations": marks}} if marks else {}
+
+
+def _mark_of_checks(model: InferenceModel) -> dict[str, str]:
+    """Build the annotation of enforced checks.
+
+    As with an edited readiness probe, new pods have to pass the edited checks before the serving
+    pods are removed.
+    """
+    if not model.enforces:
+        return {}
+    contract = msgspec.to_builtins(model.contract) if model.contract.is_enforced else None
+    tests = model.smoke_digest if model.smoke_tests.is_enforced else ""
+    digest = canonical_hash([contract, tests])[:REVISION_LENGTH]
+    return {names.ENFORCED: digest}
+
+
 def revision_of(template: Mapping[str, Any]) -> str:
-    """The revision that a template is labelled with."""
+    """Return the revision label of a template."""
     return str(template["metadata"]["labels"][labels.REVISION])
 
 
 def canonical_hash(value: Any) -> str:
-    """SHA-256 of the value as canonical JSON (sorted keys, no blanks, UTF-8), in hexadecimal."""
+    """Return the hexadecimal SHA-256 of a value as canonical JSON (sorted keys, no blanks)."""
     return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
+
+
+def _completed(template: dict[str, Any], planned: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the readiness gate, which no overlay can remove, and explicit defaults."""
+    spec: object = template.get("spec")
+    if not isinstance(spec, Mapping):
+        return template  # the API server reports what is wrong with it
+    gates = planned["spec"].get("readinessGates")
+    whole = cast("Mapping[str, Any]", spec)
+    if gates:
+        whole = merged(whole, {"readinessGates": gates})
+    return {**template, "spec": explicit(whole)}
 
 
 def _make_pod_spec(
@@ -59,7 +96,7 @@ def _make_pod_spec(
     return _without_empty(
         {
             "automountServiceAccountToken": False,
-            # Else a Service named moorage sets variables that the runtime reads as settings.
+            # Otherwise a Service named moorage would set variables that look like settings.
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": model.health.termination_grace_period_seconds,
             "securityContext": {
@@ -76,9 +113,21 @@ def _make_pod_spec(
             "topologySpreadConstraints": make_topology_spread(model),
             "priorityClassName": scheduling.priority_class_name,
             "serviceAccountName": scheduling.service_account_name,
-            "imagePullSecrets": list(scheduling.image_pull_secrets),
+            "imagePullSecrets": _make_pull_secrets(model, storage, config),
         }
     )
+
+
+def _make_pull_secrets(
+    model: InferenceModel, storage: Storage, config: OperatorConfig
+) -> list[dict[str, Any]]:
+    """Return the installation's pull Secrets, if its image is used, and the model's own."""
+    own = [dict(item) for item in model.scheduling.image_pull_secrets]
+    if not (endpoints.is_bundled(model, config) or storage.init_containers):
+        return own
+    named = {item.get("name") for item in own}
+    shared = [{"name": name} for name in config.image_pull_secrets if name not in named]
+    return [*shared, *own]
 
 
 def _make_container(
@@ -104,10 +153,10 @@ def _make_container(
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"]},
-                # The bundled image writes to /tmp alone; of another image nobody knows.
+                # The bundled image writes only to /tmp; other images may write elsewhere.
                 **({"readOnlyRootFilesystem": True} if bundled else {}),
             },
-            # The last log lines then stand in the pod's status, readable without rights to logs.
+            # The pod's status then has the last log lines, which needs no right to read logs.
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "lifecycle": make_lifecycle(model, config),
             **make_probes(model, config),
@@ -118,18 +167,31 @@ def _make_container(
 def _make_env(
     model: InferenceModel, storage: Storage, config: OperatorConfig
 ) -> list[dict[str, Any]]:
-    """The runtime's settings; a variable of the spec with the same name wins."""
+    """Build the runtime's settings; a variable of the spec with the same name takes precedence."""
     ports = model.runtime.ports
     planned: list[dict[str, Any]] = [
-        *storage.env,
+        *(storage.env or _make_name_env(model)),
         {"name": "MOORAGE_HTTP_PORT", "value": str(ports.http)},
         {"name": "MOORAGE_GRPC_PORT", "value": str(ports.grpc)},
+        # also for an image of the user: the bundled runtime with other backends is one
+        *([{"name": PICKLE_VARIABLE, "value": "true"}] if model.model.trusted else ()),
         *(make_drain_env(model) if endpoints.is_bundled(model, config) else ()),
     ]
     written = [dict(item) for item in model.runtime.env]
     return list(merged({"env": planned}, {"env": written})["env"])
 
 
+def _make_name_env(model: InferenceModel) -> list[dict[str, Any]]:
+    """Build the model's name for an OpenAI server in whose image the model is.
+
+    The server gets the name from this variable. A changed name needs new pods, because running
+    pods keep serving the old name.
+    """
+    if model.protocol is not Protocol.OPENAI:
+        return []
+    return [{"name": NAME_VARIABLE, "value": model.model.name}]
+
+
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that say something: an empty string, list or object is left to Kubernetes."""
+    """Remove empty strings, lists and objects, so that the defaults of Kubernetes apply."""
     return {key: value for key, value in fields.items() if value not in ("", [], {})}

@@ -1,30 +1,26 @@
-"""The kubelet's probes: what it asks a pod, and how long it waits.
+"""The kubelet's probes and their timing.
 
-The startup probe asks what the readiness probe asks, so that liveness begins only once the model
-has loaded, and so that a container that has started has been ready. Liveness never asks for the
-model: a slow load must not restart a pod. Where a protocol has no health endpoint for it, an open
-port is what the kubelet sees, and a readiness gate that the operator opens stands beside it.
+The startup probe makes the same request as the readiness probe. So liveness probes begin only
+after the model has loaded, and a started container has been ready. The liveness probe never
+depends on the model, because a slow load must not restart a pod. If a protocol has no suitable
+health endpoint, the probe checks for an open port, and the operator opens a readiness gate in
+addition.
 """
 
 from collections.abc import Mapping
 from typing import Any, cast
 
-from moorage_operator import names
-from moorage_operator.api.v1alpha1 import (
-    InferenceModel,
-    Protocol,
-    ReadinessTarget,
-    Transport,
-)
-from moorage_operator.config import OperatorConfig
+from moorage_operator.api import names
+from moorage_operator.api.config import OperatorConfig
+from moorage_operator.api.v1alpha1 import InferenceModel, Protocol, ReadinessTarget, Transport
 
 from . import endpoints
 
 __all__ = ["make_probes", "make_readiness_gates"]
 
-# A start is asked as often as a kubelet can: the time from loaded to ready is what users wait for.
+# The shortest period of a kubelet, because users wait from loading until the pod is ready.
 STARTUP_PERIOD_SECONDS = 1
-# A liveness failure costs a restart and a load, so it is asked with more patience than readiness.
+# A liveness failure causes a restart and a load, so its period is longer than for readiness.
 LIVENESS_PERIOD_FLOOR_SECONDS = 10
 
 # Services of grpc.health.v1 that the bundled runtime knows; tests/contract pins them.
@@ -34,9 +30,9 @@ MODEL_SERVICE_PREFIX = "model:"
 
 
 def make_probes(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
-    """`startupProbe`, `readinessProbe` and `livenessProbe` of the container `runtime`.
+    """Build `startupProbe`, `readinessProbe` and `livenessProbe` of the container `runtime`.
 
-    Startup: one probe a second, startupTimeoutSeconds of them.
+    The startup probe runs once per second, startupTimeoutSeconds times.
     """
     health = model.health
     ready = _ready(model, config)
@@ -63,29 +59,32 @@ def make_probes(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]
 
 
 def make_readiness_gates(model: InferenceModel, config: OperatorConfig) -> list[dict[str, Any]]:
-    """`readinessGates` of a pod whose probe cannot tell whether it may have traffic, else [].
+    """Build `readinessGates` if a probe is not sufficient to admit traffic, otherwise [].
 
-    No probe knows of a contract or smoke tests that are enforced.
+    No probe checks enforced contracts or smoke tests.
     """
     gated = model.enforces or _is_blind(model, config)
     return [{"conditionType": names.READINESS_GATE}] if gated else []
 
 
 def _is_blind(model: InferenceModel, config: OperatorConfig) -> bool:
-    """Whether the kubelet's probe cannot tell whether the model is ready.
+    """Whether the kubelet's probe cannot determine if the model is ready.
 
-    That is a probe of an open port, and GRPS over HTTP of another image, where a failure may
-    stand in the body of a 200. A probe of the user's own is taken to tell.
+    This applies to a probe of an open port, to GRPS over HTTP of another image, which may report a
+    failure in the body of a 200, and to OpenAI, whose health endpoint knows no models. A custom
+    probe is assumed to be sufficient.
     """
     if _has_own_probe(model):
         return False
-    written = bool(model.endpoints.ready or model.endpoints.model_ready)
+    if model.protocol is Protocol.OPENAI:
+        return model.health.readiness_target is ReadinessTarget.MODEL
+    written = bool(model.paths.ready or model.paths.model_ready)
     in_body = model.protocol is Protocol.GRPS and not endpoints.is_bundled(model, config)
     return "tcpSocket" in _ready(model, config) or (in_body and not written)
 
 
 def _has_own_probe(model: InferenceModel) -> bool:
-    """Whether the spec's pod template brings a readiness probe for the runtime."""
+    """Whether the spec's pod template has a readiness probe for the runtime."""
     pod: object = model.pod_template.get("spec")
     containers: object = pod.get("containers") if isinstance(pod, Mapping) else None
     return isinstance(containers, list) and any(
@@ -97,14 +96,14 @@ def _has_own_probe(model: InferenceModel) -> bool:
 
 
 def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
-    written = model.endpoints
+    written = model.paths
     protocol = endpoints.probed_protocol(model, config)
     if model.transport is Transport.HTTP or written.ready or written.model_ready:
         path = endpoints.paths(model, protocol).kubelet_ready
         return _http_get(model, path) if path else _tcp_socket(model.runtime.ports.http)
     if not endpoints.is_bundled(model, config):
         return _tcp_socket(model.runtime.ports.grpc)
-    # GRPS takes a whole server offline, so its readiness is the server's.
+    # GRPS sets a whole server offline, so its readiness is that of the server.
     of_server = model.health.readiness_target is ReadinessTarget.SERVER
     if of_server or protocol is Protocol.GRPS:
         return _grpc(model, READINESS_SERVICE)
@@ -113,10 +112,10 @@ def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
 
 
 def _live(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
-    if model.transport is Transport.HTTP or model.endpoints.live:
+    if model.transport is Transport.HTTP or model.paths.live:
         path = endpoints.paths(model, endpoints.probed_protocol(model, config)).live
         return _http_get(model, path) if path else _tcp_socket(model.runtime.ports.http)
-    # Another server's grpc.health.v1 may mean ready (Triton's does), or not exist at all.
+    # The grpc.health.v1 service of other servers may mean readiness (Triton) or may not exist.
     if not endpoints.is_bundled(model, config):
         return _tcp_socket(model.runtime.ports.grpc)
     return _grpc(model, LIVENESS_SERVICE)

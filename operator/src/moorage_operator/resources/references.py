@@ -1,13 +1,13 @@
-"""Which ConfigMaps, claims and Secrets a pod template cannot start without.
+"""Finds the ConfigMaps, claims and Secrets that a pod template requires.
 
-The shell looks whether they exist, so that a missing one is named within seconds; the kubelet
-itself tells of a failed mount only by events.
+The operator checks whether they exist, so that it reports a missing one within seconds; the
+kubelet itself reports a failed mount only in events.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from moorage_operator.state import Reference, ReferenceKind
+from moorage_operator.values.observed import Reference, ReferenceKind
 
 __all__ = ["references"]
 
@@ -17,7 +17,7 @@ CLAIM = ReferenceKind.PERSISTENT_VOLUME_CLAIM
 
 
 def references(template: Mapping[str, Any]) -> frozenset[Reference]:
-    """The objects that the template names and does not call optional."""
+    """Return the objects that the template refers to and that are not optional."""
     pod = _mapping(template.get("spec"))
     found = [ref for volume in _items(pod, "volumes") for ref in _of_volume(volume)]
     for kind in ("initContainers", "containers"):
@@ -53,7 +53,7 @@ def _required(kind: ReferenceKind, source: Any, field: str) -> Iterator[Referenc
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """The value where it is an object: a pod template is the user's, of any shape."""
+    """Return the value if it is an object, otherwise {}: the template may be malformed."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 

@@ -1,8 +1,8 @@
-"""Where replicas go: apart from each other, over hosts and zones, as far as that can be had."""
+"""Topology spread: replicas are spread over hosts and zones if possible."""
 
 from typing import Any
 
-from moorage_operator import labels
+from moorage_operator.api import labels
 from moorage_operator.api.v1alpha1 import InferenceModel
 
 __all__ = ["make_topology_spread"]
@@ -11,10 +11,11 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 def make_topology_spread(model: InferenceModel) -> list[dict[str, Any]]:
-    """`topologySpreadConstraints` of a pod; wishes that keep none from being scheduled.
+    """Build `topologySpreadConstraints`, which never prevent scheduling.
 
-    The same for any number of replicas, so that scaling is no new revision. Each revision is
-    spread by itself: while one takes another's place, the pods of both would count as one group.
+    They are the same for any number of replicas, so that scaling creates no new revision. Each
+    revision is spread separately; otherwise the pods of two revisions would count as one group
+    during a rollout.
     """
     return [
         {

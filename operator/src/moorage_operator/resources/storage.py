@@ -1,22 +1,21 @@
-"""How a model's files reach the container: a volume, its mount, and the path to look in.
+"""The volume with a model's files, its mount, and the model's path in it.
 
-`pvc://claim/path` mounts the claim whole, read-only, and points the runtime at the path in it.
-`configmap://name` mounts the ConfigMap as one model's folder. `oci://` is a volume that the node
-pulls where the cluster has those. Of every other scheme an init container fetches the model into
-an empty volume of the pod, of which the server sees the one folder that appears when the model is
-whole (`fetch`).
+`pvc://claim/path` mounts the whole claim read-only and sets the path in it. `configmap://name`
+mounts the ConfigMap as the model's folder. For `oci://` the node pulls an image volume if the
+cluster supports that. For all other schemes an init container downloads the model into an empty
+volume (`fetch`); the server only sees a folder that appears once the model is complete.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from moorage_operator import names
+from moorage_operator.api import names
+from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import ModelSpec, ModelUri, Scheme
-from moorage_operator.config import OperatorConfig
 
 from .fetch import make_fetch_container, make_fetch_volume
 
-__all__ = ["Storage", "make_storage"]
+__all__ = ["NAME_VARIABLE", "Storage", "make_storage"]
 
 REPOSITORY_VARIABLE = "MOORAGE_MODEL_REPOSITORY"
 NAME_VARIABLE = "MOORAGE_MODEL_NAME"
@@ -24,7 +23,7 @@ NAME_VARIABLE = "MOORAGE_MODEL_NAME"
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Pieces of a pod template; all empty where the image holds the model."""
+    """Parts of a pod template; all empty if the image contains the model."""
 
     volumes: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()
@@ -33,10 +32,10 @@ class Storage:
 
 
 def make_storage(model: ModelSpec, config: OperatorConfig) -> Storage:
-    """The pieces for one model.
+    """Build the parts for one model.
 
-    The name goes with the files: to the bundled runtime it says that the whole folder is this one
-    model. An image that holds models knows their names itself.
+    The variable with the model's name tells the bundled runtime that the whole folder is this one
+    model. An image that contains models knows their names itself.
     """
     uri = model.uri
     if uri is None:
@@ -59,7 +58,7 @@ def make_storage(model: ModelSpec, config: OperatorConfig) -> Storage:
 
 
 def _make_image_volume(uri: ModelUri) -> dict[str, Any]:
-    """The image itself. With Always a kubelet would ask the registry at each sync of the pod."""
+    """Build an image volume. With Always, a kubelet would query the registry at each sync."""
     image = {"reference": uri.image, "pullPolicy": "IfNotPresent"}
     return {"name": names.MODEL_VOLUME, "image": image}
 

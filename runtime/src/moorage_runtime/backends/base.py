@@ -1,34 +1,35 @@
-"""What a backend is: a way to turn a model's files into something that runs.
+"""The interface of backends, which load a model's files.
 
     loader -> Backend.load(ModelSource) -> LoadedModel; dataplane -> LoadedModel.infer / .stream
 
-Both calls block and run in worker threads; a LoadedModel must be usable from several threads.
+Both calls block and run in worker threads. A LoadedModel must be thread-safe.
 """
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
-from moorage_runtime.inference import HttpCall, HttpReply, InferRequest, Signature
-from moorage_runtime.tensors import Tensor, TensorSpec
+from moorage_runtime.values.inference import HttpCall, HttpReply, InferRequest, Signature
+from moorage_runtime.values.tensors import Tensor, TensorSpec
 
 NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class ModelSource(msgspec.Struct, frozen=True):
-    """One version of a model, ready to be loaded.
+    """One version of a model to load.
 
     Attributes:
         name: The model's name.
         version: The version's name.
         path: The model file.
-        inputs: Inputs declared in model.yaml, None when it declares none.
-        outputs: Outputs declared in model.yaml, None when it declares none.
+        inputs: Inputs declared in model.yaml, or None.
+        outputs: Outputs declared in model.yaml, or None.
         options: Options of the backend, by name.
         threads: Processor cores that this process may use.
+        declared_in: What declares the inputs and outputs, for messages.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ModelSource(msgspec.Struct, frozen=True):
     outputs: tuple[TensorSpec, ...] | None = None
     options: Mapping[str, Any] = NO_OPTIONS
     threads: int = 1
+    declared_in: str = "model.yaml"
 
 
 class LoadedModel(Protocol):
@@ -45,16 +47,16 @@ class LoadedModel(Protocol):
 
     Attributes:
         platform: Platform name, OIP "Platforms".
-        inputs: What it takes.
-        outputs: What it gives; an optional one only when a request names it.
-        signatures: TensorFlow Serving signatures that the files declare; model.yaml's replace
+        inputs: Declared inputs.
+        outputs: Declared outputs; an optional one is returned only on request.
+        signatures: TensorFlow Serving signatures in the model's files; those in model.yaml replace
             them.
-        dynamic: It takes whatever tensors come.
-        steady: Equal shapes cost equal time and never block, so that a cheap inference may run
-            in the event loop.
+        dynamic: The model accepts any tensors.
+        inline_rows: Rows of the largest request that provably runs in less time than the transfer
+            to a thread takes; 0 without such a proof.
         streams: ``stream`` can yield more than once.
-        row_wise: The library computes every row of a batch by itself unless the model says
-            otherwise, so that merging requests is worth a trial unasked.
+        merge_obstacle: Why requests are not merged unless model.yaml enables it; "" if the rows of
+            a batch are provably independent of each other.
     """
 
     platform: str
@@ -62,42 +64,55 @@ class LoadedModel(Protocol):
     outputs: tuple[TensorSpec, ...]
     signatures: Mapping[str, Signature]
     dynamic: bool
-    steady: bool
+    inline_rows: int
     streams: bool
-    row_wise: bool
+    merge_obstacle: str
 
     def infer(self, request: InferRequest) -> tuple[Tensor, ...]:
-        """Run once; at least the requested outputs, in any order.
+        """Run once; returns at least the requested outputs, in any order.
 
         Raises:
-            InvalidRequest: The model finds the request wrong.
-            ModelFailed: The model or its library raised.
+            InvalidRequest: The model refuses the request.
+            ModelFailed: The model or its library raised an exception.
         """
         ...
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
-        """Run, yielding each part of the answer when it is there; raises as ``infer``."""
+        """Run, and yield each part of the response as it arrives; raises like ``infer``."""
         ...
 
     def close(self) -> None:
-        """Free what the model holds."""
+        """Free the model's resources."""
         ...
 
 
 @runtime_checkable
 class HttpModel(Protocol):
-    """A loaded model that answers HTTP in a format of its own.
+    """A loaded model with its own HTTP format.
 
     Attributes:
-        http_path: Where; it begins with "/" and is no path of a protocol.
-        http_predict: At GRPS's predict path as well.
+        http_path: Its path, which starts with "/" and is not a path of a protocol.
+        http_predict: Whether it also handles GRPS's predict path.
     """
 
     http_path: str
     http_predict: bool
 
     def http(self, call: HttpCall) -> HttpReply:
-        """Answer; raises as ``LoadedModel.infer``."""
+        """Answer a request; raises like ``LoadedModel.infer``."""
+        ...
+
+
+@runtime_checkable
+class Supervised(Protocol):
+    """A loaded model that can be temporarily unavailable, such as while its process restarts."""
+
+    def problem(self) -> str:
+        """Why it cannot currently answer; "" if it can."""
+        ...
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Register a callback for changes of ``problem``, which is called in any thread."""
         ...
 
 
@@ -108,6 +123,6 @@ class Backend(Protocol):
         """Load a model; blocks.
 
         Raises:
-            InvalidConfig: The files or the configuration are wrong; the message says what.
+            InvalidConfig: The files or the configuration are invalid; the message says why.
         """
         ...

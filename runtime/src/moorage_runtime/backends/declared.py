@@ -1,17 +1,17 @@
-"""model.yaml may repeat what a model's file says of its tensors, not contradict it."""
+"""Checks that model.yaml does not contradict the tensors of a model's file."""
 
 from moorage_runtime.backends.base import ModelSource
-from moorage_runtime.errors import InvalidConfig
-from moorage_runtime.tensors import TensorSpec
+from moorage_runtime.values.errors import InvalidConfig
+from moorage_runtime.values.tensors import TensorSpec
 
 
 def check_declared(
     source: ModelSource, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]
 ) -> None:
-    """Compare what model.yaml declares, if anything, with what the file really has.
+    """Compare the declarations in model.yaml, if any, with the file.
 
     Raises:
-        InvalidConfig: A declared tensor is not there, or is of another datatype or shape.
+        InvalidConfig: A declared tensor is missing, or has another datatype or shape.
     """
     _check(source, "inputs", source.inputs, inputs)
     _check(source, "outputs", source.outputs, outputs)
@@ -28,12 +28,12 @@ def _check(
         found = by_name.get(spec.name)
         if found is None:
             raise InvalidConfig(
-                f"model.yaml: {field}[{index}].name: {source.path.name} has no '{spec.name}', "
-                f"expected one of {', '.join(by_name)}"
+                f"model.yaml: {field}[{index}].name: {source.path.name} has no '{spec.name}': "
+                f"must be one of {', '.join(by_name)}"
             )
         if (found.datatype, found.shape) != (spec.datatype, spec.shape):
             raise InvalidConfig(
-                f"model.yaml: {field}[{index}]: '{spec.name}' is declared {spec.datatype} "
-                f"{list(spec.shape)}, {source.path.name} has {found.datatype} "
-                f"{list(found.shape)}"
+                f"model.yaml: {field}[{index}]: '{spec.name}' is declared as {spec.datatype} "
+                f"{list(spec.shape)}: must be {found.datatype} {list(found.shape)}, as in "
+                f"{source.path.name}"
             )

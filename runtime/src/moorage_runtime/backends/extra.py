@@ -1,15 +1,16 @@
-"""A backend whose library is an extra of the package and comes in with its first model.
+"""A backend whose library is an optional extra and is imported with its first model.
 
-The libraries take up to a second and a hundred megabytes to import, so a server pays for those
-that its models need. Where one is not installed the model fails with a sentence that says what
-to install, and every other model serves.
+The libraries take up to a second and a hundred megabytes to import, so a server imports only those
+that its models need. If one is not installed, its models fail with a message that says how to
+install it, and other models serve.
 """
 
 import importlib
 import logging
+from typing import Any
 
 from moorage_runtime.backends.base import Backend, LoadedModel, ModelSource
-from moorage_runtime.errors import InvalidConfig
+from moorage_runtime.values.errors import InvalidConfig
 
 log = logging.getLogger(__name__)
 
@@ -18,35 +19,52 @@ class ExtraBackend:
     """Imports the real backend when its first model is loaded.
 
     Args:
-        extra: Name of the extra of moorage-runtime that brings the library.
+        extra: Name of the extra of moorage-runtime that installs the library.
         module: Module of the real backend.
         backend: Its class in that module.
+        arguments: Arguments of that class.
     """
 
-    def __init__(self, extra: str, module: str, backend: str) -> None:
+    def __init__(self, extra: str, module: str, backend: str, *arguments: str) -> None:
         self._extra = extra
         self._module = module
         self._name = backend
+        self._arguments = arguments
 
     def load(self, source: ModelSource) -> LoadedModel:
         """Load the model with the real backend.
 
         Raises:
-            InvalidConfig: The extra is not installed or its library does not import, or as the
-                real backend.
+            InvalidConfig: The extra is not installed, its library cannot be imported, or the real
+                backend raised it.
         """
-        try:
-            module = importlib.import_module(self._module)
-        except ModuleNotFoundError as error:
-            raise InvalidConfig(
-                f"{source.path.name} needs the extra '{self._extra}', which is not installed "
-                f"(no module '{error.name}'): pip install moorage-runtime[{self._extra}]"
-            ) from error
-        except ImportError as error:
-            log.exception("the library of the extra '%s' does not import", self._extra)
-            raise InvalidConfig(
-                f"{source.path.name} needs the extra '{self._extra}', which is installed but "
-                f"does not import: {error}"
-            ) from error
-        backend: Backend = getattr(module, self._name)()
+        module = imported(self._extra, self._module, source.path.name)
+        backend: Backend = getattr(module, self._name)(*self._arguments)
         return backend.load(source)
+
+
+def imported(extra: str, module: str, file: str) -> Any:
+    """A module that needs the library of an extra.
+
+    Args:
+        extra: Name of the extra.
+        module: Name of the module.
+        file: Name of the model file that needs it, for messages.
+
+    Raises:
+        InvalidConfig: The extra is not installed, or its library cannot be imported.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise InvalidConfig(
+            f"{file} requires the extra '{extra}', which is not installed (no module "
+            f"'{error.name}'): use an image built with EXTRAS={extra}, or run pip install "
+            f"moorage-runtime[{extra}]"
+        ) from error
+    except ImportError as error:
+        log.exception("the library of the extra '%s' cannot be imported", extra)
+        raise InvalidConfig(
+            f"{file} requires the extra '{extra}', which is installed but cannot be imported: "
+            f"{error}"
+        ) from error

@@ -1,19 +1,15 @@
-"""What a model's own code returned, as tensors; and what it raised, as a fault.
+"""Converts results of a model's own code to tensors.
 
-For the backends whose models are Python objects: they return whatever numpy makes an array of.
+Used by backends whose models are Python objects and may return anything that numpy converts.
 """
 
-import logging
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage_runtime import string_arrays
-from moorage_runtime.errors import ModelFailed, RuntimeFault
-from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor
-
-log = logging.getLogger(__name__)
+from moorage_runtime.values.errors import ModelFailed
+from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor
 
 _DATATYPE_OF: Final = {
     dtype: datatype
@@ -23,10 +19,10 @@ _DATATYPE_OF: Final = {
 
 
 def tensor_of(name: str, value: object, declared: Datatype | None) -> Tensor:
-    """An output as a tensor of its declared datatype, else of the array's own.
+    """An output as a tensor with its declared datatype, otherwise with the array's own.
 
     Raises:
-        ModelFailed: The value has no datatype, or another than the declared one.
+        ModelFailed: The value has no datatype, or a different one from the declared one.
     """
     if isinstance(value, Tensor):
         return Tensor(name, value.datatype, value.array, value.parameters)
@@ -36,36 +32,36 @@ def tensor_of(name: str, value: object, declared: Datatype | None) -> Tensor:
         return Tensor(name, Datatype.BYTES, _as_bytes(name, array))
     if datatype is None:
         raise ModelFailed(
-            f"output '{name}' of the model is an array of {array.dtype}, which has no datatype"
+            f"output '{name}' of the model has numpy type {array.dtype}, which has no datatype"
         )
     dtype = NUMPY_DTYPE[datatype]
     if array.dtype != dtype:
         if not np.can_cast(array.dtype, dtype, "same_kind") or datatype is Datatype.BYTES:
             raise ModelFailed(
-                f"output '{name}' of the model is an array of {array.dtype}, expected {datatype}"
+                f"output '{name}' of the model has numpy type {array.dtype}: must be {datatype}"
             )
+        _check_range(name, array, datatype)
         array = array.astype(dtype)
     return Tensor(name, datatype, np.ascontiguousarray(array).reshape(array.shape))
 
 
-def fault_of(error: Exception) -> RuntimeFault:
-    """The error itself when it is meant for the client, else the model's failure; logged."""
-    if isinstance(error, RuntimeFault):
-        return error
-    log.error("the model's own code failed", exc_info=error)
-    return ModelFailed(f"the model failed: {sentence_of(error)}")
-
-
-def sentence_of(error: Exception) -> str:
-    """The kind of an error and the first line of its text, for clients: no trace."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:500]}" if lines else type(error).__name__
+def _check_range(name: str, array: NDArray[Any], datatype: Datatype) -> None:
+    """Refuse integers that the narrower type would truncate."""
+    if array.dtype.kind not in "iu" or NUMPY_DTYPE[datatype].kind not in "iu" or not array.size:
+        return
+    limits = np.iinfo(NUMPY_DTYPE[datatype])
+    for value in (int(array.min()), int(array.max())):
+        if not limits.min <= value <= limits.max:
+            raise ModelFailed(
+                f"output '{name}' of the model contains {value}: must be from {limits.min} to "
+                f"{limits.max}, the range of {datatype}"
+            )
 
 
 def _array(value: object, declared: Datatype | None) -> NDArray[Any]:
-    """The array of what a model returned; lists of text become objects.
+    """The array of a model's result; lists of text become objects.
 
-    numpy's own types for text have a fixed size, which drops NUL bytes at the end.
+    numpy's own text types have a fixed size and drop NUL bytes at the end.
     """
     array = np.asarray(value)
     is_text = array.dtype.kind in "SU" and declared in (None, Datatype.BYTES)
@@ -73,10 +69,8 @@ def _array(value: object, declared: Datatype | None) -> NDArray[Any]:
 
 
 def _as_bytes(name: str, array: NDArray[Any]) -> NDArray[np.object_]:
-    parts = (
-        [_element(name, element) for element in piece] for piece in string_arrays.pieces(array)
-    )
-    return string_arrays.collect(parts, array.size).reshape(array.shape)
+    elements = (_element(name, element) for element in array.reshape(-1).tolist())
+    return np.fromiter(elements, np.object_, array.size).reshape(array.shape)
 
 
 def _element(name: str, element: object) -> bytes:
@@ -85,5 +79,6 @@ def _element(name: str, element: object) -> bytes:
     if isinstance(element, bytes | bytearray):
         return bytes(element)
     raise ModelFailed(
-        f"output '{name}' of the model holds {type(element).__name__}, expected str or bytes"
+        f"output '{name}' of the model contains {type(element).__name__}: must contain "
+        "str or bytes"
     )

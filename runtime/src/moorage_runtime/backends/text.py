@@ -1,10 +1,10 @@
 """BYTES elements as text and back, without loss, for libraries whose strings are Unicode.
 
-A BYTES tensor may hold any bytes; ONNX Runtime's Python interface takes and returns ``str``. UTF-8
-text passes as itself. Each byte that is not part of valid UTF-8 becomes one character of the
-private range U+10FF80 to U+10FFFF and turns into that byte again on the way out. A legitimate
-character of that range is carried as the private characters of its four bytes, so that the way
-back is exact.
+A BYTES tensor may contain any bytes, but ONNX Runtime's Python interface uses ``str``. UTF-8 text
+is
+unchanged. Each byte that is not part of valid UTF-8 becomes one character of the private range
+U+10FF80 to U+10FFFF, and is converted back in the output. A real character of that range is
+represented by the private characters of its four bytes, so that the conversion is exact.
 """
 
 import re
@@ -14,10 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage_runtime import string_arrays
-
 _PRIVATE: Final = 0x10FF00
-# Python's own escapes of undecodable bytes (PEP 383) are not encodable, hence the private range.
+# Python's own escapes of undecodable bytes (PEP 383) cannot be encoded, hence the private range.
 _SURROGATE: Final = 0xDC00
 _ESCAPED: Final = re.compile("[\udc80-\udcff\U0010ff80-\U0010ffff]")
 _PRIVATE_CHARACTER: Final = re.compile("[\U0010ff80-\U0010ffff]")
@@ -42,9 +40,8 @@ def to_bytes(elements: NDArray[np.object_]) -> NDArray[np.object_]:
 
 
 def _mapped(elements: NDArray[np.object_], convert: Callable[[Any], Any]) -> NDArray[np.object_]:
-    # map() over a list is the fastest loop that Python has for this
-    parts = (list(map(convert, piece)) for piece in string_arrays.pieces(elements))
-    return string_arrays.collect(parts, elements.size).reshape(elements.shape)
+    flat = elements.reshape(-1).tolist()
+    return np.fromiter(map(convert, flat), np.object_, len(flat)).reshape(elements.shape)
 
 
 def _decode(element: bytes) -> str:

@@ -1,8 +1,9 @@
 """The TorchScript backend: a scripted or traced module, ``*.pt``, on the CPU.
 
-A TorchScript file does not tell names, datatypes or shapes, so model.yaml declares inputs and
-outputs. Inputs go to the arguments of ``forward`` of the same names, else in their order; outputs
-come from a dict by name, else from a tuple in their order.
+A TorchScript file contains no names, datatypes or shapes, so model.yaml declares inputs and
+outputs.
+Inputs are passed to the arguments of ``forward`` with the same names, otherwise in order. Outputs
+are taken from a dict by name, otherwise from a tuple in order.
 """
 
 import importlib
@@ -13,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
-from moorage_runtime.backends.returned import sentence_of
-from moorage_runtime.errors import InvalidConfig, ModelFailed
-from moorage_runtime.inference import NO_SIGNATURES, InferRequest
-from moorage_runtime.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
+from moorage_runtime.backends.containment import sentence_of
+from moorage_runtime.values.errors import InvalidConfig, ModelFailed
+from moorage_runtime.values.inference import NO_SIGNATURES, InferRequest
+from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
 
-# Any, because an extra of gigabytes is not there where types are checked.
+# Any, because this extra of several gigabytes is not installed for type checks.
 torch: Any = importlib.import_module("torch")
 
 _DECLARE: Final = (
-    "a TorchScript file does not tell its tensors: declare inputs and outputs in model.yaml, each "
-    "with name, datatype and shape"
+    "a TorchScript file does not describe its tensors: declare inputs and outputs in model.yaml, "
+    "each with name, datatype and shape"
 )
 
 
@@ -34,8 +35,8 @@ class TorchScriptBackend:
         """Load one module.
 
         Raises:
-            InvalidConfig: The file is no TorchScript module, its tensors are not declared, or
-                ``forward`` does not take so many.
+            InvalidConfig: The file is not a TorchScript module, its tensors are not declared, or
+            ``forward`` has another number of arguments.
         """
         if not source.inputs or not source.outputs:
             raise InvalidConfig(f"{source.path.name}: {_DECLARE}")
@@ -43,35 +44,35 @@ class TorchScriptBackend:
             for index, spec in enumerate(specs):
                 if spec.datatype is Datatype.BYTES:
                     raise InvalidConfig(
-                        f"model.yaml: {kind}[{index}].datatype is BYTES, which no TorchScript "
-                        "tensor holds, expected a number or BOOL"
+                        f"model.yaml: {kind}[{index}].datatype is BYTES, which TorchScript does "
+                        "not support: must be a number or BOOL"
                     )
-        # of the whole process: torch has one pool
+        # for the whole process, because torch has one thread pool
         torch.set_num_threads(source.options.get("torchscript_threads", 0) or source.threads)
         try:
             module = torch.jit.load(str(source.path), map_location="cpu").eval()
         except (RuntimeError, ValueError, OSError) as error:
             raise InvalidConfig(
-                f"{source.path.name} is not a TorchScript module: {sentence_of(error)}"
+                f"{source.path.name} is not a valid TorchScript module: {sentence_of(error)}"
             ) from error
         arguments = [argument.name for argument in module.forward.schema.arguments][1:]
         if len(source.inputs) > len(arguments):
             raise InvalidConfig(
-                f"model.yaml: inputs: {source.path.name} takes {len(arguments)} tensors "
-                f"({', '.join(arguments)}), {len(source.inputs)} are declared"
+                f"model.yaml: inputs has {len(source.inputs)} tensors: {source.path.name} has "
+                f"{len(arguments)} arguments ({', '.join(arguments)})"
             )
         return TorchScriptModel(module, arguments, source.inputs, source.outputs)
 
 
 class TorchScriptModel:
-    """One module; running it changes nothing in it."""
+    """One module; running it does not change it."""
 
     platform = "pytorch_torchscript"
     signatures = NO_SIGNATURES
     dynamic = False
-    steady = True
+    inline_rows = 0
     streams = False
-    row_wise = False
+    merge_obstacle = "TorchScript graphs are not analyzed"
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class TorchScriptModel:
         """Call ``forward``.
 
         Raises:
-            ModelFailed: It raised, or its outputs are not those that are declared.
+            ModelFailed: It raised an exception, or its outputs differ from the declared ones.
         """
         given = {tensor.name: tensor for tensor in request.inputs}
         tensors = [_to_torch(given[name]) for name in self._order if name in given]
@@ -101,11 +102,11 @@ class TorchScriptModel:
         return tuple(_to_tensor(spec, found) for spec, found in self._named(answer))
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
-        """One answer."""
+        """Yield the only response."""
         yield self.infer(request)
 
     def close(self) -> None:
-        """Let the module go; it is freed when the last run ends."""
+        """Release the module; it is freed after the last run."""
 
     def _named(self, answer: object) -> list[tuple[TensorSpec, Any]]:
         if isinstance(answer, Mapping):
@@ -113,19 +114,19 @@ class TorchScriptModel:
             missing = [spec.name for spec in self.outputs if spec.name not in named]
             if missing:
                 raise ModelFailed(
-                    f"the model returned no output '{missing[0]}', it returned {', '.join(named)}"
+                    f"the model returned no output '{missing[0]}', only {', '.join(named)}"
                 )
             return [(spec, named[spec.name]) for spec in self.outputs]
         found = [answer] if isinstance(answer, torch.Tensor) else list(cast("Any", answer))
         if len(found) < len(self.outputs):
             raise ModelFailed(
-                f"the model returned {len(found)} tensors, expected {len(self.outputs)}"
+                f"the model returned {len(found)} tensors: must return {len(self.outputs)}"
             )
         return list(zip(self.outputs, found, strict=False))
 
 
 def _argument_order(arguments: Sequence[str], inputs: Sequence[TensorSpec]) -> list[str]:
-    """Input names in the order of the arguments: by name where all fit, else as declared."""
+    """Input names in the order of the arguments: by name if all match, otherwise as declared."""
     names = [spec.name for spec in inputs]
     if set(names) <= set(arguments):
         return [name for name in arguments if name in names]
@@ -150,13 +151,13 @@ def _to_tensor(spec: TensorSpec, value: Any) -> Tensor:
     is_bf16 = spec.datatype is Datatype.BF16
     if (value.dtype is torch.bfloat16) != is_bf16 or array.dtype != NUMPY_DTYPE[spec.datatype]:
         raise ModelFailed(
-            f"output '{spec.name}' of the model is {str(value.dtype).removeprefix('torch.')}, "
-            f"model.yaml declares {spec.datatype}"
+            f"output '{spec.name}' of the model is {str(value.dtype).removeprefix('torch.')}: "
+            f"must be {spec.datatype}, as declared in model.yaml"
         )
     return Tensor(spec.name, spec.datatype, array)
 
 
 def _last_line(error: Exception) -> str:
-    """The sentence of a TorchScript error, which follows its trace."""
+    """The message of a TorchScript error, which follows its trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

@@ -1,1 +1,4 @@
-"""Codecs: wire bytes to InferRequest and InferResponse to wire bytes; pure."""
+"""Converts bytes to the types in `values` and back, for every protocol; pure.
+
+Sockets, threads and routing belong in `frontends`.
+"""

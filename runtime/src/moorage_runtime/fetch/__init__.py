@@ -1,10 +1,7 @@
-"""``moorage-fetch``: a model from an object store, a registry or a web server onto a volume.
+"""The program `moorage-fetch`, which downloads a model to a volume before the server starts.
 
-    URI -> source -> store.listing() -> [Entry] -> download -> unpack -> place
-    text   pure      one class a store   plain      resumable   safe      one rename
-
-It runs before the server, in an init container, and shares no code with it but the form of the log
-lines. Every store is reduced to the same plain value, a list of files that each have a URL, and
-one loop downloads them all: so that resuming, verifying, retrying and progress are the same for
-every scheme. What goes wrong ends as one sentence for the user, `FetchError`.
+It shares only the log format with the server. It is nevertheless part of the server's distribution
+and image. With an image of its own, every node would pull a second image before a model starts,
+and every private registry would mirror, scan and sign one more. In the server's image it costs
+0.2 MB of code and 20 MB of libraries (urllib3, google-auth and cryptography).
 """

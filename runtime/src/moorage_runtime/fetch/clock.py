@@ -1,4 +1,4 @@
-"""The only clock of the download: the present moment, and pauses that an end cuts short."""
+"""The only clock of the download: the current time, and interruptible pauses."""
 
 import threading
 from datetime import UTC, datetime
@@ -7,25 +7,25 @@ __all__ = ["Stop", "utc_now"]
 
 
 def utc_now() -> datetime:
-    """The present moment, aware."""
+    """The current time, with time zone."""
     return datetime.now(UTC)
 
 
 class Stop:
-    """Whether work should end; one file's failure ends the others."""
+    """Whether downloads must stop, because one file failed."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
     def set(self) -> None:
-        """From now on."""
+        """Stop all downloads."""
         self._event.set()
 
     @property
     def is_set(self) -> bool:
-        """Whether it should."""
+        """Whether downloads must stop."""
         return self._event.is_set()
 
     def pause(self, seconds: float) -> None:
-        """Wait, unless work ends before."""
+        """Wait, unless downloads must stop before."""
         self._event.wait(seconds)

@@ -1,59 +1,84 @@
-"""The whole of one fetch: list, check, download, unpack, publish. Decides nothing of its own.
+"""Runs one fetch: lists, checks, downloads, unpacks and publishes. Makes no decisions of its own.
 
-A fetch that failed is begun again by the kubelet; what it had downloaded is still there.
+    URI -> source -> store.listing() -> [Entry] -> select -> download -> unpack -> place
+    text   pure      one class per store  plain    pure      resumable   safe      one rename
+
+Every store returns the same plain value, a list of files with URLs, and one loop downloads them.
+So
+resuming, verification, retries and progress are the same for every scheme. A failure is one
+message
+for the user, `FetchError`.
+
+After a failure, the kubelet restarts the fetch, which reuses the files that were downloaded
+before.
 """
 
 import logging
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 
-from moorage_runtime.fetch.amounts import in_bytes
-from moorage_runtime.fetch.archive_rules import Budget, is_archive
-from moorage_runtime.fetch.archives import unpack, unpack_layer
 from moorage_runtime.fetch.clock import Stop
-from moorage_runtime.fetch.credentials import Credentials
-from moorage_runtime.fetch.download import Download, Stopped, no_space
-from moorage_runtime.fetch.entries import Entry, Listing
-from moorage_runtime.fetch.progress import Progress
-from moorage_runtime.fetch.retries import persistently
-from moorage_runtime.fetch.source import OciSource, parse
-from moorage_runtime.fetch.stores import make_store
-from moorage_runtime.fetch.volume import Volume
+from moorage_runtime.fetch.decide.amounts import in_bytes
+from moorage_runtime.fetch.decide.archive_rules import Budget, is_archive
+from moorage_runtime.fetch.decide.credentials import Credentials
+from moorage_runtime.fetch.decide.entries import Entry, Listing
+from moorage_runtime.fetch.decide.selection import ALL_FILES, Selection, select
+from moorage_runtime.fetch.decide.source import OciSource, parse
+from moorage_runtime.fetch.stores.choice import make_store
+from moorage_runtime.fetch.transfer.archives import unpack, unpack_layer
+from moorage_runtime.fetch.transfer.download import Download, Stopped, no_space
+from moorage_runtime.fetch.transfer.progress import Progress
+from moorage_runtime.fetch.transfer.pruning import prune
+from moorage_runtime.fetch.transfer.retries import persistently
+from moorage_runtime.fetch.transfer.volume import Volume
 from moorage_runtime.fetch.web import Web
 
 __all__ = ["fetch", "shown"]
 
 log = logging.getLogger(__name__)
 
-# Stores serve a few connections faster than one, and many no faster than a few.
+# A few connections are faster than one for most stores; more are rarely faster.
 CONNECTIONS = 8
 
 
-def fetch(uri: str, root: Path, environment: Mapping[str, str], size_limit: int = 0) -> None:
-    """Put the model of a URI onto a volume, below `model`.
+def fetch(
+    uri: str,
+    root: Path,
+    environment: Mapping[str, str],
+    *,
+    size_limit: int = 0,
+    selection: Selection = ALL_FILES,
+) -> None:
+    """Download a model to the folder `model` of a volume.
 
     Args:
-        uri: What to fetch.
+        uri: URI of the model.
         root: The volume.
-        environment: The process's variables, with the model's Secret in them.
-        size_limit: Bytes that the volume may hold, 0: what its file system can.
+        environment: The process's variables, which include the model's Secret.
+        size_limit: Maximum size of the volume in bytes; 0 is the size of its file system.
+        selection: The files of the model to fetch.
 
     Raises:
-        FetchError: It cannot be fetched; nothing of it is below `model` then.
+        FetchError: The download failed; the folder `model` does not contain any part of it.
     """
     source = parse(uri)
     volume = Volume(root, size_limit)
-    if volume.holds(uri):
-        log.info("the volume has %s already, whole and verified", shown(uri))
+    if volume.holds(uri, selection):
+        log.info("%s is already on the volume, complete and verified", shown(uri))
         return
     credentials = Credentials(environment)
     web = Web(credentials.text("ca.crt"))
     store = make_store(source, web, credentials, environment)
     stop = Stop()
     log.info("looking for %s", shown(uri))
-    listing = persistently(store.listing, stop.pause, lambda: 0)
+    found = persistently(store.listing, stop.pause, lambda: 0)
+    keep = source.path if isinstance(source, OciSource) else ""
+    selection = replace(selection, folder=keep)
+    archive = len(found.entries) == 1 and is_archive(found.entries[0].path)
+    listing = found if archive else select(found, selection, shown(uri))
     try:
         volume.prepare()
         volume.check_room(listing.known_bytes, {entry.part_name for entry in listing.entries})
@@ -64,21 +89,24 @@ def fetch(uri: str, root: Path, environment: Mapping[str, str], size_limit: int 
         room = max(volume.free_bytes(), 0)
         download = Download(store, web, volume.parts, progress, stop, room)
         wholes = _download_all(download, listing.entries, stop)
-        keep = source.path if isinstance(source, OciSource) else ""
-        _stage(listing, wholes, volume, keep)
-        volume.publish(uri, listing.revision)
+        _stage(listing, wholes, volume, keep, archive=archive)
+        if archive or any(entry.layer for entry in listing.entries):
+            prune(volume.staging, selection, shown(uri))
+        volume.publish(uri, selection, listing.revision)
     except OSError as error:
         raise no_space(error) from error
-    log.info("%s is here: %s in %d files, verified", shown(uri), size, count)
+    log.info("downloaded and verified %s: %s in %d files", shown(uri), size, count)
 
 
 def shown(uri: str) -> str:
-    """The URI as in a log: the query of a web address may be a secret."""
+    """The URI for a log: the query of a web address may be a secret."""
     return uri.partition("?")[0] if uri.startswith("https://") else uri
 
 
 def _download_all(download: Download, entries: Sequence[Entry], stop: Stop) -> list[Path]:
-    """The files, in the order of the entries; the first failure ends them all."""
+    """Download the files; the result has the order of the entries, and the first failure stops
+    all.
+    """
     with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="download") as pool:
         futures = [pool.submit(download.fetch, entry) for entry in entries]
         try:
@@ -93,19 +121,21 @@ def _download_all(download: Download, entries: Sequence[Entry], stop: Stop) -> l
     return [future.result() for future in futures]
 
 
-def _stage(listing: Listing, wholes: Sequence[Path], volume: Volume, keep: str) -> None:
+def _stage(
+    listing: Listing, wholes: Sequence[Path], volume: Volume, keep: str, *, archive: bool
+) -> None:
     """Build the model's folder from the verified files.
 
-    They stay where they are until the model is published, so that a container that is ended in
-    between has them again; a second name for the same bytes takes no room.
+    The files stay in place until the model is published, so that a container that is stopped
+    before has
+    them again; hard links need no extra space.
     """
     budget = Budget(max(volume.free_bytes(), 0))
-    alone = len(listing.entries) == 1
     for entry, whole in zip(listing.entries, wholes, strict=True):
         target = volume.staging / entry.path
         if entry.layer:
             unpack_layer(whole, entry.path, volume.staging, budget, keep)
-        elif alone and is_archive(entry.path):
+        elif archive:
             log.info("unpacking %s", entry.path)
             unpack(whole, entry.path, volume.staging, budget)
         else:

@@ -1,9 +1,9 @@
-"""HTTP for all stores: one request at a time, streamed, and every failure a `FetchError`.
+"""HTTP for all stores: one streamed request at a time, with a `FetchError` for every failure.
 
     store -> Web.open(url, headers) -> Answer -> download or a store's parser
 
-Redirects are followed here, by the rules of `redirects`. Nothing is tried again here: only the one
-who knows what has already arrived can do that.
+This module follows redirects by the rules of `redirects`. It does not retry: only the caller knows
+what has already arrived.
 """
 
 import ssl
@@ -26,19 +26,20 @@ from urllib3.exceptions import (
     TimeoutError as Urllib3TimeoutError,
 )
 
-from moorage_runtime.fetch.answers import cleaned
-from moorage_runtime.fetch.failures import BadSource, Corrupt, Unreachable
-from moorage_runtime.fetch.redirects import REDIRECTS, follow, host_of
+from moorage_runtime.fetch.decide.answers import cleaned
+from moorage_runtime.fetch.decide.failures import BadSource, Corrupt, Unreachable
+from moorage_runtime.fetch.decide.redirects import REDIRECTS, follow, host_of
 
 __all__ = ["Answer", "Web"]
 
 CONNECT_SECONDS = 10.0
-# A store that sends nothing for so long has forgotten the request.
+# A store that sends nothing for this time has dropped the request.
 READ_SECONDS = 30.0
-# What arrived of a chunk is lost with the connection.
+# The received part of a chunk is lost with the connection.
 CHUNK_BYTES = 64 * 1024
 REDIRECT_LIMIT = 5
-# What a store says in an answer that is not the model itself: a page of a listing, a manifest.
+# Maximum size of a response that is not the model itself, such as a page of a listing or a
+# manifest.
 BODY_LIMIT_BYTES = 32 * 1024 * 1024
 ERROR_LIMIT_BYTES = 4096
 USER_AGENT = "moorage-fetch"
@@ -46,7 +47,7 @@ USER_AGENT = "moorage-fetch"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer whose body has not been read; a context manager that gives it back."""
+    """A response with an unread body; a context manager that releases the connection."""
 
     url: str
     status: int
@@ -54,7 +55,7 @@ class Answer:
     _response: urllib3.BaseHTTPResponse
 
     def __enter__(self) -> Self:
-        """The answer."""
+        """The response."""
         return self
 
     def __exit__(
@@ -63,15 +64,15 @@ class Answer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the connection where the body was not read to its end."""
+        """Close the connection if the body was not read to its end."""
         self._response.close()
         self._response.release_conn()
 
     def chunks(self) -> Iterator[bytes]:
-        """The body, as it comes.
+        """The body in chunks, as they arrive.
 
         Raises:
-            Unreachable: The connection ends or stalls before the body does.
+            Unreachable: The connection ends or stalls before the end of the body.
         """
         try:
             yield from self._response.stream(CHUNK_BYTES, decode_content=False)
@@ -82,7 +83,7 @@ class Answer:
         """A short body.
 
         Raises:
-            Corrupt: It is longer than any store's answer has to be.
+            Corrupt: It exceeds the limit for responses of a store.
             Unreachable: The connection ends or stalls.
         """
         found = bytearray()
@@ -90,12 +91,13 @@ class Answer:
             found += chunk
             if len(found) > BODY_LIMIT_BYTES:
                 raise Corrupt(
-                    f"{host_of(self.url)} answers with more than {BODY_LIMIT_BYTES} bytes"
+                    f"the response of {host_of(self.url)} is too large: must have "
+                    f"{BODY_LIMIT_BYTES} bytes or fewer"
                 )
         return bytes(found)
 
     def error_text(self) -> str:
-        """The beginning of the body of an answer that is no success; empty where none comes."""
+        """The start of the body of an error response; empty if none arrives."""
         try:
             data = self._response.read(ERROR_LIMIT_BYTES, decode_content=False)
         except (HTTPError, OSError):
@@ -107,10 +109,10 @@ class Web:
     """The network.
 
     Args:
-        ca: Certificates in PEM that are trusted beside the system's, may be empty.
+        ca: Trusted certificates in PEM, in addition to the system's; may be empty.
 
     Raises:
-        BadSource: The certificates are none.
+        BadSource: The certificates are invalid.
     """
 
     def __init__(self, ca: str = "") -> None:
@@ -119,16 +121,18 @@ class Web:
             try:
                 context.load_verify_locations(cadata=ca)
             except (ssl.SSLError, ValueError) as error:
-                raise BadSource("the key ca.crt of the Secret is no certificate in PEM") from error
+                raise BadSource(
+                    "the key ca.crt of the Secret is not a certificate in PEM"
+                ) from error
         self._context = context
         self._pools: dict[str, urllib3.PoolManager] = {}
 
     def open(self, url: str, headers: Mapping[str, str], method: str = "GET") -> Answer:
-        """The answer to one request, after redirects.
+        """The response to one request, after redirects.
 
         Raises:
-            BadSource: A redirect is not followed, or a certificate is not trusted.
-            Unreachable: Nobody answers.
+            BadSource: A redirect is not allowed, or a certificate is not trusted.
+            Unreachable: There is no response.
         """
         sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **headers}
         for _ in range(REDIRECT_LIMIT + 1):
@@ -138,17 +142,23 @@ class Web:
                 return answer
             with answer:
                 url, sent = follow(url, location, sent)
-        raise Unreachable(f"{host_of(url)} redirects more than {REDIRECT_LIMIT} times")
+        raise Unreachable(
+            f"{host_of(url)} redirects too often: must redirect {REDIRECT_LIMIT} times or fewer"
+        )
 
-    def send(self, url: str, headers: Mapping[str, str], method: str = "GET") -> Answer:
-        """The answer to one request, a redirect as it is; raises as `open`."""
+    def send(
+        self, url: str, headers: Mapping[str, str], method: str = "GET", body: bytes | None = None
+    ) -> Answer:
+        """The response to one request, possibly a redirect; raises like `open`."""
         sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **headers}
-        return self._send(method, url, sent)
+        return self._send(method, url, sent, body)
 
-    def _send(self, method: str, url: str, headers: Mapping[str, str]) -> Answer:
+    def _send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> Answer:
         try:
             response = self._pool(url).request(
-                method, url, headers=dict(headers), redirect=False, retries=False,
+                method, url, headers=dict(headers), body=body, redirect=False, retries=False,
                 preload_content=False,
             )  # fmt: skip
         except (HTTPError, OSError, ValueError) as error:
@@ -156,7 +166,7 @@ class Web:
         return Answer(url, response.status, response.headers, response)
 
     def _pool(self, url: str) -> urllib3.PoolManager:
-        """The pool for a URL: with the proxy that the environment names for it."""
+        """The pool for a URL, with the proxy from the environment."""
         parts = urlsplit(url)
         proxy = "" if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme, "")
         if proxy not in self._pools:
@@ -169,18 +179,28 @@ class Web:
         return self._pools[proxy]
 
 
+def _reason(error: BaseException) -> str:
+    """The operating system's words for an error, otherwise the library's, in one line."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror
+        inner = inner.__cause__ or inner.__context__
+    return cleaned(str(error))
+
+
 def _failure(url: str, error: Exception) -> BadSource | Unreachable:
     host = host_of(url)
     if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
         why = cleaned(str(error).partition("CERTIFICATE_VERIFY_FAILED]")[2].partition("(_ssl")[0])
-        advice = "put the CA's certificate into the key ca.crt of the Secret"
+        advice = "add the CA's certificate as key ca.crt to the Secret"
         return BadSource(f"the certificate of {host} is not trusted: {why}; {advice}")
     if isinstance(error, (LocationParseError, ValueError)) and not isinstance(error, HTTPError):
-        return BadSource(f"{host} is no address")
+        return BadSource(f"{host} is not a valid address")
     if isinstance(error, NameResolutionError):
-        return Unreachable(f"the name {host} cannot be resolved; check it and the cluster's DNS")
+        return Unreachable(f"the name {host} cannot be resolved: check it and the cluster's DNS")
     if isinstance(error, NewConnectionError):
-        return Unreachable(f"{host} cannot be reached: {cleaned(str(error.__context__ or error))}")
+        return Unreachable(f"{host} cannot be reached: {_reason(error)}")
     if isinstance(error, Urllib3TimeoutError):
         return Unreachable(f"{host} sent nothing for {READ_SECONDS:.0f} s")
-    return Unreachable(f"the connection to {host} ended: {cleaned(str(error))}")
+    return Unreachable(f"the connection to {host} ended: {_reason(error)}")

@@ -1,8 +1,9 @@
-"""TLS certificates and bearer tokens from files, taken anew when the files change.
+"""TLS certificates and bearer tokens from files, which are reloaded when they change.
 
-Kubernetes replaces the files of a mounted Secret while the process runs; a certificate that is
-renewed, or a token that is rotated, must not need a restart. A replacement that cannot be used is
-logged and the one before stays.
+Kubernetes replaces the files of a mounted Secret while the process runs, and renewing a
+certificate
+or rotating a token must not require a restart. An invalid replacement is logged, and the previous
+one stays in use.
 """
 
 import logging
@@ -11,8 +12,8 @@ import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from moorage_runtime.errors import InvalidConfig
 from moorage_runtime.frontends.http.authorization import BearerToken
+from moorage_runtime.values.errors import InvalidConfig
 
 if TYPE_CHECKING:
     import grpc
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BEARER: Final = "bearer "
-# What needs no token: probes of kubelets and load balancers carry none.
+# Paths without a token: probes of kubelets and load balancers send none.
 _OPEN_PATHS: Final = frozenset(
     {"/v2/health/live", "/v2/health/ready", "/grps/v1/health/live", "/grps/v1/health/ready"}
 )
@@ -31,35 +32,38 @@ _OPEN_METHODS: Final = frozenset(
         "/inference.GRPCInferenceService/ModelReady",
         "/grps.protos.v1.GrpsService/CheckLiveness",
         "/grps.protos.v1.GrpsService/CheckReadiness",
+        # not List, which returns the names of all models
+        "/grpc.health.v1.Health/Check",
+        "/grpc.health.v1.Health/Watch",
     }
 )
 
 
 def is_open_path(method: str, path: str) -> bool:
-    """Whether an HTTP request needs no token: live, ready, and a model's readiness."""
+    """Whether an HTTP request needs no token: live, ready, and model readiness."""
     if method not in ("GET", "HEAD"):
         return False
     return path in _OPEN_PATHS or (path.startswith("/v2/models/") and path.endswith("/ready"))
 
 
 def is_open_method(path: str) -> bool:
-    """Whether a gRPC call needs no token: live, ready, a model's readiness, and health checks."""
-    return path in _OPEN_METHODS or path.startswith("/grpc.health.v1.Health/")
+    """Whether a gRPC call needs no token: live, ready, model readiness, and health checks."""
+    return path in _OPEN_METHODS
 
 
 class Certificate:
     """One certificate with its key, for both ports.
 
     Attributes:
-        context: For HTTP/1.1.
-        http2_context: For HTTP/2; it says so by ALPN.
+        context: TLS context for HTTP/1.1.
+        http2_context: TLS context for HTTP/2, which it offers with ALPN.
 
     Args:
         certificate: PEM file with the certificate and its chain.
         key: PEM file with the private key.
 
     Raises:
-        InvalidConfig: A file cannot be read, or the two do not fit.
+        InvalidConfig: A file cannot be read, or the two do not match.
     """
 
     def __init__(self, certificate: pathlib.Path, key: pathlib.Path) -> None:
@@ -72,8 +76,8 @@ class Certificate:
         self._load()
 
     def grpcio_credentials(self) -> "grpc.ServerCredentials":
-        """The certificate for a server of grpcio, which asks for it with every connection."""
-        import grpc  # noqa: PLC0415 - large, and only who serves by grpcio needs it
+        """The certificate for a grpcio server, which requests it for every connection."""
+        import grpc  # noqa: PLC0415 - large, and only needed with grpcio
 
         def configuration() -> grpc.ServerCertificateConfiguration:
             certificate, key = self._pem
@@ -82,32 +86,32 @@ class Certificate:
         return grpc.dynamic_ssl_server_credentials(configuration(), configuration)
 
     def refresh(self) -> None:
-        """Take changed files; connections that are open keep what they have."""
+        """Reload changed files; open connections keep the previous certificate."""
         try:
             pem = self._read()
             if pem == self._pem:
                 return
             self._load()
         except InvalidConfig as fault:
-            log.error("%s; the certificate before it stays", fault.message)  # noqa: TRY400 - expected
+            log.error("%s; the previous certificate stays in use", fault.message)  # noqa: TRY400 - expected
             return
         self._pem = pem
-        log.info("took the renewed certificate")
+        log.info("reloaded the changed certificate")
 
     def _read(self) -> tuple[bytes, bytes]:
         try:
             return self._certificate.read_bytes(), self._key.read_bytes()
         except OSError as error:
-            raise InvalidConfig(f"cannot read the certificate: {error.strerror}") from error
+            raise InvalidConfig(f"the certificate cannot be read: {error.strerror}") from error
 
     def _load(self) -> None:
         try:
-            # checked apart first: a context keeps the half that it took of a pair that differs
+            # checked with a new context first: a context keeps half of a pair that does not match
             for context in (_make_context(), self.context, self.http2_context):
                 context.load_cert_chain(self._certificate, self._key)
         except (OSError, ssl.SSLError) as error:
             reason = getattr(error, "reason", None) or str(error)
-            raise InvalidConfig(f"the certificate and its key cannot be used: {reason}") from error
+            raise InvalidConfig(f"the certificate and its key are invalid: {reason}") from error
 
 
 def _make_context() -> ssl.SSLContext:
@@ -117,13 +121,13 @@ def _make_context() -> ssl.SSLContext:
 
 
 class Token:
-    """Bearer tokens from a file, one a line, so that two are valid while they are rotated.
+    """Bearer tokens from a file, one per line, so that two are valid during a rotation.
 
     Args:
-        file: The file; blank lines do not count.
+        file: The file; blank lines are ignored.
 
     Raises:
-        InvalidConfig: The file cannot be read or holds no token.
+        InvalidConfig: The file cannot be read, or contains no token.
     """
 
     def __init__(self, file: pathlib.Path) -> None:
@@ -132,19 +136,19 @@ class Token:
         self.admission = BearerToken(self._tokens, is_open_path)
 
     def refresh(self) -> None:
-        """Take a changed file."""
+        """Reload a changed file."""
         try:
             tokens = self._read()
         except InvalidConfig as fault:
-            log.error("%s; the tokens before it stay", fault.message)  # noqa: TRY400 - expected
+            log.error("%s; the previous tokens stay in use", fault.message)  # noqa: TRY400 - expected
             return
         if tokens != self._tokens:
             self._tokens = tokens
             self.admission.replace(tokens)
-            log.info("took the changed bearer tokens")
+            log.info("reloaded the changed bearer tokens")
 
     def authorize(self, path: str, metadata: Mapping[str, str]) -> bool:
-        """Whether a gRPC call may go on."""
+        """Whether a gRPC call is allowed."""
         if is_open_method(path):
             return True
         given = metadata.get("authorization", "")
@@ -156,8 +160,9 @@ class Token:
         try:
             tokens = [line.strip() for line in self._file.read_text().splitlines()]
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"cannot read the bearer tokens: {error}") from error
+            reason = getattr(error, "strerror", "") or "it is not UTF-8"
+            raise InvalidConfig(f"the token file cannot be read: {reason}") from error
         found = [token for token in tokens if token]
         if not found:
-            raise InvalidConfig("the file of bearer tokens is empty, expected a token a line")
+            raise InvalidConfig("the token file contains no token: must have one token per line")
         return found

@@ -1,1 +1,3 @@
-"""The model repository: layout on disk, loading, and what is loaded."""
+"""The models that the server knows: it scans the disk, loads models and tracks the state of each
+version. Running a model belongs in `execution`.
+"""

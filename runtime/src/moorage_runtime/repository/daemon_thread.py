@@ -1,15 +1,16 @@
-"""Runs a blocking load without tying the end of the process to it.
+"""Runs a blocking load in a thread that does not delay the end of the process.
 
 loader -> in_daemon_thread -> Backend.load
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
 
 from moorage_runtime.backends.base import LoadedModel
-from moorage_runtime.errors import InvalidConfig, RuntimeFault
+from moorage_runtime.values.errors import InvalidConfig, ModelFailed, RuntimeFault
 
 log = logging.getLogger(__name__)
 
@@ -17,19 +18,19 @@ log = logging.getLogger(__name__)
 async def in_daemon_thread(call: Callable[[], LoadedModel], name: str) -> LoadedModel:
     """Run a blocking load in a thread that does not keep the process alive.
 
-    Executors join their threads at exit; a load that never ends must not stop the server from
-    ending.
+    Executors join their threads at exit, so a load that never ends would keep the server running.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[LoadedModel] = loop.create_future()
 
     def settle(result: LoadedModel | None, error: BaseException | None) -> None:
         if future.cancelled():
-            return
-        if error is not None:
-            future.set_exception(error)
+            if result is not None:
+                threading.Thread(target=result.close, name=name, daemon=True).start()
         elif result is not None:
             future.set_result(result)
+        else:
+            future.set_exception(error or ModelFailed("the backend returned no model"))
 
     def work() -> None:
         result: LoadedModel | None = None
@@ -39,11 +40,11 @@ async def in_daemon_thread(call: Callable[[], LoadedModel], name: str) -> Loaded
         except RuntimeFault as fault:
             error = fault
         except BaseException as raised:
-            # a library may raise anything, even SystemExit
+            # a library may raise any exception, even SystemExit
             log.exception("loading failed")
             error = InvalidConfig(f"{type(raised).__name__}: {raised}")
-        # a loop that has closed meanwhile wants no result
-        if not loop.is_closed():
+        # a closed loop needs no result
+        with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work, name=name, daemon=True).start()

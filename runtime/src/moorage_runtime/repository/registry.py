@@ -1,28 +1,37 @@
-"""The models that the server knows, with the state of every version: the one shared truth.
+"""The models and the state of each of their versions.
 
-    loader -> Registry (add, ready, failed, remove) ; dataplane -> Registry (find, statuses)
+    loader -> Registry (add, ready, failed, remove); dataplane -> Registry (find, statuses)
 
-Changed in the event loop only, so that readers need no lock. A request looks up two dicts.
+It changes only in the event loop, so readers need no lock. A request needs two dict lookups.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, Literal
 
 import msgspec
 
-from moorage_runtime.errors import ModelNotFound, ModelNotReady, RepositoryUnread, VersionNotFound
-from moorage_runtime.execution import Runner
-from moorage_runtime.inference import ModelMetadata, ModelStatus
-from moorage_runtime.repository.layout import version_key
-from moorage_runtime.validation import RequestRules, rules_of
+from moorage_runtime.execution.runner import Runner
+from moorage_runtime.repository.contents.layout import version_key
+from moorage_runtime.values.errors import (
+    ModelNotFound,
+    ModelNotReady,
+    RepositoryUnread,
+    VersionNotFound,
+)
+from moorage_runtime.values.inference import ModelMetadata, ModelStatus
+from moorage_runtime.values.validation import RequestRules, rules_of
 
 State = Literal["LOADING", "READY", "FAILED", "UNLOADED"]
 _MANY: Final = 20
+_MESSAGE_LIMIT: Final = 4000
+
+# When the server is ready (``--ready-when``).
+ReadyWhen = Literal["any", "all", "listed"]
 
 
 class Loaded:
-    """What a version in state READY has: its metadata, its rules and its runner."""
+    """The parts of a version in state READY: its metadata, rules and runner."""
 
     __slots__ = ("metadata", "rules", "runner")
 
@@ -33,34 +42,41 @@ class Loaded:
 
 
 class Version:
-    """One version of a model: its state, why, and what is loaded.
+    """One version of a model.
 
     Attributes:
         name: The model's name.
         version: The version's name.
         state: As in ModelStatus.
-        message: Why it failed, "" otherwise.
-        fingerprint: Of the files that it was loaded from, to see when they change.
+        message: Why the version, or its replacement, cannot be loaded; "" otherwise.
         loaded: Set while the version can answer.
     """
 
-    __slots__ = ("fingerprint", "loaded", "message", "name", "state", "version")
+    __slots__ = ("loaded", "message", "name", "state", "version")
 
     def __init__(self, name: str, version: str) -> None:
         self.name = name
         self.version = version
         self.state: State = "LOADING"
         self.message = ""
-        self.fingerprint = ""
         self.loaded: Loaded | None = None
 
+    def fail(self, message: str) -> None:
+        """Record a failed load; a version that serves keeps serving."""
+        # a library's message may contain anything, and clients receive it as JSON
+        self.message = message[:_MESSAGE_LIMIT].encode(errors="replace").decode()
+        if self.loaded is None:
+            self.state = "FAILED"
+
     def status(self) -> ModelStatus:
-        """The state as a value."""
+        """The state as a value; a model whose process restarts is loading."""
+        if self.loaded is not None and (problem := self.loaded.runner.problem()):
+            return ModelStatus(self.name, self.version, "LOADING", problem)
         return ModelStatus(self.name, self.version, self.state, self.message)
 
 
 class Model:
-    """One model: its versions, ascending, and which of them answers by default."""
+    """One model: its versions, ascending, and its default version."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -71,10 +87,11 @@ class Model:
         self.has_been_ready = False
 
     def choose(self) -> None:
-        """Choose the version for requests that name none (C-019).
+        """Choose the version for requests without one (C-019).
 
-        The configured one, else the highest that is ready: a new version that fails to load
-        leaves the one before it in place.
+        The configured version, otherwise the highest that is ready: if a new version fails to
+        load,
+        the previous one keeps answering.
         """
         ordered = sorted(self.versions, key=version_key)
         self.versions = {version: self.versions[version] for version in ordered}
@@ -88,34 +105,54 @@ class Model:
         self.has_been_ready = self.has_been_ready or self.is_complete
 
     @property
+    def is_wanted(self) -> bool:
+        """At least one version should be served."""
+        return any(version.state != "UNLOADED" for version in self.versions.values())
+
+    @property
+    def can_answer(self) -> bool:
+        """A request without a version gets a response."""
+        loaded = self.chosen.loaded if self.chosen is not None else None
+        return loaded is not None and not loaded.runner.problem()
+
+    @property
     def is_complete(self) -> bool:
-        """Every version that shall be served can answer."""
+        """Every version that should be served can answer."""
         wanted = [v for v in self.versions.values() if v.state != "UNLOADED"]
         return bool(wanted) and all(v.loaded is not None for v in wanted)
 
     @property
     def is_ready(self) -> bool:
-        """Complete once, and able to answer since."""
+        """Complete once, and able to answer since then."""
         if self.has_been_ready:
-            return self.chosen is not None and self.chosen.loaded is not None
+            return self.can_answer
         return self.is_complete
 
 
 class Registry:
     """All models.
 
+    Args:
+        ready_when: Which models must be able to answer before the server is ready.
+        listed: Names of the models for "listed".
+
     Attributes:
-        is_scanned: The repository has been read; before that nothing is known to be ready.
+        is_scanned: The repository has been read; before that, the server is not ready.
+        problem: Why the repository contains no models, "" if it contains any.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ready_when: ReadyWhen = "any", listed: Collection[str] = ()) -> None:
         self.is_scanned = False
+        self.problem = ""
+        self._ready_when = ready_when
+        self._listed = tuple(listed)
+        self._has_settled = False
         self._models: dict[str, Model] = {}
         self._watchers: list[Callable[[], None]] = []
-        self._labels: dict[str, tuple[str, str]] = {}  # empty until it is asked for
+        self._labels: dict[str, tuple[str, str]] = {}  # built on first use
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call back after every change of state."""
+        """Register a callback for every change of state."""
         self._watchers.append(callback)
 
     @property
@@ -124,48 +161,71 @@ class Registry:
         return tuple(sorted(self._models))
 
     def model(self, name: str) -> Model:
-        """The model of this name, added when it is new."""
+        """The model with this name, which is added if it is new."""
         self._labels.clear()
         return self._models.setdefault(name, Model(name))
 
+    def get(self, name: str) -> Model | None:
+        """The model with this name, or None."""
+        return self._models.get(name)
+
     def remove(self, name: str) -> None:
-        """Forget a model."""
+        """Remove a model."""
         self._labels.clear()
         self._models.pop(name, None)
 
+    def renew(self, model: Model) -> None:
+        """Apply a change of a model's versions without notifying the watchers."""
+        self._labels.clear()
+        _renew_metadata(model)
+        model.choose()
+
     def changed(self, model: Model | None = None) -> None:
-        """Take over a change of a model's versions and tell the watchers."""
+        """Apply a change of a model's versions and notify the watchers."""
         self._labels.clear()
         if model is not None:
-            _renew_metadata(model)
-            model.choose()
+            self.renew(model)
+        self.has_settled()  # evaluated on every change, because it is remembered
         for callback in self._watchers:
             callback()
 
     def is_ready(self) -> bool:
-        """Every model can answer; so can a server without models."""
-        return self.is_scanned and all(
-            model.is_ready
-            for model in self._models.values()
-            if any(v.state != "UNLOADED" for v in model.versions.values())
-        )
+        """The models of the policy can answer, or there are no models."""
+        if not self.is_scanned:
+            return False
+        if self._ready_when == "listed":
+            listed = [self._models.get(name) for name in self._listed]
+            return all(model is not None and model.can_answer for model in listed)
+        wanted = [model for model in self._models.values() if model.is_wanted]
+        if self._ready_when == "all":
+            return all(model.is_ready for model in wanted)
+        if not self.has_settled():
+            return False
+        return not wanted or any(model.can_answer for model in wanted)
+
+    def has_settled(self) -> bool:
+        """The first load of every model found at startup has ended, successfully or not."""
+        if not self._has_settled:
+            versions = (v for model in self._models.values() for v in model.versions.values())
+            self._has_settled = self.is_scanned and all(v.state != "LOADING" for v in versions)
+        return self._has_settled
 
     def check_scanned(self) -> None:
-        """To be asked before a name is called unknown.
+        """Call this before reporting a name as unknown.
 
         Raises:
-            RepositoryUnread: What the repository holds is not known yet.
+            RepositoryUnread: The repository has not been read yet.
         """
         if not self.is_scanned:
             raise RepositoryUnread(
-                "this server has not read its model repository yet, so it cannot tell its models"
+                "this server has not read its model repository yet: try again later"
             )
 
     def find(self, name: str, version: str) -> Version:
-        """The version that a request means; "" is the model's default.
+        """The version that a request addresses; "" is the model's default.
 
         Raises:
-            ModelNotFound: There is no such model.
+            ModelNotFound: The model does not exist.
             VersionNotFound: The model has no such version.
             RepositoryUnread: As ``check_scanned``.
         """
@@ -177,12 +237,13 @@ class Registry:
         if found is None:
             self.check_scanned()
             raise VersionNotFound(
-                f"model '{name}' has no version '{version}', it has {_listed(model.versions)}"
+                f"model '{name}' has no version '{version}': must be one of "
+                f"{_listed(model.versions)}"
             )
         return found
 
     def loaded(self, name: str, version: str) -> Loaded:
-        """What answers for that version.
+        """The loaded version that a request addresses.
 
         Raises:
             ModelNotFound, VersionNotFound, RepositoryUnread: As ``find``.
@@ -196,7 +257,7 @@ class Registry:
         raise not_ready(self.find(name, version))
 
     def chosen(self, name: str) -> Loaded | None:
-        """What answers for a model by default, None when nothing does."""
+        """The loaded default version of a model, or None."""
         model = self._models.get(name)
         return model.chosen.loaded if model is not None and model.chosen is not None else None
 
@@ -208,31 +269,35 @@ class Registry:
             for version in self._models[name].versions.values()
         )
 
-    def serving(self) -> Iterator[tuple[str, str, Loaded]]:
-        """Model, version and what answers, of every version that can."""
+    def version_states(self) -> Iterator[tuple[str, str, bool, int | None]]:
+        """Model, version, whether it can answer, and its current requests (None if it is not
+        loaded).
+        """
         for name, model in self._models.items():
             for version in model.versions.values():
-                if version.loaded is not None:
-                    yield name, version.version, version.loaded
+                loaded = version.loaded
+                active = None if loaded is None else loaded.runner.active()
+                yield name, version.version, version.state == "READY", active
 
     def labelled(self, label: str) -> tuple[str, str] | None:
-        """Model and version that "name-version" or "name" stands for; None for neither.
+        """Model and version for "name-version" or "name", or None.
 
-        The version of a name alone is "", the model's default. A name may hold "-" itself, so
-        the whole label is compared and never split.
+        The version for a name alone is "", the model's default. A name may contain "-" itself, so
+        the
+        whole label is compared.
         """
         if not self._labels:
             self._labels = {name: (name, "") for name in self._models}
-            # of two that look the same, "name-version" goes first, and the first in order
+            # If several match, "name-version" takes precedence, then the first in order.
             for name in reversed(self.names):
                 for version in reversed(self._models[name].versions):
                     self._labels[f"{name}-{version}"] = (name, version)
         return self._labels.get(label)
 
     def default(self) -> str | None:
-        """The model that its configuration makes the default, or the only one there is.
+        """The model that is configured as the default, otherwise the only model.
 
-        The first one found is not the only one until all of the repository has been read.
+        Before the whole repository has been read, the only model is not known.
         """
         if not self.is_scanned:
             return None
@@ -242,7 +307,7 @@ class Registry:
         return next(iter(self._models)) if len(self._models) == 1 else None
 
     def _unknown(self, name: str) -> str:
-        return f"unknown model '{name}', this server has {_listed(self.names)}"
+        return f"unknown model '{name}': must be one of {_listed(self.names)}"
 
 
 def not_ready(version: Version) -> ModelNotReady:
@@ -258,7 +323,7 @@ def not_ready(version: Version) -> ModelNotReady:
 
 
 def _renew_metadata(model: Model) -> None:
-    """Each version's metadata lists all versions that may be asked for."""
+    """Update the list of available versions in the metadata of each version."""
     able = tuple(
         version
         for version in sorted(model.versions, key=version_key)

@@ -1,4 +1,4 @@
-"""The metrics of all workers, for frontends that read the registry of one.
+"""The metrics of all workers, for frontends that read a registry.
 
 /metrics -> Collected.refresh -> link -> every worker's families -> total -> the frontend
 """
@@ -9,14 +9,14 @@ from prometheus_client import CollectorRegistry, Metric
 
 from moorage_runtime.frontends.http.message import Answer, Handler, HttpRequest
 from moorage_runtime.workers.link import Link
-from moorage_runtime.workers.messages import Family
+from moorage_runtime.workers.shared.messages import Family
 
 
 class Collected(CollectorRegistry):
-    """A registry that holds what was collected last.
+    """A registry with the metrics that were last collected.
 
     Args:
-        link: To the other workers.
+        link: Connection to the other workers.
     """
 
     def __init__(self, link: Link) -> None:
@@ -29,12 +29,12 @@ class Collected(CollectorRegistry):
         return map(_metric, self._families)
 
     async def refresh(self) -> None:
-        """Ask every worker."""
+        """Collect the metrics of every worker."""
         (answer,) = await self._link.ask("collect")
         self._families = answer.families
 
     def refreshing(self, handler: Handler) -> Handler:
-        """The handler with figures of this moment."""
+        """Wrap a handler so that it refreshes first."""
 
         async def handle(request: HttpRequest) -> Answer:
             await self.refresh()
@@ -45,13 +45,13 @@ class Collected(CollectorRegistry):
 
 
 def families(registry: CollectorRegistry) -> tuple[Family, ...]:
-    """This worker's metrics as a message carries them."""
+    """This worker's metrics, in the form of a message."""
     return tuple(
         Family(
             metric.name,
             metric.documentation,
             metric.type,
-            [(sample.name, dict(sample.labels), sample.value) for sample in metric.samples],
+            [(sample.name, dict(sample.labels), float(sample.value)) for sample in metric.samples],
         )
         for metric in registry.collect()
     )

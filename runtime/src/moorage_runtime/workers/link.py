@@ -1,29 +1,30 @@
-"""A worker's end of the wire to its supervisor.
+"""A worker's connection to its supervisor.
 
     supervisor -> Begin, View, Do -> Link -> State, Ask, Answer -> supervisor
 
-The link carries messages and keeps the last View; what is to be done is the server's, which it
-calls.
+The link transfers messages and keeps the last View. The server carries out the commands.
 """
 
 import asyncio
 import itertools
+import logging
 import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from moorage_runtime import errors
-from moorage_runtime.errors import RuntimeFault
-from moorage_runtime.inference import ModelStatus
-from moorage_runtime.others import Change
-from moorage_runtime.workers import messages
-from moorage_runtime.workers.messages import (
+from moorage_runtime.dataplane.others import Change
+from moorage_runtime.values import errors
+from moorage_runtime.values.errors import RuntimeFault
+from moorage_runtime.values.inference import ModelStatus
+from moorage_runtime.workers.shared import messages
+from moorage_runtime.workers.shared.messages import (
     Act,
     Answer,
     Answers,
     Ask,
+    Beat,
     Begin,
     Do,
     Family,
@@ -34,14 +35,17 @@ from moorage_runtime.workers.messages import (
     View,
 )
 
-# Carries out one Do: the metrics for "collect", else nothing; raises RuntimeFault.
+log = logging.getLogger(__name__)
+
+# Carries out a Do and returns the metrics for "collect", otherwise nothing; raises RuntimeFault.
 Perform = Callable[[Act, str], Awaitable[tuple[Family, ...]]]
 
 _LOADING: Final = "LOADING"
+_BEAT_SECONDS: Final = 1.0
 
 
 class Link:
-    """The wire, once the supervisor has sent the first message; the ``Others`` of the dataplane.
+    """The connection after the supervisor's first message; implements ``Others`` of the dataplane.
 
     Attributes:
         begin: The first message.
@@ -60,12 +64,14 @@ class Link:
         self._doing: set[asyncio.Task[None]] = set()
 
     async def run(self, perform: Perform, on_view: Callable[[], None]) -> None:
-        """Take messages until the supervisor is gone; then this process ends as well.
+        """Handle messages until the supervisor ends; then this process ends as well.
 
         Args:
-            perform: Carries out what the supervisor wants.
-            on_view: Called when the other workers' states have changed.
+            perform: Carries out the supervisor's commands.
+            on_view: Called when the states of the other workers have changed.
         """
+        beating = asyncio.create_task(self._beat())
+        self._doing.add(beating)
         while (message := await _receive(self._reader)) is not None:
             match message:
                 case View():
@@ -84,16 +90,16 @@ class Link:
         os.kill(os.getpid(), signal.SIGTERM)
 
     def tell(self, state: State) -> None:
-        """Tell the supervisor this worker's state when it has changed."""
+        """Send this worker's state to the supervisor if it has changed."""
         if state != self._told:
             self._told = state
             self._send(state)
 
     async def ask(self, act: Act, name: str = "") -> tuple[Answer, ...]:
-        """Let all workers, this one included, do something; returns when all have.
+        """Let all workers, including this one, carry out a command; returns when all are done.
 
         Raises:
-            RuntimeFault: The first error of any of them.
+            RuntimeFault: The first error of any worker.
         """
         number = next(self._numbers)
         future = asyncio.get_running_loop().create_future()
@@ -123,33 +129,48 @@ class Link:
                 return ModelStatus(found.name, found.version, found.state, found.message)
         return status
 
+    async def _beat(self) -> None:
+        """Show the supervisor that the event loop runs."""
+        while not self._writer.is_closing():
+            self._send(Beat())
+            await asyncio.sleep(_BEAT_SECONDS)
+
     async def _do(self, do: Do, perform: Perform) -> None:
         try:
             answer = Answer(do.number, families=await perform(do.act, do.name))
         except RuntimeFault as fault:
-            answer = Answer(do.number, fault.reason, fault.message)
+            answer = _refusal(do, fault.reason, fault.message)
+        except Exception as error:
+            # without a reply, the requester would wait forever
+            log.exception("a worker failed to %s '%s'", do.act, do.name)
+            answer = _refusal(do, RuntimeFault.reason, f"{type(error).__name__}: {error}")
         self._send(answer)
 
     def _send(self, message: FromWorker) -> None:
         self._writer.write(messages.encode(message))
 
 
+def _refusal(do: Do, reason: str, message: str) -> Answer:
+    # a library's message may contain anything, and the connection carries UTF-8
+    return Answer(do.number, reason, message.encode(errors="replace").decode())
+
+
 async def connect(descriptor: int) -> Link:
     """The link over an inherited socket.
 
     Raises:
-        ConnectionError: The supervisor is gone.
+        ConnectionError: The supervisor has ended.
     """
     wire = socket.socket(fileno=descriptor)
     reader, writer = await asyncio.open_unix_connection(sock=wire)
     first = await _receive(reader)
     if not isinstance(first, Begin):
-        raise ConnectionError("the supervisor is gone")
+        raise ConnectionError("the supervisor has ended")
     return Link(reader, writer, first)
 
 
 async def _receive(reader: asyncio.StreamReader) -> ToWorker | None:
-    """The next message, None at the end."""
+    """The next message, or None at the end."""
     try:
         head = await reader.readexactly(messages.LENGTH_BYTES)
         body = await reader.readexactly(messages.decode_length(head))

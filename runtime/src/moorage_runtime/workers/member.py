@@ -1,4 +1,4 @@
-"""A worker's part in the server: it tells its state and does what all workers have to do.
+"""A worker's part in the server: it reports its state and carries out commands for all workers.
 
 dataplane -> State -> link; link -> Do -> dataplane, metrics
 """
@@ -10,15 +10,15 @@ from prometheus_client import CollectorRegistry
 from moorage_runtime.dataplane import Dataplane
 from moorage_runtime.workers import collected
 from moorage_runtime.workers.link import Link
-from moorage_runtime.workers.messages import Act, Family, State, VersionState
+from moorage_runtime.workers.shared.messages import Act, Family, State, VersionState
 
 
 class Member:
     """One worker.
 
     Args:
-        link: To the supervisor.
-        dataplane: This worker's.
+        link: Connection to the supervisor.
+        dataplane: This worker's dataplane.
         prometheus: This worker's metrics.
     """
 
@@ -31,13 +31,13 @@ class Member:
         dataplane.on_readiness_change(self._tell)
 
     async def run(self) -> None:
-        """Take the supervisor's messages until it is gone."""
+        """Handle the supervisor's messages until it ends."""
         await self._link.run(self._perform, self._dataplane.others_changed)
 
     async def catch_up(self) -> None:
-        """Return when this worker can stand in for the one that it replaces.
+        """Return when this worker can replace the one that ended.
 
-        A worker of the first start returns at once: clients shall be told that models load.
+        A worker of the first start returns at once: clients must learn that models are loading.
         """
         begin = self._link.begin
         if not begin.takes_over:
@@ -48,7 +48,7 @@ class Member:
         await self._until_loaded()
 
     def listens(self) -> None:
-        """Clients may reach this worker from now on."""
+        """Report that clients can reach this worker."""
         self._is_listening = True
         self._tell()
 

@@ -1,9 +1,9 @@
-"""Starts the workers, carries their messages, replaces those that end, and ends with them.
+"""Starts the workers, transfers their messages, replaces those that end, and ends with them.
 
-    settings -> ports -> a process for each worker -> Hub -> their links; signal -> all of them
+    settings -> ports -> workers' processes -> ServerState -> their links; signal -> all of them
 
-The supervisor serves nothing itself and loads no model. The kernel spreads new connections over
-the workers that listen; while one is replaced they go to the others.
+The supervisor serves no requests and loads no models. The kernel distributes new connections among
+the workers that listen, including while one is being replaced.
 """
 
 import asyncio
@@ -17,41 +17,48 @@ import time
 from collections.abc import Generator, Sequence
 from typing import Final
 
-from moorage_runtime.errors import ListenError
+import msgspec
+
 from moorage_runtime.settings import Settings
-from moorage_runtime.workers import messages
-from moorage_runtime.workers.hub import Hub, Letters
-from moorage_runtime.workers.messages import Answer, Ask, FromWorker, State
+from moorage_runtime.values.errors import ListenError
+from moorage_runtime.workers.shared import messages
+from moorage_runtime.workers.shared.messages import Answer, Ask, Beat, FromWorker, State
+from moorage_runtime.workers.shared.server_state import Letters, ServerState
 
 log = logging.getLogger(__name__)
 
-# The inherited socket's number; not a setting, hence no name of one.
+# Number of the inherited socket; not a setting, so it is not named like one.
 LINK_VARIABLE: Final = "_MOORAGE_WORKER_LINK"
-# A worker that lived shorter is started again after a pause, twice as long each time.
+# A worker that lived for a shorter time restarts after a delay, which doubles each time.
 _STABLE_SECONDS: Final = 60.0
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 30.0
-# Metrics of a worker that does not answer are those that it had last.
+# A worker that does not answer in this time contributes its last known metrics.
 _COLLECT_SECONDS: Final = 2.0
+# Checks of a silent worker before it is killed. Several, because after a suspension of the whole
+# machine all timers are late at once, and workers must survive that.
+_LOOKS: Final = 4
 
 
 async def run(workers: int, settings: Settings, arguments: Sequence[str]) -> int:
-    """Serve until SIGTERM or SIGINT; the exit status.
+    """Serve until SIGTERM or SIGINT; returns the exit status.
 
     Args:
-        workers: How many, at least two.
-        settings: As the workers have them.
-        arguments: Of the command line, for the workers.
+        workers: Number of workers, at least two.
+        settings: Settings of the workers.
+        arguments: Command line of the workers.
 
     Raises:
-        ListenError: A port is taken or not allowed.
+        ListenError: A port is in use or not allowed.
     """
     with (
         _reserved(settings.host, "http_port", settings.http_port) as http,
         _reserved(settings.host, "grpc_port", settings.grpc_port) as grpc,
     ):
         ports = (int(http.getsockname()[1]), int(grpc.getsockname()[1]))
-        supervisor = _Supervisor(workers, Hub(workers, *ports), arguments)
+        server = ServerState(workers, *ports)
+        silence = settings.worker_timeout_seconds
+        supervisor = _Supervisor(workers, server, arguments, silence)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, supervisor.end, number)
@@ -60,10 +67,10 @@ async def run(workers: int, settings: Settings, arguments: Sequence[str]) -> int
 
 @contextlib.contextmanager
 def _reserved(host: str, setting: str, port: int) -> Generator[socket.socket]:
-    """A socket that keeps the port for the workers without listening on it."""
+    """A socket that reserves the port for the workers without listening on it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        # alone first: shared at once, it would join another server's port without a word
+        # without sharing first: a shared bind would silently join another server's port
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
@@ -75,18 +82,22 @@ def _reserved(host: str, setting: str, port: int) -> Generator[socket.socket]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise ListenError(
-            f"{setting} {port} cannot be opened: {reason}; expected a free port"
+            f"{setting} {port} cannot be opened: {reason}: use a free port"
         ) from error
     with reserved:
         yield reserved
 
 
 class _Supervisor:
-    """The processes and their wires; what is said on them is the hub's."""
+    """The processes and their connections; `ServerState` decides which messages are sent."""
 
-    def __init__(self, workers: int, hub: Hub, arguments: Sequence[str]) -> None:
+    def __init__(
+        self, workers: int, server: ServerState, arguments: Sequence[str], silence_seconds: float
+    ) -> None:
+        self._silence_seconds = silence_seconds
+        self._silent_looks: dict[int, int] = {}
         self._workers = workers
-        self._hub = hub
+        self._server = server
         self._arguments = tuple(arguments)
         self._processes: dict[int, asyncio.subprocess.Process] = {}
         self._writers: dict[int, asyncio.StreamWriter] = {}
@@ -96,7 +107,7 @@ class _Supervisor:
         self._status = 0
 
     async def run(self) -> int:
-        """Keep every worker running until the end; the exit status."""
+        """Keep every worker running until the end; returns the exit status."""
         async with asyncio.TaskGroup() as group:
             for worker in range(self._workers):
                 group.create_task(self._keep(worker))
@@ -104,7 +115,7 @@ class _Supervisor:
         return self._status
 
     def end(self, received: signal.Signals) -> None:
-        """Hand the signal to every worker, and start none any more."""
+        """Forward the signal to every worker, and start no new ones."""
         if self._received is None:
             self._received = received
         self._ending.set()
@@ -120,19 +131,20 @@ class _Supervisor:
             if self._ending.is_set():
                 return
             if not self._has_listened:
-                # what keeps the first from starting keeps all: a wrong setting, a missing file
+                # what prevents the first worker from starting prevents all: an invalid setting, a
+                # missing file
                 self._status = max(status, 1)
                 self.end(signal.SIGTERM)
                 return
             if time.monotonic() - started > _STABLE_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS
-            log.error("worker %d ended with status %d, again in %g s", worker, status, pause)
+            log.error("worker %d ended with status %d and restarts in %g s", worker, status, pause)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     async def _serve(self, worker: int) -> int:
-        """Run one process to its end; its exit status."""
+        """Run one process to its end; returns its exit status."""
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(
@@ -148,13 +160,41 @@ class _Supervisor:
         self._writers[worker] = writer
         if self._received is not None:
             process.send_signal(self._received)
-        self._post(self._hub.started(worker))
-        await self._listen(worker, reader)
+        self._post(self._server.started(worker))
+        watching = asyncio.create_task(self._watch(worker, process))
+        try:
+            await self._listen(worker, reader)
+        except msgspec.MsgspecError:
+            # an invalid message must not end other workers; pending requests end without this
+            # worker
+            log.exception("worker %d sent an invalid message and is being replaced", worker)
+            process.kill()
+        finally:
+            watching.cancel()
         status = await process.wait()
         del self._processes[worker], self._writers[worker]
         writer.close()
-        self._post(self._hub.ended(worker))
+        self._post(self._server.ended(worker))
         return status
+
+    async def _watch(self, worker: int, process: asyncio.subprocess.Process) -> None:
+        """Kill a worker that has sent a message before and is now silent for too long."""
+        self._silent_looks.pop(worker, None)
+        while self._silence_seconds:
+            await asyncio.sleep(self._silence_seconds / _LOOKS)
+            looks = self._silent_looks.get(worker)
+            if looks is None:
+                continue
+            if looks >= _LOOKS:
+                log.error(
+                    "worker %d has not responded for %g s and is being replaced",
+                    worker,
+                    self._silence_seconds,
+                )
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                return
+            self._silent_looks[worker] = looks + 1
 
     async def _listen(self, worker: int, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -164,21 +204,24 @@ class _Supervisor:
                 self._hear(worker, messages.decode_from_worker(body))
 
     def _hear(self, worker: int, message: FromWorker) -> None:
+        self._silent_looks[worker] = 0
         match message:
+            case Beat():
+                pass
             case State():
                 self._has_listened = self._has_listened or message.is_listening
-                self._post(self._hub.heard_state(worker, message))
+                self._post(self._server.heard_state(worker, message))
             case Answer():
-                self._post(self._hub.heard_answer(worker, message))
+                self._post(self._server.heard_answer(worker, message))
             case Ask():
-                number, letters = self._hub.heard_ask(worker, message)
+                number, letters = self._server.heard_ask(worker, message)
                 if message.act == "collect":
                     loop = asyncio.get_running_loop()
                     loop.call_later(_COLLECT_SECONDS, self._expire, number)
                 self._post(letters)
 
     def _expire(self, number: int) -> None:
-        self._post(self._hub.expired(number))
+        self._post(self._server.expired(number))
 
     def _post(self, letters: Letters) -> None:
         for worker, message in letters:

@@ -1,1 +1,4 @@
-"""The gRPC listener: transport, method tables and the services that stand on them."""
+"""The gRPC listeners, their method tables and the health service.
+
+Inference protocols belong in their own packages.
+"""

@@ -1,10 +1,9 @@
-"""The gRPC listener on grpcio's asyncio server: the older of the two transports.
+"""The gRPC listener on grpcio's asyncio server.
 
     grpcio -> bytes -> GrpcService method -> bytes -> grpcio
 
-Here are transport, authorization and the translation of errors into statuses; a method knows
-none of them. Nothing but ``transport`` imports this module, so a process that does not serve by
-grpcio does not load it either.
+This module handles transport, authorization and the translation of errors into statuses. Only
+``transport`` imports it, so grpcio is loaded only by processes that use it.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -24,8 +23,8 @@ from moorage_runtime.frontends.grpc.methods import (
 )
 
 _UNLIMITED: Final = -1
-# Clients may keep a connection alive with a ping this often; grpcio's own default of five
-# minutes answers usual client settings with GOAWAY.
+# Clients may send a keepalive ping this often; with grpcio's default of five minutes, common
+# client settings cause a GOAWAY.
 _PING_MILLISECONDS: Final = 10_000
 
 _Context = grpc.aio.ServicerContext[Any, Any]
@@ -35,17 +34,17 @@ class GrpcioServer:
     """A gRPC server in the running event loop.
 
     Args:
-        services: What to serve; any other method is UNIMPLEMENTED.
+        services: The services; any other method is UNIMPLEMENTED.
         host: Address to listen on.
         port: Port, or 0 for any free one.
         tls: Serve TLS with these credentials.
-        authorize: Decides for each call before its message is decoded; None admits all.
-        reuse_port: Other processes of this server listen on the port too.
-        max_message_bytes: Largest request message; a larger one is RESOURCE_EXHAUSTED. Answers
-            have no limit of their own.
+        authorize: Called before the message of each call is decoded; None allows all calls.
+        reuse_port: Other processes of this server listen on the same port.
+        max_message_bytes: Maximum size of a request message; a larger one is
+            RESOURCE_EXHAUSTED. Responses are not limited.
     """
 
-    def __init__(  # noqa: PLR0913 - the options of a listener; all but three by keyword
+    def __init__(  # noqa: PLR0913 - the options of a listener, mostly keywords
         self,
         services: Sequence[GrpcService],
         host: str,
@@ -66,7 +65,7 @@ class GrpcioServer:
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> int:
-        """Listen; the bound port.
+        """Listen and return the bound port.
 
         Raises:
             OSError: The address cannot be bound.
@@ -98,7 +97,7 @@ class GrpcioServer:
         return port
 
     async def stop(self, grace_seconds: float) -> None:
-        """Take no new calls, let those that run finish for at most the grace time, then end."""
+        """Accept no new calls, let current ones finish within the grace period, then stop."""
         if self._server is not None:
             await self._server.stop(grace_seconds)
             self._server = None
@@ -128,14 +127,14 @@ class GrpcioServer:
                 self._admit(path, context)
                 answer = method(data)
                 return answer if isinstance(answer, bytes) else await answer
-            except Exception as error:  # noqa: BLE001 - the request loop's edge; see fault_of
+            except Exception as error:  # noqa: BLE001 - any error becomes a status; see fault_of
                 fault = status.fault_of(error, path)
             return await _abort(context, fault)
 
         return serve
 
     def _serve_stream(self, path: str, method: StreamMethod | DuplexMethod) -> Any:
-        # what comes in is one message, or an iterator of them, as the method wants it
+        # the input is one message, or an iterator of messages for a streaming method
         async def serve(asked: Any, context: _Context) -> AsyncIterator[bytes]:
             messages: AsyncIterator[bytes] | None = None
             try:
@@ -143,11 +142,11 @@ class GrpcioServer:
                 messages = method(asked)
                 async for message in messages:
                     yield message
-            except Exception as error:  # noqa: BLE001 - the request loop's edge; see fault_of
+            except Exception as error:  # noqa: BLE001 - any error becomes a status; see fault_of
                 await _abort(context, status.fault_of(error, path))
             finally:
                 if isinstance(messages, AsyncGenerator):
-                    # the client may be gone; the model shall stop now, not when memory is freed
+                    # if the client has left, the model must stop now, not at garbage collection
                     await messages.aclose()
 
         return serve

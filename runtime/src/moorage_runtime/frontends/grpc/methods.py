@@ -1,9 +1,8 @@
 """gRPC services as tables of methods from bytes to bytes, independent of the transport.
 
-A service frontend decodes and encodes its own messages; a transport (``native`` or ``grpcio``)
-only moves bytes and status codes, so that one can take the other's place. A method ends its call
-with another status than OK by raising an error of ``errors``, or :class:`GrpcFault` where none
-fits.
+A service frontend decodes and encodes its own messages. A transport (``nghttp2`` or ``grpcio``)
+only transfers bytes and status codes, so the two are interchangeable. A method ends its call with
+a status other than OK by raising an error of ``errors``, or :class:`GrpcFault` if none fits.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -12,18 +11,18 @@ from typing import Final
 
 import msgspec
 
-# A serialized message as it came; a large one is a view of its memory.
+# A serialized message as received; a large one is a view of its buffer.
 Message = bytes | memoryview
-# One message in, one out. A method that has its answer at hand returns it; awaiting nothing would
-# cost a task, which is as much as a small model costs.
+# One message in, one out. A method that has its response at hand returns it directly: a task would
+# cost as much as a small model.
 UnaryMethod = Callable[[Message], bytes | Awaitable[bytes]]
 # One message in, any number out.
 StreamMethod = Callable[[Message], AsyncIterator[bytes]]
-# Any number in, any number out. The next message is read when it is asked for.
+# Any number in, any number out. The next message is read on demand.
 DuplexMethod = Callable[[AsyncIterator[Message]], AsyncIterator[bytes]]
 
 # From the full method name ("/package.Service/Method") and the call's metadata (lower-case keys)
-# to whether the call may go on.
+# to whether the call is allowed.
 Authorize = Callable[[str, Mapping[str, str]], bool]
 
 
@@ -46,7 +45,7 @@ NO_DUPLEXES: Final[Mapping[str, DuplexMethod]] = MappingProxyType({})
 
 
 class GrpcService(msgspec.Struct, frozen=True):
-    """One service: full name ("inference.GRPCInferenceService") and its methods by short name."""
+    """A service: its full name ("inference.GRPCInferenceService") and methods by short name."""
 
     name: str
     unary: Mapping[str, UnaryMethod]

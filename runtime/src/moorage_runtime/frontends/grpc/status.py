@@ -1,6 +1,6 @@
-"""From the runtime's errors to gRPC statuses, the same for every gRPC service and transport.
+"""Maps the runtime's errors to gRPC statuses, for every gRPC service and transport.
 
-Source: gRPC's status codes; OIP, gRPC: errors travel as the call's status.
+Source: gRPC's status codes; OIP, gRPC: errors are the call's status.
 """
 
 import logging
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from moorage_runtime import errors
 from moorage_runtime.frontends.grpc.methods import GrpcFault
+from moorage_runtime.values import errors
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +20,7 @@ CODES: Final[Mapping[type[errors.RuntimeFault], str]] = MappingProxyType(
         errors.PayloadTooLarge: "RESOURCE_EXHAUSTED",
         errors.UnsupportedEncoding: "UNIMPLEMENTED",
         errors.UnsupportedDatatype: "INVALID_ARGUMENT",
+        errors.Forbidden: "PERMISSION_DENIED",
         errors.NotFound: "NOT_FOUND",
         errors.ModelNotFound: "NOT_FOUND",
         errors.VersionNotFound: "NOT_FOUND",
@@ -27,6 +28,7 @@ CODES: Final[Mapping[type[errors.RuntimeFault], str]] = MappingProxyType(
         errors.ModelNotReady: "UNAVAILABLE",
         errors.RepositoryUnread: "UNAVAILABLE",
         errors.QueueFull: "UNAVAILABLE",
+        errors.ServerBusy: "RESOURCE_EXHAUSTED",
         errors.ShuttingDown: "UNAVAILABLE",
         errors.DeadlineExceeded: "DEADLINE_EXCEEDED",
         errors.InvalidConfig: "INTERNAL",
@@ -34,27 +36,27 @@ CODES: Final[Mapping[type[errors.RuntimeFault], str]] = MappingProxyType(
     }
 )
 UNAUTHENTICATED: Final = "a valid bearer token is required"
-# Statuses travel in headers, of which peers take 8 KiB in all, percent-encoded.
+# Statuses are headers, which are percent-encoded and which peers limit to 8 KiB in total.
 _MESSAGE_CHARACTERS: Final = 1000
 
 
 def fault_of(error: Exception, path: str) -> GrpcFault:
-    """The end of the call that an error of its method means.
+    """The gRPC status for an exception of a method.
 
-    What is no error of ours ends the call as INTERNAL without a detail; that goes to the log.
+    An unexpected exception ends the call as INTERNAL without details, which are logged.
 
     Args:
-        error: What the method raised.
+        error: The exception.
         path: The full method name, for the log.
     """
     if isinstance(error, GrpcFault):
         return error
     if isinstance(error, errors.RuntimeFault):
         return GrpcFault(errors.nearest(CODES, error), error.message)
-    log.error("a gRPC method raised", exc_info=error, extra={"path": path})
+    log.error("a gRPC method raised an unexpected exception", exc_info=error, extra={"path": path})
     return GrpcFault("INTERNAL", "internal error")
 
 
 def shortened(message: str) -> str:
-    """The text as a status can carry it: not too long, and Unicode throughout."""
+    """The text in a form that a status can contain: limited in length, and valid Unicode."""
     return message[:_MESSAGE_CHARACTERS].encode(errors="backslashreplace").decode()

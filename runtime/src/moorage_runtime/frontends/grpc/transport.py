@@ -1,7 +1,6 @@
-"""Which transport serves gRPC: ours on libnghttp2, or grpcio's; one setting takes either.
+"""Selects the gRPC transport by the setting: libnghttp2 or grpcio.
 
-Both serve the same tables of methods. What each is good for, and what it risks, is in
-docs/decisions/grpc-transport.md.
+Both serve the same tables of methods. docs/decisions/grpc-transport.md compares them.
 """
 
 import logging
@@ -13,6 +12,7 @@ import msgspec
 from moorage_runtime.frontends.credentials import Certificate
 from moorage_runtime.frontends.grpc.methods import Authorize, GrpcService
 from moorage_runtime.settings import GrpcTransport
+from moorage_runtime.values.budget import ByteBudget
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ class GrpcListener(Protocol):
     """A gRPC server in the running event loop."""
 
     async def start(self) -> int:
-        """Listen; the bound port.
+        """Listen and return the bound port.
 
         Raises:
             OSError: The address cannot be bound.
@@ -29,21 +29,22 @@ class GrpcListener(Protocol):
         ...
 
     async def stop(self, grace_seconds: float) -> None:
-        """Take no new calls, let those that run finish for at most the grace time, then end."""
+        """Accept no new calls, let current ones finish within the grace period, then stop."""
         ...
 
 
 class Listening(msgspec.Struct, frozen=True, kw_only=True):
-    """How to serve, whatever by.
+    """The options of a listener, independent of the transport.
 
     Attributes:
         host: Address to listen on.
         port: Port, or 0 for any free one.
-        max_message_bytes: Largest request message, also after decompression; a larger one is
-            RESOURCE_EXHAUSTED. Answers have no limit of their own.
-        certificate: Serve TLS with it.
-        authorize: Decides for each call before its message is decoded; None admits all.
-        reuse_port: Other processes of this server listen on the port too.
+        max_message_bytes: Maximum size of a request message, also after decompression; a larger
+            one is RESOURCE_EXHAUSTED. Responses are not limited.
+        certificate: Certificate for TLS.
+        authorize: Called before the message of each call is decoded; None allows all calls.
+        reuse_port: Other processes of this server listen on the same port.
+        budget: Limits the bytes of all messages that are arriving; grpcio does not count them.
     """
 
     host: str
@@ -52,34 +53,35 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
     certificate: Certificate | None = None
     authorize: Authorize | None = None
     reuse_port: bool = False
+    budget: ByteBudget = msgspec.field(default_factory=ByteBudget)
 
 
 def make_listener(
     transport: GrpcTransport, services: Sequence[GrpcService], listening: Listening
 ) -> GrpcListener:
-    """The server; by grpcio also where the native transport's library is not installed.
+    """The listener; grpcio is the fallback if the package ngh2 is not installed.
 
-    Only the one that is used is imported: grpcio alone takes some 15 MiB and a tenth of a second.
+    Only the selected transport is imported: grpcio takes about 15 MiB and 0.1 s to import.
     """
     if transport == "native":
         try:
-            return _native(services, listening)
+            return _nghttp2(services, listening)
         except ModuleNotFoundError as error:
             if error.name != "ngh2":
                 raise
             log.warning(
-                "grpc_transport is native, but the package ngh2 is not installed: gRPC is served "
-                "by grpcio, which takes several times the processor time"
+                "grpc_transport is native, but the package ngh2 is not installed: falling back "
+                "to grpcio, which needs several times the CPU time; install ngh2"
             )
     return _grpcio(services, listening)
 
 
-def _native(services: Sequence[GrpcService], listening: Listening) -> GrpcListener:
-    from moorage_runtime.frontends.grpc.native.limits import Limits  # noqa: PLC0415 - see above
-    from moorage_runtime.frontends.grpc.native.server import NativeServer  # noqa: PLC0415
+def _nghttp2(services: Sequence[GrpcService], listening: Listening) -> GrpcListener:
+    from moorage_runtime.frontends.grpc.nghttp2.limits import Limits  # noqa: PLC0415 - see above
+    from moorage_runtime.frontends.grpc.nghttp2.server import Nghttp2Server  # noqa: PLC0415
 
     certificate = listening.certificate
-    return NativeServer(
+    return Nghttp2Server(
         services,
         listening.host,
         listening.port,
@@ -87,6 +89,7 @@ def _native(services: Sequence[GrpcService], listening: Listening) -> GrpcListen
         tls=None if certificate is None else certificate.http2_context,
         authorize=listening.authorize,
         reuse_port=listening.reuse_port,
+        budget=listening.budget,
     )
 
 

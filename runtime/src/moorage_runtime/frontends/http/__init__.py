@@ -1,1 +1,4 @@
-"""The HTTP listener: connection handling and the plain request and response values."""  # noqa: A005 - a part of frontends, never imported by its last name alone
+"""The HTTP listener, its request and response values, and `/metrics`.
+
+Inference protocols belong in their own packages.
+"""  # noqa: A005 - never imported by its last name alone

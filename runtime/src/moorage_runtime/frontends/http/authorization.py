@@ -1,4 +1,4 @@
-"""Bearer tokens: who may send requests at all. The check runs before a body is read.
+"""Checks bearer tokens, before a body is read.
 
 Source: RFC 6750, 2.1 and 3.
 """
@@ -13,11 +13,11 @@ _CHALLENGE: Final = ((b"WWW-Authenticate", b"Bearer"),)
 
 
 class BearerToken:
-    """Admits requests that carry one of the tokens, or go to an exempt path.
+    """Allows requests that have one of the tokens or an exempt path.
 
     Attributes:
-        tokens: Accepted tokens, more than one while they are rotated.
-        is_exempt: Tells from method and path what needs no token, such as probes.
+        tokens: Accepted tokens; more than one during a rotation.
+        is_exempt: Whether a method and path need no token, such as probes.
     """
 
     def __init__(self, tokens: Sequence[str], is_exempt: Callable[[str, str], bool]) -> None:
@@ -25,18 +25,18 @@ class BearerToken:
         self.replace(tokens)
 
     def replace(self, tokens: Sequence[str]) -> None:
-        """Accept these tokens from now on."""
+        """Replace the accepted tokens."""
         self._tokens = [token.encode() for token in tokens]
 
     def knows(self, token: str) -> bool:
         """Whether this is one of the tokens."""
         given = token.encode("utf-8", "surrogateescape")
-        # every token is compared in full, so that time tells nothing
+        # every token is compared in full, so the time reveals nothing
         matches = [hmac.compare_digest(given, known) for known in self._tokens]
         return any(matches)
 
     def __call__(self, method: str, path: str, headers: dict[str, str]) -> Refusal | None:
-        """None to admit, else the refusal."""
+        """None if the request is allowed, otherwise the refusal."""
         if self._is_exempt(method, path):
             return None
         scheme, _, token = headers.get("authorization", "").partition(" ")

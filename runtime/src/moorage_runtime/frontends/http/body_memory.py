@@ -1,4 +1,4 @@
-"""Memory that a large body is read into, straight from the socket.
+"""Memory into which a large body is read directly from the socket.
 
 RequestReader -> make_body -> the transport fills it -> HttpRequest.body -> a tensor's memory
 """
@@ -20,12 +20,12 @@ def make_body(size: int, json_bytes: str) -> memoryview:
 
 
 def memory_for(size: int, aligned: int) -> memoryview:
-    """Memory, not touched before bytes arrive, so that a large promise costs nothing.
+    """Uninitialized memory, which costs nothing before bytes arrive.
 
     Args:
-        size: How many bytes.
-        aligned: Which of them is aligned for the processor, perhaps the one behind the last. A
-            tensor must begin at such a place, or end there, or frameworks would copy it.
+        size: Number of bytes.
+        aligned: Index of the byte that is aligned, possibly the one after the last. A tensor must
+            start or end at such a place, otherwise frameworks copy it.
     """
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     address: int = memory.__array_interface__["data"][0]

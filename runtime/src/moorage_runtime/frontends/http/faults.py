@@ -1,4 +1,4 @@
-"""Errors that the listener and the router answer themselves, in the protocol of the path."""
+"""Errors of the listener and the router, in the form of the path's protocol."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import orjson
 
 from moorage_runtime.frontends.http.message import HttpResponse
 
-# From path ("" when unknown), status and message to the answer.
+# From path ("" if unknown), status and message to the response.
 FaultRenderer = Callable[[str, int, str], HttpResponse]
 
 

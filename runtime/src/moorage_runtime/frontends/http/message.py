@@ -1,9 +1,9 @@
-"""HTTP requests and responses as plain values, between the listener and the protocol frontends.
+"""HTTP requests and responses as values, between the listener and the protocol frontends.
 
     listener -> HttpRequest -> router -> frontend.handle -> Answer -> listener
 
-The listener has already checked framing, decoded chunked bodies and Content-Encoding, and kept
-the limits. A frontend never sees a socket.
+The listener has checked the framing and the limits, and decoded chunked bodies and
+Content-Encoding. A frontend has no access to the socket.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ class HttpRequest(msgspec.Struct, gc=False):
     """One request.
 
     Attributes:
-        method: Upper case, as sent ("GET", "POST"); HEAD is turned into GET by the listener,
-            which drops the body of the answer.
+        method: Upper case, as sent ("GET", "POST"); the listener turns HEAD into GET and drops the
+            body of the response.
         path: The path as sent, still percent-encoded, without the query.
         query: The query string as sent, without "?".
-        headers: Lower-case name to value; of a repeated header the last.
-        body: The whole body, decoded; may be used as a tensor's memory.
+        headers: Lower-case name to value; the last value of a repeated header.
+        body: The whole decoded body; it may become a tensor's memory.
     """
 
     method: str
@@ -40,7 +40,7 @@ class HttpResponse(msgspec.Struct, gc=False):
 
     Attributes:
         status: HTTP status code.
-        body: One buffer, or several that are sent one after the other without joining.
+        body: One buffer, or several that are sent in order without joining.
         content_type: Value of Content-Type.
         headers: Further headers as (name, value).
     """
@@ -52,9 +52,9 @@ class HttpResponse(msgspec.Struct, gc=False):
 
 
 class StreamingResponse(msgspec.Struct):
-    """A response whose chunks are flushed as they come (chunked transfer encoding).
+    """A response whose chunks are sent as they arrive (chunked transfer encoding).
 
-    The iterator is closed when the client goes away.
+    The iterator is closed when the client leaves.
     """
 
     status: int
@@ -65,7 +65,7 @@ class StreamingResponse(msgspec.Struct):
 
 @contextlib.asynccontextmanager
 async def closing(chunks: AsyncIterator[bytes]) -> AsyncGenerator[AsyncIterator[bytes]]:
-    """The iterator, closed at the end if it can be, as generators can."""
+    """The iterator, closed at the end if it supports that, as generators do."""
     try:
         yield chunks
     finally:
@@ -75,6 +75,6 @@ async def closing(chunks: AsyncIterator[bytes]) -> AsyncGenerator[AsyncIterator[
 
 
 Answer = HttpResponse | StreamingResponse
-# A frontend may answer at once (health, metadata) or later; both are common, and awaiting
-# nothing costs a microsecond on the hot path.
+# A frontend may answer at once (health, metadata) or later. Both are common, and awaiting a
+# finished result costs a microsecond on the hot path.
 Handler = Callable[[HttpRequest], Answer | Awaitable[Answer]]

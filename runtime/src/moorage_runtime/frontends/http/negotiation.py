@@ -1,15 +1,17 @@
-"""Content codings of requests and responses, applied without holding up other requests.
+"""Applies content codings of requests and responses without delaying other requests.
 
-The arithmetic is in ``encoding``; here is when it happens and in which thread.
+``encoding`` does the work; this module decides when and in which thread.
 """
 
 import asyncio
 from typing import Final
 
+from moorage_runtime.frontends import unpacking
 from moorage_runtime.frontends.http import encoding, serialization
 from moorage_runtime.frontends.http.message import HttpRequest, HttpResponse
 
-# Above this, a thread does the work: a few hundred microseconds are the most that others wait.
+# Above this size, a thread does the work, so that others wait for a few hundred microseconds at
+# most.
 _INLINE_BYTES: Final = 64 * 1024
 
 
@@ -17,18 +19,14 @@ async def decode(request: HttpRequest, limit_bytes: int) -> None:
     """Replace the request's body by the decompressed one.
 
     Raises:
-        UnsupportedEncoding, PayloadTooLarge, InvalidRequest: As ``encoding.decompress``.
+        UnsupportedEncoding, PayloadTooLarge, InvalidRequest: As ``unpacking.inflate``.
     """
     coding = request.headers["content-encoding"]
-    arguments = (request.body, coding, limit_bytes)
-    if len(request.body) > _INLINE_BYTES:
-        request.body = await asyncio.to_thread(encoding.decompress, *arguments)
-    else:
-        request.body = encoding.decompress(*arguments)
+    request.body = await unpacking.inflate(request.body, coding, limit_bytes)
 
 
 def choose(answer: HttpResponse, request: HttpRequest, from_bytes: int | None) -> str:
-    """The coding for the answer's body, "" for none."""
+    """The coding for the response body, "" for none."""
     if from_bytes is None or answer.status != 200:
         return ""
     if sum(map(len, serialization.body_parts(answer.body))) < from_bytes:
@@ -37,7 +35,7 @@ def choose(answer: HttpResponse, request: HttpRequest, from_bytes: int | None) -
 
 
 async def encode(answer: HttpResponse, coding: str) -> HttpResponse:
-    """The answer with its body compressed."""
+    """The response with its body compressed."""
     parts = list(serialization.body_parts(answer.body))
     if sum(map(len, parts)) > _INLINE_BYTES:
         body = await asyncio.to_thread(encoding.compress, parts, coding)

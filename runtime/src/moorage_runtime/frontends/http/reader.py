@@ -1,15 +1,14 @@
-"""Bytes of one connection to requests: framing, limits and refusals, without any I/O.
+"""Turns the bytes of one connection into requests: framing, limits and refusals, without any I/O.
 
 ::
 
     socket -> RequestReader.feed -> received: HttpRequest | Refusal -> connection
 
-httptools (llhttp in strict mode) parses heads and chunked bodies; a head that repeats the one
-before it on the connection is known already (``heads``). A body whose length is known
-and that does not come together with its head is read past the parser, straight into memory of
-the right size: ``direct`` is the room that is left. What the parser lets through and a server
+httptools (llhttp in strict mode) parses heads and chunked bodies. A body of known length that does
+not arrive together with its head bypasses the parser and is read directly into memory of the right
+size: ``direct`` is the remaining part. This module refuses what the parser allows but a server
 must not (both framings at once, several Host lines, transfer codings other than chunked, bodies
-behind an Upgrade) is refused here.
+after an Upgrade).
 
 Source: RFC 9112, sections 3, 6, 7 and 11.2.
 """
@@ -22,24 +21,24 @@ import httptools
 
 from moorage_runtime.frontends.http import encoding
 from moorage_runtime.frontends.http.body_memory import make_body
-from moorage_runtime.frontends.http.heads import RecentHead
 from moorage_runtime.frontends.http.limits import Limits
-from moorage_runtime.frontends.http.received import Admission, Head, Received, Refusal
+from moorage_runtime.frontends.http.message import HttpRequest
+from moorage_runtime.frontends.http.received import Admission, Received, Refusal
 
-# A repeated one of these could mean two things to two servers on the way.
+# Two servers could interpret a repeated one of these headers differently.
 _SINGLE: Final = frozenset(
     {"host", "authorization", "content-type", "expect", "inference-header-content-length"}
 )
-# Repeated lines of these are one list.
+# Repeated lines of these headers form one list.
 _LISTS: Final = frozenset({"content-encoding", "accept-encoding", "transfer-encoding"})
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
-# Framing bytes that a chunked body may have for each byte of content: a chunk of one byte takes
-# five more, and a short extension shall not hurt.
+# Allowed framing bytes per byte of content in a chunked body: a chunk of one byte has five more,
+# and a short extension is allowed.
 _OVERHEAD_FACTOR: Final = 8
 
 
 class Phase(enum.Enum):
-    """Where in a request the reader is; each ends by another deadline."""
+    """The current part of a request; each has its own deadline."""
 
     IDLE = enum.auto()
     HEAD = enum.auto()
@@ -47,7 +46,7 @@ class Phase(enum.Enum):
     DONE = enum.auto()
 
 
-# Looking a member up on its enum costs as much as a small function, and these are needed often.
+# Accessing a member through its enum costs as much as a small function call.
 _IDLE, _HEAD, _BODY, _DONE = Phase
 
 
@@ -63,13 +62,13 @@ class RequestReader:
     """Reads the requests of one connection.
 
     Attributes:
-        received: Complete requests and at most one refusal, which is then the last; the owner
-            takes them out.
-        phase: What is being read.
-        direct: Room for the rest of the body that is being read, None outside of such a body.
-            Bytes go either there, followed by :meth:`filled`, or through :meth:`feed`.
+        received: Complete requests, and at most one refusal at the end; the owner removes
+            them.
+        phase: The current part of a request.
+        direct: Memory for the rest of the current body, or None. Bytes are either written there,
+            followed by :meth:`filled`, or passed to :meth:`feed`.
         awaits_continue: The client waits for "100 Continue" before it sends the body.
-        body_received: Bytes of the current body so far.
+        body_received: Number of received bytes of the current body.
     """
 
     def __init__(self, limits: Limits, admission: Admission | None = None) -> None:
@@ -81,52 +80,35 @@ class RequestReader:
         self._limits = limits
         self._admission = admission
         self._parser = httptools.HttpRequestParser(self)
-        self._recent = RecentHead()
-        # What the parser is being given, while it may begin with a head.
-        self._from_start: memoryview | None = None
         self._begin()
 
-    def read_whole(self, data: bytearray, size: int) -> Received | None:
-        """The request that the first ``size`` bytes are, where nothing but its body is new.
-
-        It does not go through ``received``. On None nothing has changed, and the bytes are for
-        :meth:`feed`.
-        """
-        if self.phase is not _IDLE or self.received:
-            return None
-        found = self._recent.read_whole(data, size)
-        if found is not None and self._admission is not None:
-            head = found.head
-            if self._admission(head.method, head.path, head.headers) is not None:
-                return None  # to be refused in its turn
-        return found
-
     def feed(self, data: memoryview) -> None:
-        """Take bytes as they came; what completes is in ``received``."""
-        if self.phase is _IDLE:
-            data = self._read_known(data)
-            if not data:
-                return
-            self._from_start = data
+        """Process received bytes; complete requests are added to ``received``."""
+        while data:
+            data = self._feed(data)
+
+    def _feed(self, data: memoryview) -> memoryview:
+        """Process bytes up to an Upgrade, and return the rest."""
+        rest = data[:0]
         if self.phase is _DONE:
-            return
+            return rest
         try:
             self._parser.feed_data(data)
             self._bound_framing(len(data))
             if self._length > self.body_received and self.phase is _BODY:
                 self._go_direct()
         except httptools.HttpParserUpgrade as upgrade:
-            self._ignore_upgrade(data[upgrade.args[0] :])
+            rest = self._ignore_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            # after the last request, whatever follows is not looked at
+            # bytes after the last request are ignored
             if not self._is_done():
                 self._refuse(_refusal_of(error, self._known_path()))
         except _RefusedError as refused:
             self._refuse(refused.refusal)
-        self._from_start = None
+        return rest
 
     def filled(self, count: int) -> None:
-        """Say that ``count`` bytes were written to the front of ``direct``."""
+        """Report that ``count`` bytes were written to the start of ``direct``."""
         assert self.direct is not None, "filled() outside of a direct body"  # noqa: S101 - contract
         self.body_received += count
         self.direct = self.direct[count:]
@@ -135,12 +117,14 @@ class RequestReader:
             self._parser = httptools.HttpRequestParser(self)
             self._complete()
 
-    def refuse(self, status: int, message: str) -> None:
-        """End the current request from outside, as a deadline does."""
-        self._refuse(Refusal(status, message, self._known_path()))
+    def refuse(
+        self, status: int, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> None:
+        """Refuse the current request, for example after a deadline."""
+        self._refuse(Refusal(status, message, self._known_path(), headers))
 
     def stop(self) -> None:
-        """Read nothing more; bytes that still come are dropped."""
+        """Read nothing more; further bytes are discarded."""
         self.phase = _DONE
         self.direct = None
         self.awaits_continue = False
@@ -149,7 +133,7 @@ class RequestReader:
     # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
-        """A request line begins."""
+        """A request line starts."""
         self._begin()
         self.phase = _HEAD
 
@@ -158,23 +142,27 @@ class RequestReader:
         self._target += part
         self._head_bytes += len(part)
         if len(self._target) > self._limits.target_bytes:
-            self._raise(414, f"the URL is longer than {self._limits.target_bytes} bytes")
+            self._raise(
+                414, f"the URL is too long: must have {self._limits.target_bytes} bytes or fewer"
+            )
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header line, or a trailer, which is dropped."""
+        """One header line, or a trailer, which is ignored."""
         if self.phase is _BODY:
             return
         self._header_count += 1
         self._head_bytes += len(name) + len(value)
         if self._header_count > self._limits.header_count:
-            self._raise(431, f"more than {self._limits.header_count} header lines")
+            self._raise(
+                431, f"too many header lines: must be {self._limits.header_count} or fewer"
+            )
         if self._head_bytes > self._limits.head_bytes:
             self._raise_head_too_large()
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1").strip(" \t")
         if key in self._headers:
             if key in _SINGLE:
-                self._raise(400, f"the header {key} is there more than once")
+                self._raise(400, f"duplicate header {key}")
             if key in _LISTS:
                 text = f"{self._headers[key]}, {text}"
         self._headers[key] = text
@@ -188,7 +176,7 @@ class RequestReader:
         self._is_http10 = version == "1.0"
         self._split_target()
         if version not in _VERSIONS:
-            self._raise(505, f"HTTP/{version} is not supported; use HTTP/1.1")
+            self._raise(505, f"HTTP/{version} is not supported: use HTTP/1.1")
         if "host" not in self._headers and not self._is_http10:
             self._raise(400, "the header Host is missing")
         if self._admission is not None:
@@ -197,12 +185,9 @@ class RequestReader:
                 raise _RefusedError(refusal)
         self._plan_body()
         self.phase = _BODY
-        if self._from_start is not None:
-            self._keep_head(self._from_start)
-            self._from_start = None
 
     def on_body(self, data: bytes) -> None:
-        """A piece of the body."""
+        """A part of the body."""
         self.body_received += len(data)
         if self.body_received > self._limits.body_bytes:
             self._raise_too_large()
@@ -214,7 +199,7 @@ class RequestReader:
             self._body = bytearray(self._body) + data
 
     def on_message_complete(self) -> None:
-        """The request is complete, unless its body hides behind an Upgrade."""
+        """The request is complete, unless a body follows an Upgrade."""
         if self._length == self.body_received or self._is_chunked:
             self._complete()
 
@@ -239,17 +224,18 @@ class RequestReader:
     def _split_target(self) -> None:
         target = self._target.decode("latin-1")
         if not target.startswith("/"):
-            # RFC 9112, 3.2.2: a server must accept the absolute form, though only proxies get it.
+            # RFC 9112, 3.2.2: a server must accept the absolute form, although only proxies
+            # receive it.
             scheme, separator, rest = target.partition("://")
             if not separator or scheme.lower() not in {"http", "https"}:
-                self._raise(400, f"the request target {target[:80]!r} is no path")
+                self._raise(400, f"the request target {target[:80]!r} is invalid: must be a path")
             authority, slash, path = rest.partition("/")
             if "?" in authority:  # an absolute form without a path, but with a query
                 path = authority[authority.index("?") :] + slash + path
             target = f"/{path}"
         if "#" in target:
             self._raise(
-                400, "the request target has a fragment (#), which a URL on the wire lacks"
+                400, "the request target has a fragment (#), which a request must not have"
             )
         self._path, _, self._query = target.partition("?")
 
@@ -261,31 +247,34 @@ class RequestReader:
             if self._is_http10:
                 self._raise(400, "Transfer-Encoding is not defined for HTTP/1.0")
             if coding.lower() != "chunked":
-                self._raise(501, "the only transfer coding supported is chunked")
+                self._raise(501, "the Transfer-Encoding is not supported: must be chunked")
             if self._parser.should_upgrade():
-                self._raise(501, "Upgrade is not supported; send the request without it")
+                self._raise(501, "Upgrade is not supported: send the request without it")
         else:
-            # the parser has checked that it is a number below 2**64, and there is one
+            # the parser has checked that there is one number below 2**64
             self._length = int(headers.get("content-length", "0"))
             if self._length > self._limits.body_bytes:
                 self._raise_too_large()
         expectation = headers.get("expect")
         if expectation is not None:
             if expectation.lower() != "100-continue":
-                self._raise(417, f"the expectation {expectation[:80]!r} cannot be met")
+                self._raise(
+                    417, f"Expect: {expectation[:80]!r} is not supported: must be 100-continue"
+                )
             self.awaits_continue = not self._is_http10 and (self._is_chunked or self._length > 0)
 
     def _go_direct(self) -> None:
-        """Take the rest of the body in place, next to what came with the head."""
+        """Read the rest of the body in place, after the part that arrived with the head."""
         view = make_body(self._length, self._headers.get("inference-header-content-length", ""))
         view[: self.body_received] = self._body
         self._body = view
         self.direct = view[self.body_received :]
 
-    def _ignore_upgrade(self, rest: memoryview) -> None:
-        """Go on with HTTP/1.1 where the parser stopped for an Upgrade (RFC 9110, 7.8).
+    def _ignore_upgrade(self, rest: memoryview) -> memoryview:
+        """Continue with HTTP/1.1 after an Upgrade, at which the parser stops (RFC 9110, 7.8).
 
-        The parser takes the request for complete at its head; a body of known length follows.
+        The parser considers the request complete after its head, but a body of known length
+        follows.
         """
         self._parser = httptools.HttpRequestParser(self)
         missing = self._length - self.body_received
@@ -296,63 +285,29 @@ class RequestReader:
                 self.direct[:here] = rest[:here]
                 self.filled(here)
             rest = rest[here:]
-        if rest:
-            self.feed(rest)
-
-    def _keep_head(self, data: memoryview) -> None:
-        plain = not (self._is_chunked or self._is_http10 or "expect" in self._headers)
-        if plain and self._keep_alive and not self._parser.should_upgrade():
-            self._recent.keep(data, self._head(), self._header_count)
-
-    def _read_known(self, data: memoryview) -> memoryview:
-        """Take the requests whose head is the one before; the data behind them."""
-        recent = self._recent
-        while data and (head := recent.find(data)) is not None:
-            if self._admission is not None:
-                refusal = self._admission(head.method, head.path, head.headers)
-                if refusal is not None:
-                    self._refuse(refusal)
-                    break
-            stop = recent.size + head.length
-            if stop > len(data):
-                self._begin_known(head, data[recent.size :])
-                return data[:0]
-            self.received.append(Received(head, head.request(bytes(data[recent.size : stop]))))
-            data = data[stop:]
-        return data
-
-    def _begin_known(self, head: Head, body: memoryview) -> None:
-        """A request whose head is known, and with the body still on its way."""
-        self._begin()
-        self._method, self._path, self._query = head.method, head.path, head.query
-        self._headers, self._length, self._keep_alive = head.headers, head.length, True
-        self._body, self.body_received = body, len(body)
-        self.phase = _BODY
-        self._go_direct()
-
-    def _head(self) -> Head:
-        return Head(
-            self._method,
-            self._path,
-            self._query,
-            self._headers,
-            self._length,
-            keep_alive=self._keep_alive,
-            is_http10=self._is_http10,
-            is_coded=not encoding.is_identity(self._headers.get("content-encoding", "")),
-            is_plain=self._keep_alive and not self._is_http10 and self._method != "HEAD",
-        )
+        return rest
 
     def _complete(self) -> None:
-        head = self._head()
-        self.received.append(Received(head, head.request(self._body)))
+        is_head = self._method == "HEAD"
+        method = "GET" if is_head else self._method
+        request = HttpRequest(method, self._path, self._query, self._headers, self._body)
+        is_coded = not encoding.is_identity(self._headers.get("content-encoding", ""))
+        self.received.append(
+            Received(
+                request,
+                is_head=is_head,
+                keep_alive=self._keep_alive,
+                is_http10=self._is_http10,
+                is_coded=is_coded,
+            )
+        )
         self._body = b""
         self.awaits_continue = False
         self.phase = _IDLE if self._keep_alive else _DONE
 
     def _bound_framing(self, count: int) -> None:
-        """Limit what the parser consumes without a callback: half a header, chunk extensions."""
-        if self._is_fresh:  # these bytes may belong to earlier requests, and are few
+        """Limit what the parser consumes without a callback: partial headers, chunk extensions."""
+        if self._is_fresh:  # these few bytes may belong to earlier requests
             self._is_fresh = False
             return
         self._wire_bytes += count
@@ -362,16 +317,20 @@ class RequestReader:
         elif self.phase is _BODY and self._is_chunked:
             allowed = self.body_received * _OVERHEAD_FACTOR + 2 * self._limits.head_bytes
             if self._wire_bytes > allowed:
-                self._raise(400, "the chunked body has more framing than content")
+                self._raise(400, "the chunked body has too many framing bytes: use larger chunks")
 
     def _raise(self, status: int, message: str) -> None:
         raise _RefusedError(Refusal(status, message, self._known_path()))
 
     def _raise_head_too_large(self) -> None:
-        self._raise(431, f"the headers are larger than {self._limits.head_bytes} bytes")
+        self._raise(
+            431, f"the headers are too large: must have {self._limits.head_bytes} bytes or fewer"
+        )
 
     def _raise_too_large(self) -> None:
-        self._raise(413, f"the body is larger than {self._limits.body_bytes} bytes")
+        self._raise(
+            413, f"the body is too large: must have {self._limits.body_bytes} bytes or fewer"
+        )
 
     def _is_done(self) -> bool:
         return self.phase is _DONE

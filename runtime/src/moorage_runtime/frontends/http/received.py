@@ -1,4 +1,4 @@
-"""What the reader of a connection hands on: requests, and the refusal that ends them.
+"""The results of a connection's reader: requests, and the refusal that ends them.
 
 RequestReader -> Received | Refusal -> Connection
 """
@@ -10,47 +10,27 @@ import msgspec
 from moorage_runtime.frontends.http.message import HttpRequest
 
 
-class Head(msgspec.Struct, frozen=True, gc=False):
-    """What a request line and its headers say.
-
-    Attributes:
-        method: Upper case, as sent.
-        path: The path as sent, without the query.
-        query: The query string, without "?".
-        headers: Lower-case name to value; shared by all requests with this head.
-        length: Bytes of the body; 0 for a chunked one.
-        keep_alive: The client wants to use the connection again.
-        is_http10: The client does not know chunked bodies.
-        is_coded: The body has a Content-Encoding that has to be undone.
-        is_plain: An answer ends by its Content-Length, and the connection goes on after it.
-    """
-
-    method: str
-    path: str
-    query: str
-    headers: dict[str, str]
-    length: int
-    keep_alive: bool
-    is_http10: bool
-    is_coded: bool
-    is_plain: bool
-
-    def request(self, body: bytes | bytearray | memoryview) -> HttpRequest:
-        """The request as the frontends see it; HEAD has become GET."""
-        method = "GET" if self.method == "HEAD" else self.method
-        return HttpRequest(method, self.path, self.query, self.headers, body)
-
-
 class Received(msgspec.Struct, frozen=True, gc=False):
     """A complete request.
 
     Attributes:
-        head: As the client sent it.
-        request: As the frontends see it; HEAD has become GET.
+        request: The request for the frontends; HEAD has become GET.
+        is_head: The response has no body.
+        keep_alive: The client wants to reuse the connection.
+        is_http10: The client does not support chunked bodies.
+        is_coded: The body has a Content-Encoding that must be decoded.
     """
 
-    head: Head
     request: HttpRequest
+    is_head: bool
+    keep_alive: bool
+    is_http10: bool
+    is_coded: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the response ends by its Content-Length, and the connection stays open."""
+        return self.keep_alive and not (self.is_http10 or self.is_head)
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -59,8 +39,8 @@ class Refusal(msgspec.Struct, frozen=True):
     Attributes:
         status: HTTP status code.
         message: Text for the client.
-        path: Path of the request as far as it is known, "" otherwise.
-        headers: Further headers of the answer.
+        path: Path of the request, "" if unknown.
+        headers: Further headers of the response.
     """
 
     status: int
@@ -69,5 +49,5 @@ class Refusal(msgspec.Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-# Looks at method, path and headers before the body is read; a Refusal ends the request.
+# Checks method, path and headers before the body is read; a Refusal ends the request.
 Admission = Callable[[str, str, dict[str, str]], Refusal | None]

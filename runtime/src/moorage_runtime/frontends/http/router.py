@@ -1,7 +1,7 @@
-"""Chooses the frontend by the first parts of the path.
+"""Selects the frontend by the first segments of the path.
 
-The prefixes of the protocols do not collide, so one dictionary look-up decides; everything below
-a prefix, wrong methods included, is the frontend's own matter.
+The prefixes of the protocols do not overlap, so one dictionary lookup is enough. The frontend
+handles everything below its prefix, including methods that are not allowed.
 """
 
 import functools
@@ -17,9 +17,9 @@ class Mount(msgspec.Struct, frozen=True):
     """One frontend.
 
     Attributes:
-        prefix: "/v2", "/v1/models"; "/" is the root page alone, not everything below it.
+        prefix: "/v2", "/v1/models"; "/" is only the root page.
         handler: The frontend's ``handle``.
-        fault: Renders errors that arise before the frontend is asked.
+        fault: Renders errors that occur before the frontend is called.
     """
 
     prefix: str
@@ -28,14 +28,14 @@ class Mount(msgspec.Struct, frozen=True):
 
 
 class Router:
-    """Hands each request to the frontend that its path belongs to, or answers 404.
+    """Passes each request to the frontend of its path, or answers 404.
 
     Args:
         mounts: The frontends.
-        otherwise: Answers every other path.
+        otherwise: Handles all other paths.
 
     Raises:
-        ValueError: Two mounts begin with the same path segment.
+        ValueError: Two mounts start with the same path segment.
     """
 
     def __init__(self, *mounts: Mount, otherwise: Handler | None = None) -> None:
@@ -44,13 +44,13 @@ class Router:
         for mount in mounts:
             segment = _first_segment(mount.prefix)
             if segment in self._by_segment:
-                raise ValueError(f"two frontends below /{segment}")
+                raise ValueError(f"two frontends for /{segment}")
             self._by_segment[segment] = mount
-        # clients ask the same few paths, at most 2 MiB of them are kept
+        # clients use few paths; at most 2 MiB of them are cached
         self._find = functools.lru_cache(maxsize=256)(self._search)
 
     def handle(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
-        """The frontend's answer."""
+        """The frontend's response."""
         mount = self._find(request.path)
         if mount is None and self._otherwise is not None:
             return self._otherwise(request)
@@ -59,7 +59,7 @@ class Router:
         return mount.handler(request)
 
     def fault(self, path: str, status: int, message: str) -> HttpResponse:
-        """An error in the form of the protocol that the path belongs to."""
+        """An error in the form of the path's protocol."""
         mount = self._find(path)
         return (mount.fault if mount else render_json)(path, status, message)
 

@@ -1,4 +1,4 @@
-"""Answers to bytes: status line, headers and framing of HTTP/1.1 responses. Pure."""
+"""Encodes HTTP/1.1 responses: status line, headers and framing. Pure."""
 
 import http
 from collections.abc import Sequence
@@ -9,6 +9,8 @@ import msgspec
 from moorage_runtime.frontends.http.message import JSON, HttpResponse, StreamingResponse
 
 CHUNKED: Final = b"Transfer-Encoding: chunked\r\n"
+# For a refusal by the state of the server, which may soon have changed.
+RETRY_SOON: Final = ((b"Retry-After", b"1"),)
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
 _STATUS_LINES: Final[dict[int, bytes]] = {
@@ -18,11 +20,11 @@ _STATUS_LINES: Final[dict[int, bytes]] = {
 
 
 class Dated(msgspec.Struct, frozen=True):
-    """What all answers of a second have in common.
+    """The common part of all responses within a second.
 
     Attributes:
         line: The Date header line with CR LF.
-        usual: The head of nearly every answer, 200 with JSON, up to the size of its body.
+        usual: The head of a typical response, 200 with JSON, up to the size of its body.
     """
 
     line: bytes
@@ -30,7 +32,7 @@ class Dated(msgspec.Struct, frozen=True):
 
 
 def dated(date: str) -> Dated:
-    """Of an HTTP date (RFC 9110, 5.6.7)."""
+    """The common part for an HTTP date (RFC 9110, 5.6.7)."""
     line = f"Date: {date}\r\n".encode()
     usual = b"%bContent-Type: %b\r\n%bContent-Length: " % (_STATUS_LINES[200], JSON, line)
     return Dated(line, usual)
@@ -50,8 +52,8 @@ def encode_head(
 
     Args:
         answer: Status, content type and further headers.
-        framing: The header line that says where the body ends, with CR LF; empty when the end
-            of the connection does.
+        framing: The header line that defines the end of the body, with CR LF; empty if the
+            connection's end does.
         connection: The Connection header line with CR LF, empty for the version's default.
         date: The Date header line with CR LF.
     """
@@ -69,12 +71,12 @@ def encode_head(
 
 
 def encode_small(answer: HttpResponse, body: bytes, date: Dated) -> bytes:
-    """A whole response for a connection that goes on, joined, as nearly every one is.
+    """A small response on a connection that stays open, in one buffer.
 
     Args:
         answer: Status, content type and further headers.
-        body: All of the body.
-        date: Of this second.
+        body: The whole body.
+        date: The common part for this second.
     """
     size = len(body)
     if answer.status == 200 and answer.content_type is JSON and not answer.headers:
@@ -103,6 +105,6 @@ def _size(size: int) -> bytes:
     return b"%d\r\n\r\n" % size
 
 
-# To print a number takes as long as the rest of a small answer's head.
+# Formatting a number takes as long as the rest of a small response's head.
 _USUAL_BYTES: Final = 1024
 _SIZES: Final = tuple(map(_size, range(_USUAL_BYTES)))

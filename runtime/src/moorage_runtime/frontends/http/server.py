@@ -1,6 +1,6 @@
-"""The HTTP listener: the listening socket, the open connections, their clock and their end.
+"""The HTTP listener: the listening socket, the open connections, their clock and the shutdown.
 
-Source of what is kept: RFC 9112; requirements C-007 to C-021 of the protocols.
+Source: RFC 9112; requirements C-007 to C-021 of the protocols.
 """
 
 import asyncio
@@ -9,19 +9,23 @@ import ssl
 from email.utils import formatdate
 from typing import Final
 
+from moorage_runtime.frontends import listening
 from moorage_runtime.frontends.http import serialization
 from moorage_runtime.frontends.http.connection import Connection
 from moorage_runtime.frontends.http.faults import FaultRenderer, render_json
 from moorage_runtime.frontends.http.limits import Limits
 from moorage_runtime.frontends.http.message import Handler
 from moorage_runtime.frontends.http.received import Admission
+from moorage_runtime.values.budget import ByteBudget
 
 log = logging.getLogger(__name__)
 
-# One read: what the kernel usually has at hand, and the largest head and small body together.
+# Size of one read: as much as the kernel usually has, and more than the largest head with a small
+# body.
 _SCRATCH_BYTES: Final = 64 * 1024
 _BACKLOG: Final = 1024
-# The clock of deadlines and of the Date header; a quarter of the shortest deadline at most.
+# Interval of the clock for deadlines and the Date header; at most a quarter of the shortest
+# deadline.
 _LONGEST_TICK_SECONDS: Final = 1.0
 _SHORTEST_TICK_SECONDS: Final = 0.01
 
@@ -30,21 +34,22 @@ class HttpServer:
     """An HTTP/1.1 server in the running event loop.
 
     Args:
-        handler: Gets every request; returns the answer or an awaitable of it. What it raises is
-            logged and answered with 500.
+        handler: Returns the response to each request, or an awaitable. Its exceptions are logged
+            and answered with 500.
         host: Address to listen on.
         port: Port, or 0 for any free one.
-        limits: Bounds on clients.
-        fault: Renders the errors of the listener itself.
-        admission: Looks at each head before the body is read, as BearerToken does.
+        limits: Limits for clients.
+        fault: Renders the errors of the listener.
+        admission: Checks each head before the body is read, like BearerToken.
         tls: Serve HTTPS with this context.
-        reuse_port: Other processes of this server listen on the port too.
-        compress_from_bytes: Compress answers of at least this size for clients that accept it.
-            None never does: within a cluster the bandwidth is cheaper than the processor, and
-            common clients accept gzip without wanting it.
+        reuse_port: Other processes of this server listen on the same port.
+        budget: Limits the bytes of all bodies that are arriving.
+        compress_from_bytes: Compress responses of at least this size for clients that accept it.
+            None disables compression: within a cluster, bandwidth is cheaper than CPU time, and
+            common clients accept gzip without needing it.
     """
 
-    def __init__(  # noqa: PLR0913 - the options of a listener; all but three by keyword
+    def __init__(  # noqa: PLR0913 - the options of a listener, mostly keywords
         self,
         handler: Handler,
         host: str,
@@ -55,12 +60,14 @@ class HttpServer:
         admission: Admission | None = None,
         tls: ssl.SSLContext | None = None,
         reuse_port: bool = False,
+        budget: ByteBudget | None = None,
         compress_from_bytes: int | None = None,
     ) -> None:
         self.handler = handler
         self.fault = fault
         self.admission = admission
         self.limits = limits or Limits()
+        self.budget = budget or ByteBudget()
         self.compress_from_bytes = compress_from_bytes
         self.scratch = bytearray(_SCRATCH_BYTES)
         self.now = 0.0
@@ -71,15 +78,14 @@ class HttpServer:
         self._port = port
         self._tls = tls
         self._reuse_port = reuse_port
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # in the order in which they were opened
         self._listener: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._all_rest = asyncio.Event()
         self._none_left = asyncio.Event()
         self._tick_seconds = _tick_seconds(self.limits)
 
     async def start(self) -> int:
-        """Listen; the bound port."""
+        """Listen and return the bound port."""
         loop = asyncio.get_running_loop()
         self._tick()
         self._listener = await loop.create_server(
@@ -94,65 +100,66 @@ class HttpServer:
         return port
 
     def leave(self) -> None:
-        """The server will stop: every answer from now on ends its connection.
+        """Prepare to stop: every response from now on closes its connection.
 
-        A client that keeps one connection for all its requests then goes elsewhere in time, and
-        not by finding it closed under the next request.
+        A client that keeps one connection for all its requests then reconnects elsewhere in time,
+        instead
+        of finding its connection closed.
         """
         self.is_leaving = True
 
     async def stop(self, grace_seconds: float) -> None:
-        """Finish what runs, for at most the grace time, then close everything.
+        """Close the port, finish current requests within the grace period, then close all
+        connections.
 
-        Idle connections close at once. Until the last running request is answered, new ones are
-        still taken, so that probes learn that the server is not ready.
+        A recently used or opened connection may have a request in transit, so it stays open for
+        that time.
+        Other idle connections are closed at once.
         """
         self.leave()
         self.is_stopping = True
-        self._close_rested()
-        self.rested()
         try:
             async with asyncio.timeout(grace_seconds):
-                await self._all_rest.wait()
-                self._stop_listening()
-                self._close_rested()
-                await self._none_left.wait()
+                await self._stop_listening()
+                for connection in tuple(self._connections):
+                    connection.tick(asyncio.get_running_loop().time())
+                if self._connections:
+                    self._none_left.clear()
+                    await self._none_left.wait()
         except TimeoutError:
-            log.warning("requests were still running at the end of the grace time")
-        self._stop_listening()
+            log.warning("requests were still running at the end of the grace period")
         for connection in tuple(self._connections):
             connection.abort()
         if self._timer is not None:
             self._timer.cancel()
 
-    # Calls of the connections.
+    # Called by the connections.
 
     def opened(self, connection: Connection) -> bool:
-        """Count the connection; False when there are too many."""
-        self._connections.add(connection)
-        self._none_left.clear()
-        return len(self._connections) <= self.limits.connections
+        """Count the connection; False if there are too many.
 
-    def rested(self) -> None:
-        """A connection may have finished its last request."""
-        if self.is_stopping and not any(c.is_busy for c in self._connections):
-            self._all_rest.set()
-            if not self._connections:
-                self._none_left.set()
+        The oldest connection without a request is closed first.
+        """
+        self._connections[connection] = None
+        if len(self._connections) <= self.limits.connections:
+            return True
+        for other in self._connections:
+            if other.is_evictable(self.limits.evict_seconds):
+                del self._connections[other]
+                other.abort()
+                return True
+        return False
 
     def closed(self, connection: Connection) -> None:
-        """Forget the connection."""
-        self._connections.discard(connection)
-        self.rested()
+        """Remove the connection."""
+        self._connections.pop(connection, None)
+        if not self._connections:
+            self._none_left.set()
 
-    def _close_rested(self) -> None:
-        for connection in tuple(self._connections):
-            connection.close_when_rested()
-
-    def _stop_listening(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+    async def _stop_listening(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listening.close(listener, lambda: Connection(self), self._tls)
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,0 +1,347 @@
+"""The cluster, as the commands see it: objects as dictionaries, and failures as sentences.
+
+This is the only module that imports the `kubernetes` package. It makes no decisions.
+"""
+
+import json
+import logging
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import yaml
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from urllib3.exceptions import HTTPError, InsecureRequestWarning
+
+from kubernetes import client, config, stream, watch
+from moorage_cli.ask.port_forward import PortForward
+from moorage_cli.edit.model import Patch
+from moorage_cli.judge.model_view import moment
+from moorage_cli.judge.why import EventView
+from moorage_cli.printing.failures import Failure, reason_of
+
+__all__ = ["Cluster", "Conflict"]
+
+GROUP, VERSION, PLURAL = "moorage.dev", "v1alpha1", "inferencemodels"
+# kubectl waits forever; a script that queries a dead cluster should not.
+TIMEOUT_SECONDS = 30
+EVENT_LIMIT = 500
+FIELD_MANAGER = "moorage-cli"
+
+# The last failure is reported as one sentence; the client's notes on its retries only repeat it.
+logging.getLogger("urllib3").setLevel(logging.CRITICAL)
+warnings.filterwarnings("ignore", category=InsecureRequestWarning)
+
+
+class Cluster:
+    """A cluster of a kubeconfig, or the cluster that the program runs in.
+
+    Args:
+        kubeconfig: Path of the file; empty for KUBECONFIG or ~/.kube/config.
+        context: Name of the context; empty for the current one.
+
+    Raises:
+        Failure: There is no usable configuration.
+    """
+
+    def __init__(self, kubeconfig: str = "", context: str = "") -> None:
+        try:
+            self.namespace = _current_namespace(kubeconfig, context)
+            self._configuration = client.Configuration()
+            config.load_kube_config(
+                kubeconfig or None, context or None, client_configuration=self._configuration
+            )
+        except (ConfigException, OSError, yaml.YAMLError) as error:
+            if kubeconfig or context or not self._load_in_cluster():
+                raise Failure(_without_cluster(kubeconfig, error)) from error
+        self._client = client.ApiClient(self._configuration)
+
+    def _load_in_cluster(self) -> bool:
+        """Load the configuration of the pod that this runs in; whether there is one."""
+        configuration = client.Configuration()
+        try:
+            config.load_incluster_config(client_configuration=configuration)
+        except ConfigException:
+            return False
+        self._configuration, self.namespace = configuration, "default"
+        return True
+
+    def models(self, namespace: str | None) -> list[dict[str, Any]]:
+        """All models of a namespace, or of all namespaces if it is None."""
+        return self._list_models(namespace)["items"]
+
+    def model(self, namespace: str, name: str) -> dict[str, Any]:
+        """One model.
+
+        Raises:
+            Failure: It does not exist.
+        """
+        api: Any = client.CustomObjectsApi(self._client)
+        with _failures_of(f"inferencemodel {namespace}/{name}"):
+            return api.get_namespaced_custom_object(
+                GROUP, VERSION, namespace, PLURAL, name, _request_timeout=TIMEOUT_SECONDS
+            )
+
+    def changes(self, namespace: str | None, name: str) -> Iterator[dict[str, Any]]:
+        """The models as they are, then each change, forever."""
+        while True:
+            listed = self._list_models(namespace, name)
+            yield from listed["items"]
+            yield from self._watched(namespace, name, listed["metadata"]["resourceVersion"])
+
+    def _watched(self, namespace: str | None, name: str, since: str) -> Iterator[dict[str, Any]]:
+        """Changes until the API server ends the watch or its start has expired."""
+        call, arguments = self._models_call(namespace, name)
+        try:
+            with _failures_of("inferencemodels"):
+                stream_of: Any = watch.Watch().stream
+                for event in stream_of(call, *arguments, resource_version=since):
+                    if event["type"] in {"ADDED", "MODIFIED"}:
+                        yield event["object"]
+        except _Gone:
+            return
+
+    def follow(self, namespace: str, name: str, seconds: float) -> Iterator[dict[str, Any]]:
+        """One model as it is, then each change, until it is deleted or the time is over.
+
+        Raises:
+            Failure: It does not exist, or has been deleted.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self.model(namespace, name)
+            yield found
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            yield from self._followed(namespace, name, found, left)
+
+    def _followed(
+        self, namespace: str, name: str, found: dict[str, Any], seconds: float
+    ) -> Iterator[dict[str, Any]]:
+        """Changes of one model until the time is over or its version has expired."""
+        call, arguments = self._models_call(namespace, name)
+        limits = {
+            "timeout_seconds": max(1, round(seconds)),
+            "_request_timeout": seconds + TIMEOUT_SECONDS,
+        }
+        since = found["metadata"]["resourceVersion"]
+        try:
+            with _failures_of(f"inferencemodel {namespace}/{name}"):
+                stream_of: Any = watch.Watch().stream
+                for event in stream_of(call, *arguments, resource_version=since, **limits):
+                    if event["type"] == "DELETED":
+                        raise Failure(f"inferencemodel {namespace}/{name}: it was deleted")
+                    if event["type"] in {"ADDED", "MODIFIED"}:
+                        yield event["object"]
+        except _Gone:
+            return
+
+    def patch(self, namespace: str, name: str, patch: Patch) -> dict[str, Any]:
+        """Change one model; a list is a JSON patch, an object a merge patch.
+
+        Raises:
+            Conflict: The model has changed since it was read.
+            Failure: It does not exist, or the change is refused.
+        """
+        api: Any = client.CustomObjectsApi(self._client)
+        how = "json" if isinstance(patch, list) else "merge"
+        with _failures_of(f"inferencemodel {namespace}/{name}"):
+            return api.patch_namespaced_custom_object(
+                GROUP,
+                VERSION,
+                namespace,
+                PLURAL,
+                name,
+                patch,
+                field_manager=FIELD_MANAGER,
+                _content_type=f"application/{how}-patch+json",
+                _request_timeout=TIMEOUT_SECONDS,
+            )
+
+    def revisions(self, namespace: str, selector: str) -> list[dict[str, Any]]:
+        """The objects that keep earlier revisions: ReplicaSets and ControllerRevisions."""
+        api: Any = client.AppsV1Api(self._client)
+        found: list[dict[str, Any]] = []
+        for kind, call in (
+            ("replicasets", api.list_namespaced_replica_set),
+            ("controllerrevisions", api.list_namespaced_controller_revision),
+        ):
+            with _failures_of(f"{kind} of {namespace}"):
+                answer = call(
+                    namespace,
+                    label_selector=selector,
+                    _request_timeout=TIMEOUT_SECONDS,
+                    _preload_content=False,
+                )
+                found += json.loads(answer.data)["items"]
+        return found
+
+    def events(self, namespace: str, names: list[str]) -> list[EventView]:
+        """The events about objects with these names."""
+        api: Any = client.CoreV1Api(self._client)
+        found: list[EventView] = []
+        for name in names:
+            with _failures_of(f"events of {namespace}"):
+                answer = api.list_namespaced_event(
+                    namespace,
+                    field_selector=f"involvedObject.name={name}",
+                    limit=EVENT_LIMIT,
+                    _request_timeout=TIMEOUT_SECONDS,
+                    _preload_content=False,
+                )
+                found += [_event(item) for item in json.loads(answer.data)["items"]]
+        return found
+
+    def pods(self, namespace: str, selector: str) -> list[dict[str, Any]]:
+        """The pods that a selector selects."""
+        api: Any = client.CoreV1Api(self._client)
+        with _failures_of(f"pods of {namespace}"):
+            answer = api.list_namespaced_pod(
+                namespace,
+                label_selector=selector,
+                _request_timeout=TIMEOUT_SECONDS,
+                _preload_content=False,
+            )
+            return json.loads(answer.data)["items"]
+
+    def pod_metrics(self, namespace: str, selector: str) -> list[dict[str, Any]]:
+        """Usage of these pods, from the metrics API.
+
+        Raises:
+            Failure: The metrics API is missing or access is denied.
+        """
+        api: Any = client.CustomObjectsApi(self._client)
+        with _failures_of("the metrics API (metrics.k8s.io)"):
+            return api.list_namespaced_custom_object(
+                "metrics.k8s.io",
+                "v1beta1",
+                namespace,
+                "pods",
+                label_selector=selector,
+                _request_timeout=TIMEOUT_SECONDS,
+            )["items"]
+
+    def forward(self, namespace: str, pod: str, port: int) -> PortForward:
+        """A local port that is forwarded to a pod's port."""
+
+        def connect() -> tuple[Any, Callable[[], str]]:
+            # One client per connection: `stream` replaces the client's own request function.
+            api: Any = client.CoreV1Api(client.ApiClient(self._configuration))
+            with _failures_of("port-forward"):
+                opened: Any = stream.portforward(
+                    api.connect_get_namespaced_pod_portforward, pod, namespace, ports=str(port)
+                )
+
+            def problem() -> str:
+                return opened.error(port) or ""
+
+            return opened.socket(port), problem
+
+        return PortForward(connect)
+
+    def _list_models(self, namespace: str | None, name: str = "") -> dict[str, Any]:
+        call, arguments = self._models_call(namespace, name)
+        with _failures_of("inferencemodels"):
+            return call(*arguments, _request_timeout=TIMEOUT_SECONDS)
+
+    def _models_call(
+        self, namespace: str | None, name: str
+    ) -> tuple[Callable[..., Any], list[str]]:
+        api: Any = client.CustomObjectsApi(self._client)
+
+        def in_namespace(*arguments: str, **words: Any) -> Any:
+            return api.list_namespaced_custom_object(*arguments, **_selected(name), **words)
+
+        def everywhere(*arguments: str, **words: Any) -> Any:
+            return api.list_cluster_custom_object(*arguments, **_selected(name), **words)
+
+        if namespace is None:
+            return everywhere, [GROUP, VERSION, PLURAL]
+        return in_namespace, [GROUP, VERSION, namespace, PLURAL]
+
+
+class Conflict(Failure):
+    """The model has changed since it was read."""
+
+
+class _Gone(Exception):
+    """The start of the watch has expired (HTTP 410)."""
+
+
+def _selected(name: str) -> dict[str, str]:
+    return {"field_selector": f"metadata.name={name}"} if name else {}
+
+
+def _current_namespace(kubeconfig: str, context: str) -> str:
+    listed: Any = config.list_kube_config_contexts(kubeconfig or None)
+    contexts, current = listed
+    chosen = next((item for item in contexts if item["name"] == context), None)
+    if context and chosen is None:
+        known = ", ".join(item["name"] for item in contexts)
+        raise Failure(f"--context: {context!r} does not exist: must be one of {known or 'none'}")
+    namespace = (chosen or current)["context"].get("namespace")
+    return cast("str | None", namespace) or "default"
+
+
+def _event(item: dict[str, Any]) -> EventView:
+    about = item.get("involvedObject") or {}
+    series = item.get("series") or {}
+    times = (series.get("lastObservedTime"), item.get("lastTimestamp"), item.get("eventTime"))
+    return EventView(
+        kind=about.get("kind") or "",
+        name=about.get("name") or "",
+        type=item.get("type") or "",
+        reason=item.get("reason") or "",
+        message=item.get("message") or "",
+        count=series.get("count") or item.get("count") or 1,
+        last=moment(next((time for time in times if time), None)),
+    )
+
+
+def _without_cluster(kubeconfig: str, error: Exception) -> str:
+    """Why there is no configuration of a cluster."""
+    if isinstance(error, OSError):
+        reason = reason_of(error)
+    elif isinstance(error, yaml.YAMLError):
+        reason = "it is not valid YAML"
+    elif "No configuration found" in str(error):
+        reason = "no kubeconfig exists, or it is empty"
+    else:
+        reason = str(error).rstrip(".")
+    if kubeconfig:
+        return f"--kubeconfig: {kubeconfig} is not a usable kubeconfig: {reason}"
+    return (
+        f"no cluster is configured: {reason}: set --kubeconfig or KUBECONFIG, or create "
+        "~/.kube/config"
+    )
+
+
+@contextmanager
+def _failures_of(what: str) -> Generator[None]:
+    """Turn the client's exceptions into sentences."""
+    try:
+        yield
+    except ApiException as error:
+        if error.status == 410:
+            raise _Gone from error
+        if error.status == 409:
+            raise Conflict(f"{what}: {_sentence(error)}") from error
+        raise Failure(f"{what}: {_sentence(error)}") from error
+    except (HTTPError, OSError) as error:
+        raise Failure(f"{what}: the API server does not answer: {reason_of(error)}") from error
+
+
+def _sentence(error: ApiException) -> str:
+    """The API server's own message."""
+    try:
+        message = json.loads(error.body or "")["message"]
+    except (ValueError, TypeError, KeyError):
+        # A refused WebSocket has its headers behind this mark.
+        message = str(error.reason).partition(" -+-+- ")[0]
+    if error.status == 404 and "not found" not in str(message):
+        return f"{message} (is it installed in this cluster?)"
+    return str(message)

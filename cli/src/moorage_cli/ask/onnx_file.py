@@ -1,0 +1,56 @@
+"""Reads the tensors of an ONNX file with the optional package `onnx`.
+
+moorage lint FILE --model model.onnx --> **onnx_file** --> model_check
+"""
+
+from typing import Any
+
+from moorage_cli.manifests.model_check import VARIABLE, ModelTensors, Tensor
+from moorage_cli.printing.failures import Failure, reason_of
+
+__all__ = ["read_onnx"]
+
+# Source: ONNX, TensorProto.DataType, by the names of the Open Inference Protocol.
+DATATYPES = {
+    "FLOAT": "FP32", "UINT8": "UINT8", "INT8": "INT8", "UINT16": "UINT16", "INT16": "INT16",
+    "INT32": "INT32", "INT64": "INT64", "STRING": "BYTES", "BOOL": "BOOL", "FLOAT16": "FP16",
+    "DOUBLE": "FP64", "UINT32": "UINT32", "UINT64": "UINT64", "BFLOAT16": "BF16",
+}  # fmt: skip
+
+
+def read_onnx(path: str) -> ModelTensors:
+    """The inputs that a client must send, and the outputs.
+
+    Raises:
+        Failure: The package is missing, or the file is not an ONNX model.
+    """
+    try:
+        import onnx  # noqa: PLC0415 - a large package that nothing else needs
+    except ImportError as error:
+        fix = "--model requires the package onnx: run pip install 'moorage-cli[onnx]'"
+        raise Failure(fix) from error
+    try:
+        graph: Any = onnx.load(path, load_external_data=False).graph
+    except OSError as error:
+        raise Failure(f"--model: {path} cannot be read: {reason_of(error)}") from error
+    except Exception as error:  # protobuf's exceptions differ by implementation
+        raise Failure(f"--model: {path} is not an ONNX model") from error
+    weights = {each.name for each in graph.initializer}
+    inputs = [each for each in graph.input if each.name not in weights]
+    if not graph.output:
+        raise Failure(f"--model: {path} is not an ONNX model: its graph has no outputs")
+    return ModelTensors(
+        tuple(_tensor(onnx, each) for each in inputs),
+        tuple(_tensor(onnx, each) for each in graph.output),
+    )
+
+
+def _tensor(onnx: Any, value: Any) -> Tensor:
+    kind = value.type.tensor_type
+    name = str(onnx.TensorProto.DataType.Name(kind.elem_type))
+    shape = None
+    if kind.HasField("shape"):
+        shape = tuple(
+            each.dim_value if each.HasField("dim_value") else VARIABLE for each in kind.shape.dim
+        )
+    return Tensor(value.name, DATATYPES.get(name, name), shape)

@@ -1,0 +1,389 @@
+"""The command line: every command with its arguments and help.
+
+`--help`, the completion and docs/reference/cli.md are generated from `COMMANDS`.
+"""
+
+import argparse
+import importlib.metadata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moorage_cli.ask.inference.request import InferenceProtocol
+
+__all__ = ["COMMANDS", "Argument", "Command", "parser"]
+
+PROTOCOLS = tuple(str(protocol) for protocol in InferenceProtocol)
+
+
+class Argument:
+    """One argument of argparse, also used for completion."""
+
+    def __init__(self, *names: str, **options: Any) -> None:
+        self.names = names
+        self.options = options
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it starts with a dash."""
+        return self.names[0].startswith("-")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its summary, description, arguments and example command lines."""
+
+    name: str
+    summary: str
+    about: str
+    arguments: tuple[Argument, ...]
+    examples: tuple[str, ...]
+
+
+_NAMESPACE = Argument(
+    "-n", "--namespace", metavar="NS", default="",
+    help="namespace; defaults to the namespace of the kubeconfig's context",
+)  # fmt: skip
+_ALL = Argument("-A", "--all-namespaces", action="store_true", help="models of all namespaces")
+_CLUSTER = (
+    Argument("--kubeconfig", metavar="FILE", default="", help="path of the kubeconfig"),
+    Argument("--context", metavar="NAME", default="", help="context of the kubeconfig"),
+)
+_NAME = Argument("name", metavar="NAME", help="name of the InferenceModel")
+_MAYBE_NAME = Argument(
+    "name", metavar="NAME", nargs="?", default="", help="name of an InferenceModel"
+)
+
+
+def _output(*forms: str) -> Argument:
+    return Argument("-o", "--output", choices=forms, default=forms[0], help="output format")
+
+
+def _seconds(text: str) -> float:
+    """A positive number of seconds."""
+    value = float(text)
+    if not 0 < value <= 86400:
+        raise argparse.ArgumentTypeError(f"{text} is invalid: must be above 0, at most 86400")
+    return value
+
+
+def _timeout(default: float) -> Argument:
+    return Argument(
+        "--timeout", metavar="SECONDS", type=_seconds, default=default,
+        help="how long to wait for a response",
+    )  # fmt: skip
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "status",
+        "show which models serve and the progress of the others",
+        "Prints one row per model. With NAME, also prints its conditions and replicas. PROGRESS "
+        "counts the steps to Ready and names the next one: 2/4 ProtocolMatched. The exit status "
+        "is 0 if every model shown is ready and its status is up to date, otherwise 1.",
+        (
+            _MAYBE_NAME,
+            _NAMESPACE,
+            _ALL,
+            Argument("-w", "--watch", action="store_true", help="keep printing changes"),
+            _output("table", "json", "name"),
+            *_CLUSTER,
+        ),
+        ("moorage status", "moorage status iris -n models", "moorage status -A -o json"),
+    ),
+    Command(
+        "why",
+        "explain why a model does not serve, and how to fix it",
+        "Prints the root cause with its log lines, then the fix, then further independent causes "
+        "and recent events. The exit status is 0 if the model is ready, otherwise 1.",
+        (_NAME, _NAMESPACE, _output("text", "json"), *_CLUSTER),
+        ("moorage why iris",),
+    ),
+    Command(
+        "wait",
+        "wait until the applied spec serves, or its rollout fails",
+        "Waits until the status describes the applied spec and both UpToDate and Ready are true. "
+        "Ends at once with exit status 3 if the rollout fails, is aborted or cannot continue: it "
+        "was rolled back or paused, the API server refuses an object, or the model is suspended. "
+        "The exit status is 1 if the time is over first. Prints what moorage why prints. A canary "
+        "that waits for approval does not end the command.",
+        (
+            _NAME,
+            _NAMESPACE,
+            Argument(
+                "--timeout",
+                metavar="SECONDS",
+                type=_seconds,
+                default=600.0,
+                help="how long to wait",
+            ),
+            _output("text", "json"),
+            *_CLUSTER,
+        ),
+        ("moorage wait iris", "moorage wait iris --timeout 60 -o json"),
+    ),
+    Command(
+        "promote",
+        "let a canary advance without waiting for its steps",
+        "Sets spec.rollout.promote. REVISION approves all remaining steps of that revision, and "
+        "REVISION/STEP ends the pause of one step. The exit status is 1 if the revision is not a "
+        "canary in progress.",
+        (
+            _NAME,
+            Argument(
+                "revision",
+                metavar="REVISION",
+                nargs="?",
+                default="",
+                help="revision or step to promote; defaults to the current candidate",
+            ),
+            _NAMESPACE,
+            _output("text", "json"),
+            *_CLUSTER,
+        ),
+        ("moorage promote iris", "moorage promote iris 4c1f0a9d2e/2"),
+    ),
+    Command(
+        "abort",
+        "give up a rollout and return to the last revision that served",
+        "Sets spec.rollout.abort. The revision stays aborted until the spec changes or the field "
+        "is removed. The exit status is 1 if no rollout is in progress, or if no revision has "
+        "served before.",
+        (
+            _NAME,
+            Argument(
+                "revision",
+                metavar="REVISION",
+                nargs="?",
+                default="",
+                help="revision to give up; defaults to the current candidate",
+            ),
+            _NAMESPACE,
+            _output("text", "json"),
+            *_CLUSTER,
+        ),
+        ("moorage abort iris",),
+    ),
+    Command(
+        "restart",
+        "replace all pods of a model by a rollout of the same spec",
+        "Sets spec.rollout.restartedAt to the current time. Also retries a failed rollout, and "
+        "applies the pods that a newer version of the operator generates.",
+        (_NAME, _NAMESPACE, _output("text", "json"), *_CLUSTER),
+        ("moorage restart iris",),
+    ),
+    Command(
+        "rollback",
+        "write the spec of an earlier revision back",
+        "Restores the spec of the last revision that served, or of REVISION, field for field. "
+        "Fields that are not part of a revision stay: replicas, suspend, paused, scaling, "
+        "disruptionBudget, networkPolicy, route and rollout. The exit status is 1 if that spec is "
+        "not kept or cannot be restored exactly; nothing is changed then.",
+        (
+            _NAME,
+            Argument(
+                "--to",
+                metavar="REVISION",
+                default="",
+                help="revision to restore; defaults to the last one that served",
+            ),
+            Argument(
+                "--dry-run", action="store_true", help="print the JSON patch and change nothing"
+            ),
+            _NAMESPACE,
+            _output("text", "json"),
+            *_CLUSTER,
+        ),
+        ("moorage rollback iris", "moorage rollback iris --to 93ab01c6f2 --dry-run"),
+    ),
+    Command(
+        "pause",
+        "keep the operator from changing the objects of a model",
+        "Sets spec.paused to true. The status is still updated.",
+        (_NAME, _NAMESPACE, _output("text", "json"), *_CLUSTER),
+        ("moorage pause iris",),
+    ),
+    Command(
+        "resume",
+        "end the pause of a model",
+        "Sets spec.paused to false. Pending edits roll out, and manual edits of the model's "
+        "objects are reverted.",
+        (_NAME, _NAMESPACE, _output("text", "json"), *_CLUSTER),
+        ("moorage resume iris",),
+    ),
+    Command(
+        "infer",
+        "send a request from a file and print the response",
+        "FILE is an Open Inference request in JSON; '-' is standard input. The request is "
+        "converted to the model's protocol. A TensorFlow Serving or GRPS request in JSON is sent "
+        "unchanged. The exit status is 0 if the server reports success, otherwise 1.",
+        (
+            _NAME,
+            Argument("-f", "--file", metavar="FILE", required=True, help="file with the request"),
+            Argument(
+                "--protocol",
+                choices=PROTOCOLS,
+                default="",
+                help="protocol; defaults to the one in the model's status",
+            ),
+            Argument(
+                "--transport",
+                choices=("HTTP", "GRPC"),
+                default="HTTP",
+                help="transport",
+            ),
+            Argument(
+                "--model-version",
+                metavar="VERSION",
+                default="",
+                help="model version; by default, the server chooses",
+            ),
+            Argument(
+                "--via",
+                choices=("port-forward", "service"),
+                default="port-forward",
+                help="port-forward: through the API server to a ready pod; service: directly to "
+                "the Service, from inside the cluster",
+            ),
+            _timeout(60.0),
+            _NAMESPACE,
+            *_CLUSTER,
+        ),
+        (
+            "moorage infer digits -f examples/01-digits/samples/digit-3.json",
+            "moorage infer digits -f request.json --protocol TensorFlowServing",
+            "moorage infer digits -f request.json --transport GRPC",
+        ),
+    ),
+    Command(
+        "lint",
+        "check manifests without a cluster",
+        "Checks each InferenceModel in the files against the schema and rules of the API, the "
+        "shapes of smoke tests, the fields of podTemplate, and the requirements of scaling. "
+        "Prints one line per problem, with the path of the field. With --model, also compares "
+        "contract and smoke tests with the tensors of the model. The exit status is 1 if there is "
+        "a problem, otherwise 0.",
+        (
+            Argument("files", metavar="FILE", nargs="+", help="manifest; '-' is standard input"),
+            Argument(
+                "--model",
+                metavar="ONNX",
+                default="",
+                help="ONNX file of the model; requires the package onnx",
+            ),
+            _output("text", "json"),
+        ),
+        (
+            "moorage lint model.yaml",
+            "moorage lint model.yaml --model model.onnx",
+            "helm template . | moorage lint -",
+        ),
+    ),
+    Command(
+        "convert",
+        "rewrite manifests of an earlier format",
+        "Rewrites each InferenceModel whose fields have moved, as moorage lint reports them. "
+        "Documents that need no change stay as they are, comments included. A document that is "
+        "rewritten keeps the comments before its first field and loses the others; standard "
+        "error names such documents, and annotations that could not be carried over. No file is "
+        "changed without --in-place, nor if any of the files cannot be converted. The exit "
+        "status is 1 if a file cannot be read, converted or written, otherwise 0.",
+        (
+            Argument("files", metavar="FILE", nargs="+", help="manifest; '-' is standard input"),
+            Argument(
+                "--in-place",
+                action="store_true",
+                help="write the files instead of printing the result",
+            ),
+        ),
+        (
+            "moorage convert model.yaml",
+            "moorage convert --in-place models/*.yaml",
+            "kubectl get inferencemodels -o yaml | moorage convert -",
+        ),
+    ),
+    Command(
+        "conformance",
+        "show which protocols a server supports",
+        "ADDRESS is HOST:PORT of a server's HTTP port, or its URL. Sends only read-only requests. "
+        "The exit status is 0 if the server supports every tested part of a protocol over one "
+        "transport, otherwise 1.",
+        (
+            Argument("address", metavar="ADDRESS", help="HTTP address of the server"),
+            Argument(
+                "--grpc",
+                metavar="ADDRESS",
+                default="",
+                help="HOST:PORT of its gRPC port, to test it too",
+            ),
+            Argument(
+                "--model", metavar="NAME", default="", help="name of a model, to test it too"
+            ),
+            Argument(
+                "--require",
+                choices=PROTOCOLS,
+                default="",
+                help="protocol that the server must support",
+            ),
+            _timeout(5.0),
+            _output("table", "json"),
+        ),
+        (
+            "moorage conformance localhost:8000 --model digits",
+            "moorage conformance localhost:8000 --grpc localhost:8001 --require OpenInference",
+        ),
+    ),
+    Command(
+        "top",
+        "show the usage and the requests of each replica",
+        "CPU and memory come from the metrics API, if the cluster has one. Requests, failures and "
+        "mean latency since the start come from the metrics of the bundled runtime, through a "
+        "port-forward to each pod. A dash means that the value is not available.",
+        (_MAYBE_NAME, _NAMESPACE, _ALL, _timeout(5.0), _output("table", "json"), *_CLUSTER),
+        ("moorage top", "moorage top iris"),
+    ),
+    Command(
+        "completion",
+        "print a completion script for a shell",
+        "The script also completes model names from the cluster.",
+        (Argument("shell", choices=("bash", "zsh"), help="shell"),),
+        ("source <(moorage completion bash)", "source <(moorage completion zsh)"),
+    ),
+)
+
+
+def parser(program: str = "moorage") -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog=program,
+        description="Shows the state of InferenceModels in a cluster, explains failures and "
+        "controls rollouts.",
+        epilog="exit status: 0 success, 1 not ready or failed, 2 invalid usage, 3 rollout failed",
+    )
+    version = f"%(prog)s {importlib.metadata.version('moorage-cli')}"
+    top.add_argument("--version", action="version", version=version, help="print the version")
+    below = top.add_subparsers(dest="command", metavar="COMMAND")
+    for command in COMMANDS:
+        made = below.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.about,
+            epilog=_examples(command.examples),
+            formatter_class=_Formatter,
+        )
+        for argument in command.arguments:
+            made.add_argument(*argument.names, **argument.options)
+    return top
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Wraps the description and keeps the lines of the examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("examples:"):
+            return "".join(f"{indent}{line}\n" for line in text.splitlines())
+        return super()._fill_text(text, width, indent)
+
+
+def _examples(lines: Sequence[str]) -> str:
+    return "examples:\n" + "\n".join(f"  {line}" for line in lines)

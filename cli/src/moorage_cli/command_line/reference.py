@@ -1,0 +1,64 @@
+"""Generates docs/reference/cli.md from the commands; pure."""
+
+from moorage_cli.command_line.arguments import COMMANDS, Argument, Command
+
+__all__ = ["page"]
+
+_HEAD = """\
+# Command-line tool
+
+`moorage` shows the state of InferenceModels in a cluster, explains failures and controls rollouts.
+It uses your kubeconfig and your permissions, and requires only the CRD in the cluster.
+`status` reads `inferencemodels`, and `why` and `wait` also read `events`. `infer` and `top` read
+`pods` and create `pods/portforward`. `lint`, `convert`, `conformance` and `completion` need no
+cluster.
+`promote`, `abort`, `restart`, `rollback`, `pause` and `resume` each patch fields of the spec, if
+nobody has changed the model in between; no other command changes anything. `rollback` also reads
+`replicasets` and `controllerrevisions`.
+
+```sh
+pip install ./cli
+kubectl moorage status     # the same program: kubectl finds `kubectl-moorage`
+```
+
+| exit status | meaning |
+|---|---|
+| 0 | success: ready, valid or answered |
+| 1 | not ready, invalid, or failed; a message on standard error gives the reason of a failure |
+| 2 | invalid usage |
+| 3 | `wait`: the rollout failed, or does not continue until somebody edits the spec |
+
+Output has colours only on a terminal without `NO_COLOR`. Control characters in the text of model
+servers are replaced. For scripts, use `-o json`. `moorage --version` prints the version.
+"""
+
+
+def page() -> str:
+    """The page."""
+    return "\n".join([_HEAD, *(_chapter(command) for command in COMMANDS)])
+
+
+def _chapter(command: Command) -> str:
+    rows = "".join(_row(argument) for argument in command.arguments)
+    examples = "".join(f"{line}\n" for line in command.examples)
+    return (
+        f"## moorage {command.name}\n\n{command.about}\n\n"
+        f"| argument | default | meaning |\n|---|---|---|\n{rows}\n```sh\n{examples}```\n"
+    )
+
+
+def _row(argument: Argument) -> str:
+    options = argument.options
+    value = options.get("metavar", "")
+    if argument.is_option:
+        names = ", ".join(f"`{name}`" for name in argument.names)
+        names += f" `{value}`" if value else ""
+    else:
+        names = f"`{value or argument.names[0]}`"
+    meaning = options["help"]
+    if "choices" in options:
+        meaning += f": one of {', '.join(f'`{choice}`' for choice in options['choices'])}"
+    default = f"`{options['default']}`" if options.get("default") else ""
+    if options.get("required") or not (argument.is_option or options.get("nargs") == "?"):
+        default = "required"
+    return f"| {names} | {default} | {meaning} |\n"

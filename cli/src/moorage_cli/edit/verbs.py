@@ -1,0 +1,130 @@
+"""`moorage promote`, `abort`, `restart`, `pause` and `resume`: one field of the spec each; pure.
+
+resource, arguments --> Edit --> ask.cluster --> the operator acts on the edited spec
+
+A promotion or an abort of a revision that is not in progress would have no effect, so it is
+refused with the revision that is.
+"""
+
+from datetime import UTC, datetime
+
+from moorage_cli.edit.model import Edit, Resource
+from moorage_cli.printing.failures import Failure
+
+__all__ = ["abort", "pause", "promote", "restart", "resume"]
+
+
+def promote(model: Resource, revision: str = "") -> Edit:
+    """Approve the remaining steps of the canary, or one step with `REVISION/STEP`.
+
+    Raises:
+        Failure: The canary or step does not exist.
+    """
+    candidate = _candidate(model)
+    name, slash, step = (revision or candidate).partition("/")
+    if name != candidate:
+        raise Failure(
+            f"{model.name}: revision {name} is not rolled out: the candidate is {candidate}"
+        )
+    strategy = str(model.rollout.get("strategy", "RollingUpdate"))
+    if strategy != "Canary":
+        raise Failure(
+            f"{model.name}: strategy {strategy} has no steps to promote: the rollout of revision "
+            f"{name} completes when its replicas serve"
+        )
+    if slash and not (step.isdecimal() and 1 <= int(step) <= _count_steps(model)):
+        raise Failure(
+            f"{model.name}: step {step!r} is invalid: must be a number from 1 to "
+            f"{_count_steps(model)}"
+        )
+    value = f"{name}/{int(step)}" if slash else name
+    patch = model.merge({"rollout": {"promote": value}})
+    what = f"step {step} of revision {name}" if slash else f"revision {name}"
+    return Edit(patch, f"{what} is promoted", value)
+
+
+def abort(model: Resource, revision: str = "") -> Edit:
+    """Give up the revision that is rolled out, or one whose failed rollout is paused.
+
+    Raises:
+        Failure: The revision does not exist, or no earlier revision has served.
+    """
+    known = model.revision("candidate") or model.revision("rejected")
+    candidate = known or _candidate(model)
+    if revision and revision != candidate:
+        raise Failure(
+            f"{model.name}: revision {revision} is not rolled out: the candidate is {candidate}"
+        )
+    if not revision and not model.is_described:
+        _candidate(model)
+    good = model.revision("lastGood")
+    if not good:
+        raise Failure(
+            f"{model.name}: revision {candidate} is the first one, so there is none to return to: "
+            f"set spec.suspend to true to stop it"
+        )
+    patch = model.merge({"rollout": {"abort": candidate}})
+    return Edit(patch, f"revision {candidate} is aborted: revision {good} runs instead", candidate)
+
+
+def restart(model: Resource, now: datetime) -> Edit:
+    """Start a rollout of the same spec with new pods.
+
+    Args:
+        model: The model.
+        now: The current time, aware.
+    """
+    moment = now.astimezone(UTC)
+    text = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if text == model.rollout.get("restartedAt"):
+        text = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    patch = model.merge({"rollout": {"restartedAt": text}})
+    return Edit(patch, f"new pods replace all earlier ones{_if_paused(model)}")
+
+
+def pause(model: Resource) -> Edit:
+    """Keep the operator from writing to the objects of the model."""
+    if model.spec.get("paused") is True:
+        return Edit(None, "is already paused")
+    return Edit(
+        model.merge({"paused": True}), "is paused: the operator changes none of its objects"
+    )
+
+
+def resume(model: Resource) -> Edit:
+    """End a pause."""
+    if model.spec.get("paused") is not True:
+        return Edit(None, "is not paused")
+    done = "is resumed: pending edits roll out, and manual edits are reverted"
+    return Edit(model.merge({"paused": False}), done)
+
+
+def _candidate(model: Resource) -> str:
+    """The revision that is rolled out.
+
+    Raises:
+        Failure: There is none, or the status does not describe this spec yet.
+    """
+    if not model.is_described:
+        raise Failure(
+            f"{model.name}: the operator has not processed generation {model.generation} of the "
+            "spec yet: run the command again"
+        )
+    if candidate := model.revision("candidate"):
+        return candidate
+    if rejected := model.revision("rejected"):
+        raise Failure(
+            f"{model.name}: revision {rejected} was given up: run moorage why {model.name}"
+        )
+    good = model.revision("lastGood")
+    raise Failure(f"{model.name}: no rollout is in progress: revision {good or '(none)'} serves")
+
+
+def _count_steps(model: Resource) -> int:
+    canary = model.rollout.get("canary")
+    steps = canary.get("steps") if isinstance(canary, dict) else None
+    return len(steps) if isinstance(steps, list) else 0
+
+
+def _if_paused(model: Resource) -> str:
+    return " once the model is resumed" if model.spec.get("paused") is True else ""

@@ -1,0 +1,211 @@
+"""Parses an InferenceModel from the API into frozen values; pure.
+
+Every command reads resources through this module. The status contains text of model servers, and
+a CRD of another version may have other fields. A field of an unexpected type counts as absent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+__all__ = ["Condition", "FailureView", "ModelView", "ReplicaView", "moment", "view"]
+
+# The order of blame: Ready has the reason of the first condition that is not true.
+STEPS = (
+    "Accepted",
+    "WorkloadAvailable",
+    "ProtocolMatched",
+    "ModelReady",
+    "MetadataMatched",
+    "SmokeTestPassed",
+)
+NOT_SEEN = "NotSeenYet"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition; `status` is True, False or Unknown, as text."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    generation: int
+    since: datetime | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the condition is true."""
+        return self.status == "True"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """One pod of `status.replicaStatuses`; the reason is empty if it serves."""
+
+    pod: str
+    revision: str
+    ready: bool
+    model_ready: bool
+    restarts: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailureView:
+    """`status.lastFailure`: the last unexpected exit of a container."""
+
+    reason: str
+    pod: str
+    container: str
+    exit_code: int | None
+    message: str
+    time: datetime | None
+    resolved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelView:
+    """An InferenceModel, with its conditions by type."""
+
+    namespace: str
+    name: str
+    generation: int
+    observed_generation: int
+    created: datetime | None
+    replica_summary: str
+    served_name: str
+    versions: str
+    declared_protocol: str
+    protocol: str
+    url: str
+    urls: tuple[str, ...]
+    selector: str
+    conditions: Mapping[str, Condition]
+    replicas: tuple[ReplicaView, ...]
+    omitted_replicas: int
+    last_failure: FailureView | None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the status describes the current spec."""
+        return self.observed_generation >= self.generation
+
+    @property
+    def ready(self) -> Condition:
+        """The condition Ready, or a substitute until the operator has written a status."""
+        unseen = "the operator has not written a status yet"
+        absent = Condition("Ready", "Unknown", NOT_SEEN, unseen, 0, None)
+        return self.conditions.get("Ready", absent)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the model serves, according to a status of the current spec."""
+        return self.is_current and self.ready.holds
+
+    @property
+    def steps(self) -> tuple[Condition, ...]:
+        """The conditions that lead to Ready, in the order of blame."""
+        return tuple(self.conditions[name] for name in STEPS if name in self.conditions)
+
+
+def view(resource: Mapping[str, Any]) -> ModelView:
+    """Parse a resource."""
+    metadata, spec = _object(resource, "metadata"), _object(resource, "spec")
+    status = _object(resource, "status")
+    name = _text(metadata, "name")
+    conditions = [_condition(item) for item in _objects(status, "conditions")]
+    endpoints = _objects(status, "endpoints")
+    failure = _object(status, "lastFailure")
+    declared = _text(_object(spec, "model"), "name") or name
+    if spec.get("protocol") == "None":  # nothing is known of the model
+        declared = ""
+    return ModelView(
+        namespace=_text(metadata, "namespace"),
+        name=name,
+        generation=_integer(metadata, "generation"),
+        observed_generation=_integer(status, "observedGeneration"),
+        created=moment(metadata.get("creationTimestamp")),
+        replica_summary=_text(status, "replicaSummary"),
+        served_name=_text(_object(status, "model"), "name") or declared,
+        versions=_text(status, "versionSummary"),
+        declared_protocol=_text(_object(status, "protocol"), "declared"),
+        protocol=_text(_object(status, "protocol"), "detected"),
+        url=_text(endpoints[0], "url") if endpoints else "",
+        urls=tuple(_text(endpoint, "url") for endpoint in endpoints),
+        selector=_text(status, "selector"),
+        conditions={condition.type: condition for condition in conditions},
+        replicas=tuple(_replica(item) for item in _objects(status, "replicaStatuses")),
+        omitted_replicas=_integer(status, "omittedReplicas"),
+        last_failure=_failure(failure) if failure else None,
+    )
+
+
+def moment(value: object) -> datetime | None:
+    """A time of the API (RFC 3339), or None if it is absent or invalid."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=found.tzinfo or UTC) if found else None
+
+
+def _condition(item: Mapping[str, Any]) -> Condition:
+    return Condition(
+        type=_text(item, "type"),
+        status=_text(item, "status"),
+        reason=_text(item, "reason"),
+        message=_text(item, "message"),
+        generation=_integer(item, "observedGeneration"),
+        since=moment(item.get("lastTransitionTime")),
+    )
+
+
+def _replica(item: Mapping[str, Any]) -> ReplicaView:
+    return ReplicaView(
+        pod=_text(item, "pod"),
+        revision=_text(item, "revision"),
+        ready=item.get("ready") is True,
+        model_ready=item.get("modelReady") is True,
+        restarts=_integer(item, "restarts"),
+        reason=_text(item, "reason"),
+        message=_text(item, "message"),
+    )
+
+
+def _failure(item: Mapping[str, Any]) -> FailureView:
+    code = item.get("exitCode")
+    return FailureView(
+        reason=_text(item, "reason"),
+        pod=_text(item, "pod"),
+        container=_text(item, "container"),
+        exit_code=code if isinstance(code, int) else None,
+        message=_text(item, "message"),
+        time=moment(item.get("time")),
+        resolved=bool(_text(item, "resolvedTime")),
+    )
+
+
+def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = value.get(name)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+
+def _objects(value: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    found = value.get(name)
+    listed = cast("list[Any]", found) if isinstance(found, list) else []
+    return [item for item in listed if isinstance(item, Mapping)]
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _integer(value: Mapping[str, Any], name: str) -> int:
+    found = value.get(name)
+    return found if isinstance(found, int) else 0

@@ -1,0 +1,4 @@
+"""Checks manifests against the packaged CRD, as an API server does; pure.
+
+The state of running models belongs in `judge`.
+"""

@@ -1,0 +1,170 @@
+"""Checks of a spec beyond its schema: smoke tests, podTemplate and scaling; pure.
+
+    lint --> **spec_check**: a spec that the schema accepts --> problems
+
+The API server accepts these specs, and the operator, the Deployment or the autoscaler refuses them
+later. The fields of pods are those of the `kubernetes` package; `make generate` packages them.
+"""
+
+import difflib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import Any, cast
+
+from moorage_cli.manifests.structural import Problem
+
+__all__ = ["spec_problems"]
+
+_POD_SPEC = "V1PodSpec"
+_RUNTIME_CONTAINER = "runtime"
+# The operator's limits of a smoke test in JSON.
+_BODY_LIMIT_BYTES = 64 << 10
+_VALUE_LIMIT_CHARACTERS = 4096
+# Source: Open Inference Protocol V2, "Tensor Data Types".
+_INTEGERS: Mapping[str, range] = {
+    **{f"INT{bits}": range(-(2 ** (bits - 1)), 2 ** (bits - 1)) for bits in (8, 16, 32, 64)},
+    **{f"UINT{bits}": range(2**bits) for bits in (8, 16, 32, 64)},
+}
+
+
+def spec_problems(spec: Mapping[str, Any]) -> list[Problem]:
+    """The problems of a spec as the user wrote it, without the CRD's defaults."""
+    return [
+        *_smoke_test_problems(spec),
+        *_pod_template_problems(spec),
+        *_scaling_problems(spec),
+    ]
+
+
+def _smoke_test_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    for at, test in enumerate(_mappings(_mapping(spec.get("smokeTests")).get("tests"))):
+        for number, tensor in enumerate(_mappings(test.get("inputs"))):
+            path = f"spec.smokeTests.tests[{at}].inputs[{number}].data"
+            shape = cast("Sequence[int]", tensor["shape"])
+            values = list(_flat(tensor["data"]))
+            wanted = math.prod(shape)
+            if len(values) != wanted:
+                counts = f"has {len(values)} elements, but shape {list(shape)} requires {wanted}"
+                yield Problem(path, counts)
+                continue
+            datatype = str(tensor["datatype"])
+            odd = next((value for value in values if not _fits(value, datatype)), None)
+            if odd is not None:
+                yield Problem(path, f"{json.dumps(odd)} is not a valid {datatype}")
+        yield from _request_problems(test, f"spec.smokeTests.tests[{at}]")
+
+
+def _request_problems(test: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    body = _mapping(_mapping(test.get("request")).get("body"))
+    size = len(json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode())
+    if size > _BODY_LIMIT_BYTES:
+        problem = f"has {size} bytes as JSON: must have at most {_BODY_LIMIT_BYTES}"
+        yield Problem(f"{path}.request.body", problem)
+    if body.get("stream") is True:
+        problem = "true is invalid: must be false or absent, because a test reads one document"
+        yield Problem(f"{path}.request.body.stream", problem)
+    for at, expectation in enumerate(_mappings(test.get("expect"))):
+        value = expectation.get("value")
+        is_long = isinstance(value, str) and len(value) > _VALUE_LIMIT_CHARACTERS
+        if is_long or isinstance(value, Mapping | list):
+            problem = (
+                "must be a number, a boolean or a string of at most "
+                f"{_VALUE_LIMIT_CHARACTERS} characters"
+            )
+            yield Problem(f"{path}.expect[{at}].value", problem)
+
+
+def _flat(data: Any) -> Iterator[Any]:
+    if isinstance(data, list):
+        for item in cast("list[Any]", data):
+            yield from _flat(item)
+    else:
+        yield data
+
+
+def _fits(value: Any, datatype: str) -> bool:
+    if datatype == "BYTES":
+        return isinstance(value, str)
+    if datatype == "BOOL":
+        return isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    integers = _INTEGERS.get(datatype)
+    return integers is None or (isinstance(value, int) and value in integers)
+
+
+def _pod_template_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    template = _mapping(spec.get("podTemplate"))
+    path = "spec.podTemplate.spec"
+    yield from _unknown(template.get("spec"), _POD_SPEC, path)
+
+
+def _unknown(value: Any, kind: str, path: str) -> Iterator[Problem]:
+    if isinstance(value, list):
+        for at, item in enumerate(cast("list[Any]", value)):
+            yield from _unknown(item, kind, f"{path}[{at}]")
+    known = _POD_FIELDS.get(kind)
+    if known is None or not isinstance(value, Mapping):
+        return
+    for name, below in cast("Mapping[str, Any]", value).items():
+        if name in known:
+            yield from _unknown(below, known[name], f"{path}.{name}")
+        else:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield Problem(f"{path}.{name}", f"unknown field{hint}")
+
+
+def _scaling_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    scaling = _mapping(spec.get("scaling"))
+    if not scaling:
+        return
+    if spec.get("replicas") is not None:
+        yield Problem(
+            "spec.replicas",
+            f"{spec['replicas']} conflicts with spec.scaling, which sets the number of replicas: "
+            "remove spec.replicas",
+        )
+    given = _mappings(scaling.get("metrics"))
+    for at, metric in enumerate(given or [{"type": "CPU"}]):
+        resource = str(metric["type"]).lower()
+        if resource in {"cpu", "memory"} and not _has_request(spec, resource):
+            yield Problem(
+                f"spec.scaling.metrics[{at}]" if given else "spec.scaling",
+                f"a metric of type {metric['type']} requires a request: set "
+                f"spec.runtime.resources.requests.{resource}",
+            )
+
+
+def _has_request(spec: Mapping[str, Any], resource: str) -> bool:
+    """Whether the runtime container has a request; a limit without a request implies one."""
+    template = _mapping(_mapping(spec.get("podTemplate")).get("spec"))
+    containers = [
+        container
+        for container in _mappings(template.get("containers"))
+        if container.get("name") == _RUNTIME_CONTAINER
+    ]
+    return any(
+        _mapping(_mapping(container.get("resources")).get(bound)).get(resource) is not None
+        for container in (_mapping(spec.get("runtime")), *containers)
+        for bound in ("requests", "limits")
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    listed = cast("list[Any]", value) if isinstance(value, list) else []
+    return [item for item in listed if isinstance(item, Mapping)]
+
+
+def _load() -> Mapping[str, Mapping[str, str]]:
+    text = (files("moorage_cli") / "data" / "pod_fields.json").read_text(encoding="utf-8")
+    return json.loads(text)
+
+
+_POD_FIELDS = _load()

@@ -1,1 +1,0 @@
-"""Message classes made by ``runtime/proto/generate.py``; never edited by hand."""

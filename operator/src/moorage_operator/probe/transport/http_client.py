@@ -1,0 +1,207 @@
+"""HTTP requests to untrusted model servers.
+
+Requests use the pod's address, without proxies, redirects or compression. The size of the body and
+the time are limited.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from functools import cached_property
+from http import HTTPStatus
+from typing import Any, cast
+
+import httpx
+import msgspec
+
+from moorage_operator.probe.driver import (
+    ANSWER_LIMIT_BYTES,
+    HEALTH_LIMIT_BYTES,
+    INFERENCE_LIMIT_BYTES,
+)
+from moorage_operator.probe.reading import json_text
+from moorage_operator.probe.reading.cost import spending
+from moorage_operator.probe.reading.elements import ELEMENT_LIMIT
+from moorage_operator.values.answers import Answer, AnswerReason
+from moorage_operator.values.plan import ProbeTarget
+from moorage_operator.values.words import MESSAGE_LIMIT, quoted
+
+from .http_transport import LIMIT, BodyTooLarge, Disconnected, OneConnectionEach
+
+_HEADERS = {
+    "Accept": "application/json",
+    # Compressed answers are rejected below: a few KiB may expand to gigabytes.
+    "Accept-Encoding": "identity",
+    "Connection": "close",
+    "User-Agent": "moorage-operator",
+}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A response of a server.
+
+    Attributes:
+        code: The status code.
+        body: The whole body.
+        value_limit: The largest number of JSON values in the body.
+    """
+
+    code: int
+    body: bytes
+    value_limit: int = json_text.VALUE_LIMIT
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The body as a JSON object, {} if it is something else; decoded once."""
+        try:
+            found = spending(json_text.decode, self.body, value_limit=self.value_limit)
+        except json_text.NotJson:
+            return {}
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+    @property
+    def error(self) -> str:
+        """The `error` of a JSON error body as one printable line, "" if there is none."""
+        message = self.document.get("error")
+        return quoted(message) if isinstance(message, str) else ""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status reports a success."""
+        return HTTPStatus.OK <= self.code < HTTPStatus.MULTIPLE_CHOICES
+
+    @property
+    def is_redirect(self) -> bool:
+        """Whether the response is a redirect, which is not followed."""
+        return HTTPStatus.MULTIPLE_CHOICES <= self.code < HTTPStatus.BAD_REQUEST
+
+
+class HttpClient:
+    """Queries servers over HTTP/1.1.
+
+    It uses httpx's transport without its client, because a poll needs no cookies, redirects or
+    authentication.
+    """
+
+    def __init__(self) -> None:
+        self._transport = OneConnectionEach()
+
+    async def get(self, target: ProbeTarget, path: str) -> Reply | Answer:
+        """Return the reply, or why there is none."""
+        return await self._ask(target, path, None, ANSWER_LIMIT_BYTES)
+
+    async def ask_health(self, target: ProbeTarget, path: str) -> Reply | Answer:
+        """Return the reply of a health endpoint, or why there is none."""
+        return await self._ask(target, path, None, HEALTH_LIMIT_BYTES)
+
+    async def post(self, target: ProbeTarget, path: str, document: object) -> Reply | Answer:
+        """Return the reply to a JSON document, or why there is none."""
+        return await self._ask(target, path, msgspec.json.encode(document), ANSWER_LIMIT_BYTES)
+
+    async def infer(self, target: ProbeTarget, document: object) -> Reply | Answer:
+        """Return the reply to an inference request, which may be larger."""
+        return await self.request(target, target.way.infer_path, document)
+
+    async def request(self, target: ProbeTarget, path: str, document: object) -> Reply | Answer:
+        """Return the reply to a POST of a JSON document, or to a GET without one; as large."""
+        sent = None if document is None else msgspec.json.encode(document)
+        return await self._ask(target, path, sent, INFERENCE_LIMIT_BYTES)
+
+    async def close(self) -> None:
+        """Close the transport."""
+        await self._transport.aclose()
+
+    async def _ask(
+        self, target: ProbeTarget, path: str, body: bytes | None, limit: int
+    ) -> Reply | Answer:
+        url = f"http://{_host(target.address)}:{target.way.port}{path}"
+        try:
+            async with asyncio.timeout(target.timeout_seconds):
+                return await self._read(url, body, limit)
+        except (TimeoutError, httpx.InvalidURL, httpx.HTTPError) as error:
+            return _unanswered(target, path, limit, error)
+
+    async def _read(self, url: str, sent: bytes | None, limit: int) -> Reply | Answer:
+        method, headers = "GET", _HEADERS
+        if sent is not None:
+            method, headers = "POST", {**_HEADERS, "Content-Type": "application/json"}
+        request = httpx.Request(
+            method, url, headers=headers, content=sent, extensions={LIMIT: limit}
+        )
+        answer = await self._transport.handle_async_request(request)
+        if answer.headers.get("Content-Encoding", "identity") != "identity":
+            return _malformed(url, "has a Content-Encoding that was not requested")
+        value_limit = ELEMENT_LIMIT if limit == INFERENCE_LIMIT_BYTES else json_text.VALUE_LIMIT
+        return Reply(answer.status_code, answer.content, value_limit)
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _unanswered(target: ProbeTarget, path: str, limit: int, error: Exception) -> Answer:
+    """Convert a failed request to an answer."""
+    where = f"{_host(target.address)}:{target.way.port}"
+    details = quoted(str(error)) or type(error).__name__
+    match error:
+        case TimeoutError() | httpx.TimeoutException():
+            message = f"no answer from {where}{path} within {target.timeout_seconds:g} s"
+            return Answer(None, AnswerReason.TIMED_OUT, message)
+        case BodyTooLarge():
+            return _malformed(f"http://{where}{path}", f"is larger than {limit} bytes")
+        case httpx.InvalidURL():
+            return Answer(None, AnswerReason.MALFORMED, f"{path!r} is not a valid URL: {error}")
+        case Disconnected():
+            message = f"{where} closed the connection without an answer"
+            return Answer(None, AnswerReason.REFUSED, message)
+        case httpx.ProtocolError():
+            message = f"the server on port {target.way.port} does not speak HTTP: {details}"
+            return Answer(None, AnswerReason.WRONG_PROTOCOL, message)
+        case _:
+            return Answer(None, AnswerReason.REFUSED, f"cannot connect to {where}: {details}")
+
+
+def _malformed(url: str, why: str) -> Answer:
+    return Answer(None, AnswerReason.MALFORMED, f"the answer of {url} {why}")
+
+
+def judged_by_status(reply: Reply, path: str) -> Answer:
+    """Judge the answer of a health endpoint by its status alone: 200 to 299 means yes."""
+    if reply.is_success:
+        return Answer(verdict=True, reason=AnswerReason.READY)
+    message = reply.error or f"HTTP {reply.code} from {path}"
+    if reply.is_redirect:
+        message = f"HTTP {reply.code} from {path}: redirects are not followed"
+    return Answer(verdict=False, reason=AnswerReason.NOT_READY, message=message)
+
+
+# Statuses of a server that rejects the request; they say nothing about its protocol.
+_UNWILLING = frozenset(
+    {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}
+)
+
+
+def rejection(reply: Reply, path: str) -> Answer:
+    """Quote the server's error for a rejected inference request."""
+    details = reply.error or quoted(reply.body[:MESSAGE_LIMIT].decode(errors="replace"))
+    status = f"HTTP {reply.code} from {path}"
+    return Answer(
+        verdict=False,
+        reason=AnswerReason.NOT_READY,
+        message=f"{status}: {details}" if details else status,
+    )
+
+
+def refusal(reply: Reply, path: str, expected: str) -> Answer:
+    """Convert a reply without the expected body to an answer.
+
+    Args:
+        reply: The reply.
+        path: The path of the request.
+        expected: The expected content of the body.
+    """
+    if reply.code in _UNWILLING or reply.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        message = reply.error or f"HTTP {reply.code} from {path}"
+        return Answer(verdict=False, reason=AnswerReason.NOT_READY, message=message)
+    message = f"HTTP {reply.code} from {path} without {expected}"
+    return Answer(None, AnswerReason.WRONG_PROTOCOL, message)

@@ -1,0 +1,38 @@
+"""A model as read from the API server, parsed once for each edit; pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moorage_operator.api import v1alpha1
+from moorage_operator.api.conditions import ConditionType, find_condition
+from moorage_operator.api.reasons import Trait, has
+
+from .observed import ObjectKey
+
+__all__ = ["ModelRecord"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """A version of an InferenceModel at the API server."""
+
+    key: ObjectKey
+    model: v1alpha1.InferenceModel
+    resource_version: str
+    status: Mapping[str, Any]
+
+    @property
+    def ready(self) -> str:
+        """The status of its condition Ready, "" without one.
+
+        It is "Suspended" or "ScaledToZero" if that is the reason.
+        """
+        condition = find_condition(self.status, ConditionType.READY)
+        reason = str(condition.get("reason", ""))
+        return reason if has(reason, Trait.IDLE) else str(condition.get("status", ""))
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether it has the condition Stalled."""
+        return find_condition(self.status, ConditionType.STALLED).get("status") == "True"

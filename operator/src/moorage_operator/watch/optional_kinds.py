@@ -1,0 +1,164 @@
+"""Watches kinds of children that a cluster may lack, while it has them.
+
+    three times a minute, and after a 404 --> API discovery
+        a kind appears  --> its reflectors --> listed --> available: plans may use it
+        a kind vanishes --> its reflectors end, its children are forgotten, no plan uses it
+
+While the API server does not answer, the last result remains valid.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from moorage_operator.kube import errors, kinds
+from moorage_operator.kube.client import KubeClient
+from moorage_operator.kube.reflector import Reflector
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 20.0
+"""The interval of API discovery: the delay after an installation of KEDA or the Gateway API."""
+
+LOOK_AGAIN_SECONDS = 1.0
+"""The shortest interval of API discovery, even after a 404."""
+
+SETTLE_SECONDS = 5.0
+"""How long reconciles wait at startup until an installed kind is listed."""
+
+
+LISTED_LOOK_SECONDS = 0.1
+"""The interval of checks whether a kind is listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    reflectors: Sequence[Reflector]
+    task: asyncio.Task[None]
+
+
+class OptionalKinds:
+    """Watches the kinds of `kinds.OPTIONAL` that the cluster has.
+
+    Args:
+        client: The API.
+        make: Creates the reflectors of a kind, one per namespace.
+        changed: Called at each change with the kinds that are available.
+
+    Attributes:
+        settled: Set once the kinds that exist at startup are listed, or after a timeout.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        make: Callable[[str], Sequence[Reflector]],
+        changed: Callable[[frozenset[str]], None],
+    ) -> None:
+        self.settled = asyncio.Event()
+        self._client = client
+        self._make = make
+        self._changed = changed
+        self._watches: dict[str, _Watch] = {}
+        self._available: frozenset[str] = frozenset()
+        self._again = asyncio.Event()
+
+    @property
+    def reflectors(self) -> list[Reflector]:
+        """The reflectors that run now."""
+        return [each for watch in self._watches.values() for each in watch.reflectors]
+
+    def look_again(self) -> None:
+        """Repeat API discovery soon, because a kind may have been removed."""
+        self._again.set()
+
+    async def run(self) -> None:
+        """Discover and watch kinds until cancelled."""
+        try:
+            await self._look()
+            await self._settle()
+            while True:
+                await self._wait()
+                await self._look()
+        finally:
+            for watch in self._watches.values():
+                watch.task.cancel()
+            await asyncio.gather(
+                *(watch.task for watch in self._watches.values()), return_exceptions=True
+            )
+
+    async def _look(self) -> None:
+        for kind in sorted(kinds.OPTIONAL):
+            try:
+                served = await self._client.serves(kinds.CHILDREN[kind])
+            except errors.ApiError as error:
+                logger.warning("discovery failed", extra={"kind": kind, "error": error.message})
+                continue
+            if served and kind not in self._watches:
+                self._start(kind)
+            elif not served and kind in self._watches:
+                logger.info("optional kind removed", extra={"kind": kind})
+                await self._end(kind)
+
+    def _start(self, kind: str) -> None:
+        reflectors = self._make(kind)
+        task = asyncio.create_task(self._watch(kind, reflectors), name=f"watch {kind}")
+        self._watches[kind] = _Watch(reflectors, task)
+
+    async def _watch(self, kind: str, reflectors: Sequence[Reflector]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for reflector in reflectors:
+                group.create_task(reflector.run())
+            await _listed(reflectors)
+            logger.info("optional kind available", extra={"kind": kind})
+            self._report(self._available | {kind})
+
+    async def _settle(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await _listed(self.reflectors)
+        self.settled.set()
+
+    async def _wait(self) -> None:
+        """Wait for the next discovery, or until a watch breaks."""
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        again = asyncio.create_task(self._again.wait())
+        watches = [watch.task for watch in self._watches.values()]
+        try:
+            ended, _ = await asyncio.wait(
+                [again, *watches],
+                timeout=LOOK_SECONDS - LOOK_AGAIN_SECONDS,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            again.cancel()
+        for task in ended:
+            task.result()  # a reflector only ends with an error, which this raises
+        self._again.clear()
+
+    async def _end(self, kind: str) -> None:
+        watch = self._watches.pop(kind)
+        watch.task.cancel()
+        await asyncio.wait([watch.task])
+        self._report(self._available - {kind})
+        for reflector in watch.reflectors:
+            reflector.forget()
+
+    def _report(self, available: frozenset[str]) -> None:
+        if available != self._available:
+            self._available = available
+            self._changed(available)
+
+
+async def _listed(reflectors: Sequence[Reflector]) -> None:
+    """Wait until all are listed; refused ones do not delay the others."""
+    while not all(  # noqa: ASYNC110 -- there is no event for a refusal
+        each.synced.is_set() or _is_refused(each) for each in reflectors
+    ) or (reflectors and all(map(_is_refused, reflectors))):
+        await asyncio.sleep(LISTED_LOOK_SECONDS)
+
+
+def _is_refused(reflector: Reflector) -> bool:
+    return not reflector.synced.is_set() and reflector.liveness.refused_seconds() > 0

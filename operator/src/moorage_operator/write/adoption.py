@@ -1,0 +1,140 @@
+"""Restores the labels and owner references that link children to their model.
+
+    children without an owner ----------------------------------> owner reference restored
+    status.revisions, pods --> names of unlabelled Deployments --> label and owner restored
+
+Applying a planned child restores both. Any other child that lost one would be neither applied nor
+deleted, and the garbage collector would not delete an orphan with its model. So the link is
+restored first; the next plan then keeps or deletes the child like any other.
+
+A Deployment without its label is invisible to the watch, so the plan would run its revision again
+under another name, or leave its pods running. The possible names follow from the revisions and the
+pods, so the operator looks them up.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from moorage_operator.api import labels, names
+from moorage_operator.kube import errors, field_ownership, kinds
+from moorage_operator.kube.client import KubeClient
+from moorage_operator.kube.reflector import Sink
+from moorage_operator.resources.owned import make_owner_reference
+from moorage_operator.values.model_record import ModelRecord
+from moorage_operator.values.objects import Child
+from moorage_operator.values.revisions import read_revisions
+
+__all__ = ["Adoption"]
+
+logger = logging.getLogger(__name__)
+
+
+class Adoption:
+    """Restores labels and owner references.
+
+    Args:
+        client: The API.
+        sinks: Receive children, by kind.
+    """
+
+    def __init__(self, client: KubeClient, sinks: Mapping[str, Sink]) -> None:
+        self._client = client
+        self._sinks = sinks
+
+    async def adopt(self, record: ModelRecord, orphans: Sequence[Child]) -> bool:
+        """Restore owner references; whether any was restored.
+
+        Args:
+            record: The model; the API server must have no newer version of its spec.
+            orphans: Children that have the model's label, were applied by this operator and have
+                no owner.
+
+        Raises:
+            ApiError: A child could not be changed; retry.
+        """
+        adopted = [await self._adopt(record, child) for child in orphans]
+        return any(adopted)
+
+    async def find_unlabelled(
+        self, record: ModelRecord, *, known: frozenset[str], unseen: frozenset[str]
+    ) -> bool:
+        """Restore Deployments without their label; whether any was found.
+
+        Args:
+            record: The model.
+            known: Names of Deployments that are already known.
+            unseen: Names of unknown Deployments with pods of the model.
+
+        Raises:
+            ApiError: They could not be read or changed; retry.
+        """
+        found = [
+            await self._find(record, name)
+            for name in sorted(unseen.union(_possible_names(record)) - known)
+        ]
+        return any(found)
+
+    async def _adopt(self, record: ModelRecord, child: Child) -> bool:
+        fields = {"kind": child.kind, "object": child.name}
+        owners = {"ownerReferences": [make_owner_reference(record.model)]}
+        try:
+            await self._patch(record, child.kind, child.name, child.resource_version, owners)
+        except errors.NotFound:
+            return False  # its watch event starts the next reconcile
+        except (errors.Forbidden, errors.Invalid) as error:
+            logger.warning("child cannot be adopted", extra={**fields, "error": error.message})
+            return False
+        logger.info("child adopted", extra=fields)
+        return True
+
+    async def _find(self, record: ModelRecord, name: str) -> bool:
+        namespace = record.key.namespace
+        try:
+            found = await self._client.get(kinds.DEPLOYMENTS, namespace, name, metadata_only=True)
+        except errors.NotFound:
+            return False
+        metadata = found["metadata"]
+        owners = metadata.get("ownerReferences") or []
+        is_ours = any(each["uid"] == record.model.uid for each in owners)
+        # A Deployment that this operator applied and that has no owner was orphaned by an edit.
+        is_orphan = not owners and bool(field_ownership.fields_of(found, names.FIELD_MANAGER))
+        if not (is_ours or is_orphan) or "deletionTimestamp" in metadata:
+            return False
+        link: dict[str, Any] = {
+            "labels": {**(metadata.get("labels") or {}), **labels.child(record.key.name)}
+        }
+        if is_orphan:
+            link["ownerReferences"] = [make_owner_reference(record.model)]
+        await self._patch(record, "Deployment", name, metadata["resourceVersion"], link)
+        logger.info("label of deployment restored", extra={"kind": "Deployment", "object": name})
+        return True
+
+    async def _patch(
+        self, record: ModelRecord, kind: str, name: str, version: str, link: Mapping[str, Any]
+    ) -> None:
+        """Set fields of a child's metadata.
+
+        Raises:
+            ApiError: It has changed since `version` was read (409), or the write failed.
+        """
+        operations = [
+            {"op": "add", "path": f"/metadata/{field}", "value": value}
+            for field, value in link.items()
+        ]
+        operations.append({"op": "replace", "path": "/metadata/resourceVersion", "value": version})
+        written = await self._client.patch(
+            kinds.CHILDREN[kind], record.key.namespace, name, operations
+        )
+        self._sinks[kind].put(written)
+
+
+def _possible_names(record: ModelRecord) -> list[str]:
+    """Return the names that Deployments of the recorded revisions may have."""
+    known = read_revisions(record.status)
+    revisions = [known.current, known.last_good]
+    revisions += [known.retiring.revision] if known.retiring else []
+    revisions += [known.canary.revision] if known.canary else []
+    model = record.key.name
+    apart = [names.deployment_of(model, each) for each in revisions if each]
+    return list(dict.fromkeys([names.deployment(model), *apart])) if apart else []

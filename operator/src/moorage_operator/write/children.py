@@ -1,0 +1,477 @@
+"""Applies the objects of a plan with server-side apply, and only if they differ.
+
+    plan.objects --> **Applier** --> server-side apply, delete --> store
+
+The plan lists all children of a model; any other child is deleted. Missing children are created
+concurrently, existing ones are changed in the plan's order. The NetworkPolicy comes before all
+others, so that no pod runs without it. Until it is applied, the only other change is a Deployment
+that is scaled to zero.
+
+A child is unchanged if it has the planned hash and all planned fields are still ours
+(`field_ownership`). So the operator writes only what changed, and reverts manual edits. A refused
+object or a failed write does not stop the others: it becomes a `Refusal` in the store, which the
+next plan reports as a condition, and it is retried later. The result of a write goes into the
+store, so the next reconcile never sees a state older than its own writes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from moorage_operator.api import names
+from moorage_operator.kube import errors, field_ownership, kinds
+from moorage_operator.kube.client import KubeClient
+from moorage_operator.kube.reflector import Sink
+from moorage_operator.store.existence import Existence, ModelGone
+from moorage_operator.store.store import Store
+from moorage_operator.values.model_record import ModelRecord
+from moorage_operator.values.objects import AppliedState, Child, ChildKey
+from moorage_operator.values.observed import ObjectKey, Refusal
+
+from .adoption import Adoption
+from .leftovers import Leftovers
+from .taken_names import AWAITING_DELETION, NAME_TAKEN, NameTaken, still_deleting, taken_by
+from .turns import Turns
+
+logger = logging.getLogger(__name__)
+
+Object = Mapping[str, Any]
+
+RETRY_FIRST_SECONDS = 1.0
+"""The delay after the first failed write of a child. It doubles up to the delay of a refusal."""
+
+HELD_SHARE = 2 / 3
+"""The share of the retry delay that must have passed before a reconcile sends the child again."""
+
+APPLY_SECONDS = 20.0
+"""After a failed write and this time, the other children wait for the next reconcile, so that an
+admission webhook that hangs does not delay the status."""
+
+GUARD = "NetworkPolicy"
+
+NEVER = "1"
+"""A resourceVersion that no object has: etcd's first revision belongs to no object."""
+
+INTACT = 4096
+"""The number of children known to be unchanged, which are not compared again; 300 bytes each."""
+
+
+class ChildSink(Sink, Protocol):
+    """Receives children."""
+
+    def keep(self, body: dict[str, Any]) -> None:
+        """Store a child as our own apply returned it."""
+        ...
+
+
+class Applier:
+    """Applies children.
+
+    Args:
+        client: The API.
+        store: Has the children; takes refusals.
+        existence: Has the models that are known to exist.
+        sinks: Receive children from the reflectors, and the results of an apply, by kind.
+        wrote: Called with the kind of each write.
+        turns: Decides the order in which children are created.
+        missing: Called when the API server no longer knows the kind of a child.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(  # noqa: PLR0913 -- collaborators and three injected functions
+        self,
+        client: KubeClient,
+        store: Store,
+        existence: Existence,
+        sinks: Mapping[str, ChildSink],
+        *,
+        wrote: Callable[[str], None],
+        turns: Turns,
+        missing: Callable[[], None] = lambda: None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._leftovers = Leftovers(client)
+        self._adoption = Adoption(client, sinks)
+        self._store = store
+        self._existence = existence
+        self._sinks = sinks
+        self._wrote = wrote
+        self._turns = turns
+        self._missing = missing
+        self._clock = clock
+        # Fields that the API server dropped from our apply, which never become ours.
+        self._dropped: dict[str, frozenset[str]] = {}
+        # The states in which a child was unchanged, by its hash.
+        self._intact: dict[str, AppliedState] = {}
+        # The time of the last refusal of each child.
+        self._refused_at: dict[tuple[ObjectKey, str, str], float] = {}
+
+    async def apply(
+        self, record: ModelRecord, objects: tuple[Object, ...], *, keeps_others: bool
+    ) -> bool:
+        """Apply the children; whether a write was made, refused or failed, which needs a new plan.
+
+        Args:
+            record: The model.
+            objects: All planned children.
+            keeps_others: Do not delete other children.
+
+        Raises:
+            ModelGone: The model no longer exists.
+            NotLeading: This process is not the leader.
+            ApiError: A child that is no longer planned could not be deleted; retry.
+        """
+        if await self._found_unlabelled(record, objects):
+            return True  # the next plan takes it into account
+        if not keeps_others and await self._adopted_orphans(record, objects):
+            return True  # the next plan keeps or deletes them
+        guards = [body for body in objects if body["kind"] == GUARD]
+        changed = await self._apply_all(record, guards)
+        if not all(self._is_in_place(record, body) for body in guards):
+            idle = [body for body in objects if _is_idle(body)]
+            return await self._apply_all(record, idle) or changed
+        others = [body for body in objects if body["kind"] != GUARD]
+        changed |= await self._apply_all(record, others)
+        if keeps_others:
+            return changed
+        planned = {_key(body) for body in objects}
+        # A child's replacement must exist before the child is deleted.
+        refused = {str(body["kind"]) for body in objects if self._is_refused(record, body)}
+        failures: list[errors.ApiError] = []
+        for child in self._store.children(record):
+            is_planned = (child.kind, child.name) in planned
+            if is_planned or child.deleting or child.kind in refused:
+                continue
+            try:
+                changed |= await self._delete_child(record, child)
+            except errors.NotLeading:
+                raise
+            except errors.ApiError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return changed
+
+    async def _found_unlabelled(self, record: ModelRecord, objects: Sequence[Object]) -> bool:
+        """Whether a Deployment without its label was found.
+
+        Checked before a Deployment is created, and if pods belong to an unknown one.
+        """
+        planned = {_key(body) for body in objects if body["kind"] == "Deployment"}
+        known = {
+            child.name for child in self._store.children(record) if child.kind == "Deployment"
+        }
+        known |= {name for _, name in planned}
+        unseen = self._store.deployments_of_pods(record.key) - known
+        if not unseen and all(self._store.child(record.key, *key) for key in planned):
+            return False
+        return await self._adoption.find_unlabelled(record, known=frozenset(known), unseen=unseen)
+
+    async def _adopted_orphans(self, record: ModelRecord, objects: Sequence[Object]) -> bool:
+        """Whether an unplanned child got its owner reference back."""
+        planned = {_key(body) for body in objects}
+        found = [
+            child
+            for child in self._store.orphans(record.key)
+            if (child.kind, child.name) not in planned
+            and _is_ours(child, record)
+            and not child.deleting
+        ]
+        # Deletion with --cascade=orphan removes owner references on purpose.
+        if not found or not await self._is_newest(record):
+            return False
+        return await self._adoption.adopt(record, found)
+
+    async def _apply_all(self, record: ModelRecord, objects: Sequence[Object]) -> bool:
+        """Apply these objects; whether any was written, refused or failed."""
+        missing: list[Object] = []
+        there: list[Object] = []
+        for body in objects:
+            (there if self._store.child(record.key, *_key(body)) else missing).append(body)
+        started = self._clock()
+        changed = await self._create_missing(record, missing)
+        for body in there:
+            late = self._clock() - started > APPLY_SECONDS
+            if late and any(self._is_refused(record, each) for each in objects):
+                break
+            changed |= await self._apply_child(record, body)
+        return changed
+
+    async def _create_missing(self, record: ModelRecord, missing: Sequence[Object]) -> bool:
+        """Create these objects; whether any was created, refused or failed."""
+        wanted = [body for body in missing if not self._was_just_refused(record.key, body)]
+        if not wanted:
+            return False
+        try:
+            await self._check_exists(record)  # once for all of them
+        except errors.NotLeading:
+            raise
+        except errors.ApiError as error:
+            failed = [self._refuse(record.key, body, error) for body in wanted]
+            return any(failed)
+        outcomes = await asyncio.gather(
+            *(self._apply_child(record, body) for body in wanted), return_exceptions=True
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return any(outcomes)
+
+    async def _apply_child(self, record: ModelRecord, body: Object) -> bool:
+        kind, name = _key(body)
+        child = self._store.child(record.key, kind, name)
+        if child and child.deleting:  # its DELETED event starts the next reconcile
+            is_own = child.owner_uid == record.model.uid
+            return False if is_own else self._refuse(record.key, body, still_deleting(kind, name))
+        if child and child.owner_uid == record.model.uid and self._is_applied(child, body):
+            return self._clear(record.key, kind, name)
+        if self._was_just_refused(record.key, body):
+            return False
+        try:
+            if child and _is_ours(child, record):
+                written = await self._change(body, child.fields)
+            else:
+                expecting = self._store.expecting_child(
+                    record.key, kind, name, _applied_hash(body)
+                )
+                async with self._turns.turn(kind):
+                    with expecting:
+                        written = await self._create(record, body, seen=child is not None)
+        except errors.NotLeading:
+            raise
+        except errors.ApiError as error:
+            if isinstance(error, errors.NotFound) and kind in kinds.OPTIONAL:
+                self._missing()
+            return self._refuse(record.key, body, error)
+        self._keep(record, body, written)
+        self._clear(record.key, kind, name)
+        return True
+
+    async def _send(self, body: Object) -> dict[str, Any]:
+        kind = kinds.CHILDREN[str(body["kind"])]
+        return await self._client.apply(kind, body, field_manager=names.FIELD_MANAGER)
+
+    async def _change(self, body: Object, fields: bytes) -> dict[str, Any]:
+        """Apply an existing object; a list item with an edited key is replaced.
+
+        Args:
+            body: The object.
+            fields: FieldsV1 of our field manager, as far as known.
+        """
+        if field_ownership.lost(body, fields):
+            await self._leftovers.take(body)
+        try:
+            return await self._send(body)
+        except errors.Invalid:
+            if not await self._leftovers.take(body):
+                raise
+        return await self._send(body)
+
+    async def _create(self, record: ModelRecord, body: Object, *, seen: bool) -> dict[str, Any]:
+        """Apply an object that does not belong to the model yet, without taking over another one.
+
+        Apply would take over an object of the same name with another owner, and would create a
+        child of a model whose deletion was missed. With a resourceVersion that no object has, it
+        either creates the object or conflicts; only then the operator looks up the existing one.
+
+        Source: Kubernetes API concepts, "Resource versions", and Server-Side Apply, "Operations":
+        an apply with another resourceVersion than the object's is answered with 409.
+        """
+        await self._check_exists(record)
+        if not seen:
+            metadata = {**body["metadata"], "resourceVersion": NEVER}
+            try:
+                return await self._send({**body, "metadata": metadata})
+            except errors.Conflict:
+                pass  # the name is taken, perhaps by an object of ours that lost its label
+        await self._check_free(record, body)
+        return await self._change(body, b"")
+
+    async def _delete_child(self, record: ModelRecord, child: Child) -> bool:
+        """Delete a child; whether it was deleted."""
+        # A newer spec may still use the child.
+        if not await self._is_newest(record):
+            return False
+        try:
+            await self._client.delete(
+                kinds.CHILDREN[child.kind],
+                record.key.namespace,
+                child.name,
+                uid=child.uid,
+                resource_version=child.resource_version,
+            )
+        except errors.NotFound:
+            return False  # its watch event starts the next reconcile
+        except errors.Forbidden as error:
+            logger.warning(
+                "child cannot be deleted",
+                extra={"kind": child.kind, "object": child.name, "error": error.message},
+            )
+            return False
+        logger.info("child deleted", extra={"kind": child.kind, "object": child.name})
+        self._wrote(child.kind)
+        self._sinks[child.kind].drop(child.uid)
+        return True
+
+    def _is_in_place(self, record: ModelRecord, body: Object) -> bool:
+        """Whether the child exists as planned."""
+        child = self._store.child(record.key, *_key(body))
+        return (
+            child is not None
+            and not child.deleting
+            and child.owner_uid == record.model.uid
+            and self._is_applied(child, body)
+        )
+
+    def _is_refused(self, record: ModelRecord, body: Object) -> bool:
+        kind, name = _key(body)
+        refusal = self._store.refusal(record.key, kind, name)
+        return refusal is not None and refusal.applied_hash == _applied_hash(body)
+
+    def _is_applied(self, child: Child, body: Object) -> bool:
+        planned_hash = _applied_hash(body)
+        if child.applied_hash != planned_hash:
+            return False
+        if self._intact.get(planned_hash) == child.applied_state:
+            return True
+        lost = field_ownership.lost(body, child.fields) - self._dropped.get(child.uid, frozenset())
+        if lost:
+            logger.info(
+                "child was edited",
+                extra={"kind": child.kind, "object": child.name, "fields": sorted(lost)[:10]},
+            )
+            return False
+        self._remember_intact(child)
+        return True
+
+    def _remember_intact(self, child: Child) -> None:
+        self._intact[child.applied_hash] = child.applied_state
+        while len(self._intact) > INTACT:
+            del self._intact[next(iter(self._intact))]
+
+    def _was_just_refused(self, key: ObjectKey, body: Object) -> bool:
+        # Quota and admission may allow the object later, so it is retried, but not at each event.
+        # A name is checked each time: that is no write, and the event may be its deletion.
+        kind, name = _key(body)
+        refusal = self._store.refusal(key, kind, name)
+        return (
+            refusal is not None
+            and refusal.reason not in {NAME_TAKEN, AWAITING_DELETION}
+            and refusal.applied_hash == _applied_hash(body)
+            and self._clock() - self._refused_at[key, kind, name]
+            < refusal.retry_seconds * HELD_SHARE
+        )
+
+    async def _check_free(self, record: ModelRecord, body: Object) -> None:
+        """Check that the child's name is free or belongs to the model.
+
+        Raises:
+            NameTaken: Another object has the name.
+        """
+        kind, name = kinds.CHILDREN[str(body["kind"])], str(body["metadata"]["name"])
+        try:
+            found = await self._client.get(kind, record.key.namespace, name, metadata_only=True)
+        except errors.NotFound:
+            return
+        owners = found["metadata"].get("ownerReferences") or []
+        if not any(owner["uid"] == record.model.uid for owner in owners):
+            raise taken_by(str(body["kind"]), name, owners, record)
+
+    async def _check_exists(self, record: ModelRecord) -> None:
+        """Check that the model exists, from recent evidence or from the API server.
+
+        Raises:
+            ModelGone: It does not exist.
+        """
+        if not self._existence.is_known(record.model.uid):
+            await self._check_model(record)
+            self._existence.saw(record.model.uid)
+
+    async def _is_newest(self, record: ModelRecord) -> bool:
+        """Whether the API server has no newer spec.
+
+        Raises:
+            ModelGone: The model does not exist.
+        """
+        return await self._check_model(record) == record.model.generation
+
+    async def _check_model(self, record: ModelRecord) -> int:
+        """Return the generation of the model at the API server."""
+        try:
+            found = await self._client.get(
+                kinds.INFERENCE_MODELS, record.key.namespace, record.key.name, metadata_only=True
+            )
+        except errors.NotFound as error:
+            raise ModelGone from error
+        if found["metadata"]["uid"] != record.model.uid:
+            raise ModelGone
+        return int(found["metadata"].get("generation", 0))
+
+    def _keep(self, record: ModelRecord, body: Object, written: dict[str, Any]) -> None:
+        (kind, name), uid = _key(body), str(written["metadata"]["uid"])
+        version = written["metadata"]["resourceVersion"]
+        self._wrote(kind)
+        dropped = field_ownership.lost(
+            body, field_ownership.fields_of(written, names.FIELD_MANAGER)
+        )
+        if dropped:
+            self._dropped[uid] = dropped
+        else:
+            self._dropped.pop(uid, None)
+        self._sinks[kind].keep(written)
+        child = self._store.child(record.key, kind, name)
+        if child and (child.uid, child.resource_version) == (uid, version):
+            self._remember_intact(child)  # and not a later version, which somebody may have edited
+
+    def _refuse(self, key: ObjectKey, body: Object, error: errors.ApiError) -> bool:
+        """Record a refusal; whether the next plan has to report it."""
+        kind, name = _key(body)
+        known = self._store.refusal(key, kind, name)
+        missing = self._store.child(key, kind, name) is None
+        refusal = replace(_refusal(body, error, known), missing=missing)
+        self._store.put_refusal(key, refusal)
+        self._refused_at[key, kind, name] = self._clock()
+        if known != refusal:
+            event = "child write failed" if refusal.transient else "child refused"
+            logger.warning(event, extra={"kind": kind, "object": name, "error": error.message})
+        return known != refusal
+
+    def _clear(self, key: ObjectKey, kind: str, name: str) -> bool:
+        refused = self._store.refusal(key, kind, name) is not None
+        self._store.clear_refusal(key, kind, name)
+        return refused
+
+
+def _refusal(body: Object, error: errors.ApiError, known: Refusal | None) -> Refusal:
+    """Build the refusal of an object, or of its failed write with the number of tries."""
+    kind, name = _key(body)
+    refusal = Refusal(kind, name, _applied_hash(body), error.code, error.reason, error.message)
+    if isinstance(error, errors.Invalid | errors.Forbidden | NameTaken):
+        return refusal
+    again = known is not None and known.transient and known.applied_hash == refusal.applied_hash
+    tries = known.tries + 1 if known and again else 1
+    pause = RETRY_FIRST_SECONDS * 2 ** min(tries - 1, 10)
+    seconds = max(min(pause, refusal.retry_seconds), error.retry_after_seconds or 0.0)
+    return replace(refusal, transient=True, tries=tries, retry_seconds=seconds)
+
+
+def _is_idle(body: Object) -> bool:
+    """Whether an object is a Deployment without pods."""
+    return body["kind"] == "Deployment" and body["spec"].get("replicas") == 0
+
+
+def _is_ours(child: Child, record: ModelRecord) -> bool:
+    # A child that we applied and that has no owner was orphaned by an edit or by the deletion of
+    # its model with --cascade=orphan. It is adopted.
+    return child.owner_uid == record.model.uid or (not child.owner_uid and bool(child.fields))
+
+
+def _key(body: Object) -> ChildKey:
+    return str(body["kind"]), str(body["metadata"]["name"])
+
+
+def _applied_hash(body: Object) -> str:
+    return str(body["metadata"]["annotations"][names.APPLIED_HASH])

@@ -1,0 +1,193 @@
+"""Writes status subresources: the status of a model and the readiness gates of its pods.
+
+    plan.status, plan.gates --> **StatusWriter** --> server-side apply --> store
+
+A status is written if it differs from that at the API server. The result goes into the store, so
+that the next reconcile never sees an older one.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from moorage_operator.api import names
+from moorage_operator.kube import errors, kinds
+from moorage_operator.kube.client import KubeClient
+from moorage_operator.store.existence import Existence, ModelGone
+from moorage_operator.store.store import Store
+from moorage_operator.values.model_record import ModelRecord
+from moorage_operator.values.plan import PodGate
+
+__all__ = ["StatusWriter"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pruned:
+    """Digests of a status as sent and as stored, after the API server removed unknown fields."""
+
+    sent: bytes
+    kept: bytes
+
+
+class StatusWriter:
+    """Writes statuses and gates.
+
+    Args:
+        client: The API.
+        store: Takes the statuses.
+        existence: Records that a written model exists.
+        wrote: Called with the kind of each write, "status" for a model's.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        store: Store,
+        existence: Existence,
+        *,
+        wrote: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._existence = existence
+        self._wrote = wrote
+        self._pruned: dict[str, _Pruned] = {}
+
+    async def write(self, record: ModelRecord, status: dict[str, Any]) -> bool:
+        """Write a status if it has changed; whether it was written.
+
+        Raises:
+            ModelGone: The model no longer exists.
+            ApiError: It could not be written; retry. After a Conflict, the store has the current
+                version of the model.
+        """
+        if status == record.status or self._was_pruned(record, status):
+            return False
+        metadata = {
+            "name": record.key.name,
+            "namespace": record.key.namespace,
+            "uid": record.model.uid,
+        }
+        if record.resource_version:
+            # The status describes this version. It must not be written to another object of this
+            # name (the API server does not check the uid here), to a version with later edits, or
+            # over the status of another leader.
+            metadata["resourceVersion"] = record.resource_version
+        body = {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "metadata": metadata,
+            "status": status,
+        }
+        try:
+            with self._store.expecting_status(record.key, status):
+                written = await self._client.apply(
+                    kinds.INFERENCE_MODEL_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
+                )
+        except (errors.NotFound, errors.Conflict):
+            await self._read_again(record)
+            raise
+        except errors.ApiError as error:
+            _explain(error)
+            raise
+        uid = record.model.uid
+        kept = written.get("status") or {}
+        if kept == status:
+            self._pruned.pop(uid, None)
+        else:
+            self._pruned[uid] = _Pruned(_digest(status), _digest(kept))
+        self._existence.saw(uid)
+        self._wrote("status")
+        self._store.put_written(record, written)
+        return True
+
+    async def _read_again(self, record: ModelRecord) -> None:
+        """Read the current version of the model into the store.
+
+        Raises:
+            ModelGone: The model no longer exists, or its name belongs to another object.
+        """
+        key = record.key
+        try:
+            live = await self._client.get(kinds.INFERENCE_MODELS, key.namespace, key.name)
+        except errors.NotFound as error:
+            # Without a name, the kind was not found, as while its CRD is being replaced.
+            if error.name == key.name:
+                raise ModelGone from error
+            raise
+        if live["metadata"]["uid"] != record.model.uid:
+            raise ModelGone
+        self._store.put_model(live)
+
+    async def write_gates(self, record: ModelRecord, gates: tuple[PodGate, ...]) -> None:
+        """Open and close the readiness gates of pods; a failure does not stop the others.
+
+        Raises:
+            ApiError: A gate could not be written; retry.
+        """
+        failures: list[errors.ApiError] = []
+        for gate in gates:
+            condition = {
+                "type": names.READINESS_GATE,
+                "status": "True" if gate.is_open else "False",
+                "reason": gate.reason,
+                "lastTransitionTime": gate.since,
+            }
+            body = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                # The gate must not be set on another pod of this name.
+                "metadata": {
+                    "name": gate.pod,
+                    "namespace": record.key.namespace,
+                    "uid": gate.uid,
+                },
+                "status": {"conditions": [condition]},
+            }
+            try:
+                await self._client.apply(
+                    kinds.POD_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
+                )
+            except (errors.NotFound, errors.Conflict):
+                continue  # the pod was deleted; its watch event will arrive
+            except errors.NotLeading:
+                raise
+            except errors.ApiError as error:
+                failures.append(error)
+                continue
+            self._wrote("Pod")
+        if failures:
+            raise failures[0]
+
+    def forget(self, uid: str) -> None:
+        """Forget a deleted model."""
+        self._pruned.pop(uid, None)
+
+    def _was_pruned(self, record: ModelRecord, status: Mapping[str, Any]) -> bool:
+        """Whether the stored status results from this one without its unknown fields.
+
+        The API server removes fields that the CRD does not know. Without this check such a status
+        would be written again and again.
+        """
+        known = self._pruned.get(record.model.uid)
+        return known is not None and (known.sent, known.kept) == (
+            _digest(status),
+            _digest(record.status),
+        )
+
+
+def _digest(status: Mapping[str, Any]) -> bytes:
+    encoded = msgspec.json.encode(status, order="deterministic")
+    return hashlib.blake2b(encoded, digest_size=16).digest()
+
+
+def _explain(error: errors.ApiError) -> None:
+    # Unlike other writes, apply rejects the whole object for one field that the schema lacks.
+    if "field not declared in schema" in error.message:
+        error.message = (
+            "the installed CRD is older than this operator and lacks fields of the status: apply "
+            f"the CRD of this version ({error.message})"
+        )

@@ -1,0 +1,4 @@
+"""The ONNX Runtime backend.
+
+Static analysis of ONNX graphs belongs in `graph`.
+"""

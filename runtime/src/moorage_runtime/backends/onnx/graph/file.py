@@ -1,0 +1,358 @@
+"""Reads the structure of an ONNX file without loading its weights.
+
+model.onnx -> read() -> Graph(nodes, inputs, outputs, initializers)
+
+ONNX Runtime exposes only inputs and outputs, and the ``onnx`` package is a large dependency. The
+file is a protobuf message, of which this module reads the few fields that the static analysis in
+``rows`` needs. Large fields are skipped in place, so the size of the weights does not matter.
+"""
+
+import mmap
+import pathlib
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+Number = int | float
+
+# Initializers with more elements are weights, whose values are not read.
+_MOST_ELEMENTS: Final = 256
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+# TensorProto.DataType to the format of a raw element, and to its field for typed values.
+_RAW: Final = {1: "f", 6: "i", 7: "q", 9: "?", 11: "d"}
+_TYPED: Final = {1: 4, 6: 5, 7: 7, 9: 5, 11: 10}
+
+
+class NotReadable(Exception):
+    """The file is not an ONNX model that this module can read."""
+
+
+class TensorData(msgspec.Struct, frozen=True):
+    """A constant tensor.
+
+    Attributes:
+        name: Tensor name.
+        dims: Its shape.
+        elements: All elements in order; None for weights and for datatypes other than numbers.
+    """
+
+    name: str
+    dims: tuple[int, ...]
+    elements: tuple[Number, ...] | None = None
+
+
+Attribute = Number | bytes | tuple[Number, ...] | tuple[bytes, ...] | TensorData
+# AttributeProto.AttributeType to the default value of its field.
+_EMPTY: Final[Mapping[int, Attribute]] = {1: 0.0, 2: 0, 3: b"", 6: (), 7: (), 8: ()}
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One operator of the graph.
+
+    Attributes:
+        operator: Operator type, such as "MatMul".
+        domain: Operator set; "" is ONNX's own.
+        name: Name from the exporter, or "".
+        inputs: Tensor names; "" for an omitted optional input.
+        outputs: Tensor names; "" for an omitted optional output.
+        attributes: Attribute name to value.
+        has_graph: An attribute contains a graph, as in control flow.
+    """
+
+    operator: str
+    domain: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute]
+    has_graph: bool = False
+
+
+class Graph(msgspec.Struct, frozen=True):
+    """The main graph of a model.
+
+    Attributes:
+        nodes: In topological order.
+        inputs: Name to shape with -1 for a variable dimension; None if the file has no shape.
+        outputs: Names, in order.
+        initializers: Constants by name.
+        opsets: Domain to version; ONNX's own domain is "".
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: Mapping[str, tuple[int, ...] | None]
+    outputs: tuple[str, ...]
+    initializers: Mapping[str, TensorData]
+    opsets: Mapping[str, int]
+
+
+def read(path: pathlib.Path) -> Graph:
+    """Read the structure of a model file.
+
+    Raises:
+        NotReadable: The file is empty, truncated, or not a model.
+    """
+    try:
+        with path.open("rb") as file:
+            # the file is unmapped with its last view: closing it earlier fails while a traceback
+            # holds views
+            return _model(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+    except (OSError, TypeError, ValueError, IndexError, struct.error) as error:
+        raise NotReadable(f"{path.name} cannot be read as an ONNX graph: {error}") from error
+
+
+def _model(data: memoryview) -> Graph:
+    opsets: dict[str, int] = {}
+    graph: memoryview | None = None
+    for number, value in _fields(data):
+        if number == 7 and isinstance(value, memoryview):
+            graph = value
+        elif number == 8 and isinstance(value, memoryview):
+            domain, version = _opset(value)
+            opsets["" if domain == "ai.onnx" else domain] = version
+    if graph is None:
+        raise ValueError("it has no graph")
+    return _graph(graph, opsets)
+
+
+def _graph(data: memoryview, opsets: Mapping[str, int]) -> Graph:
+    nodes: list[Node] = []
+    inputs: dict[str, tuple[int, ...] | None] = {}
+    outputs: list[str] = []
+    initializers: dict[str, TensorData] = {}
+    for number, value in _fields(data):
+        if not isinstance(value, memoryview):
+            continue
+        if number == 1:
+            nodes.append(_node(value))
+        elif number == 5:
+            tensor = _tensor(value)
+            initializers[tensor.name] = tensor
+        elif number == 11:
+            name, shape = _value_info(value)
+            inputs[name] = shape
+        elif number == 12:
+            outputs.append(_value_info(value)[0])
+    # up to version 3 of the format, the inputs also include initializers
+    wanted = {name: shape for name, shape in inputs.items() if name not in initializers}
+    return Graph(tuple(nodes), wanted, tuple(outputs), initializers, opsets)
+
+
+def _opset(data: memoryview) -> tuple[str, int]:
+    domain, version = "", 0
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, memoryview):
+            domain = _text(value)
+        elif number == 2 and isinstance(value, int):
+            version = value
+    return domain, version
+
+
+def _node(data: memoryview) -> Node:
+    texts: dict[int, list[str]] = {1: [], 2: [], 3: [""], 4: [""], 7: [""]}
+    attributes: dict[str, Attribute] = {}
+    has_graph = False
+    for number, value in _fields(data):
+        if not isinstance(value, memoryview):
+            continue
+        if number == 5:
+            name, attribute, holds_graph = _attribute(value)
+            has_graph = has_graph or holds_graph
+            if attribute is not None:
+                attributes[name] = attribute
+        elif number in texts:
+            texts[number].append(_text(value))
+    domain = texts[7][-1]
+    return Node(
+        texts[4][-1],
+        "" if domain == "ai.onnx" else domain,
+        texts[3][-1],
+        tuple(texts[1]),
+        tuple(texts[2]),
+        attributes,
+        has_graph,
+    )
+
+
+def _attribute(data: memoryview) -> tuple[str, Attribute | None, bool]:
+    """Name, value and whether it contains a graph; the value of other kinds is None."""
+    fields: dict[int, list[int | memoryview]] = {}
+    for number, value in _fields(data):
+        fields.setdefault(number, []).append(value)
+    name = "".join(_text(value) for value in fields.get(1, []) if isinstance(value, memoryview))
+    if 6 in fields or 11 in fields:
+        return name, None, True
+    for number, read_all in _ATTRIBUTE_FIELDS.items():
+        if number in fields:
+            return name, read_all(fields[number]), False
+    (kind,) = fields.get(20, [0])
+    if not kind:
+        raise ValueError(f"attribute '{name}' has no value")
+    # some writers omit zeros and empty lists
+    return name, _EMPTY.get(kind) if isinstance(kind, int) else None, False
+
+
+def _tensor(data: memoryview) -> TensorData:
+    name = ""
+    dims: list[int] = []
+    kind = 0
+    raw: memoryview | None = None
+    typed: list[tuple[int, int | memoryview]] = []
+    for number, value in _fields(data):
+        if number == 1:
+            dims += _integers(value)
+        elif number == 2 and isinstance(value, int):
+            kind = value
+        elif number in (4, 5, 7, 10):
+            typed.append((number, value))
+        elif number == 8 and isinstance(value, memoryview):
+            name = _text(value)
+        elif number == 9 and isinstance(value, memoryview):
+            raw = value
+    count = 1
+    for size in dims:
+        count *= size
+    elements = None if count > _MOST_ELEMENTS else _elements(kind, raw, typed)
+    if elements is not None and len(elements) != count:
+        elements = None
+    return TensorData(name, tuple(dims), elements)
+
+
+def _elements(
+    kind: int, raw: memoryview | None, typed: list[tuple[int, int | memoryview]]
+) -> tuple[Number, ...] | None:
+    if kind not in _RAW:
+        return None
+    if raw is not None:
+        width = struct.calcsize(f"<{_RAW[kind]}")
+        return struct.unpack(f"<{len(raw) // width}{_RAW[kind]}", raw)
+    found: list[Number] = []
+    for number, value in typed:
+        if number != _TYPED[kind]:
+            continue
+        if number == 4:
+            found += _floats(value)
+        elif number == 10 and isinstance(value, memoryview):
+            found += struct.unpack(f"<{len(value) // 8}d", value)
+        else:
+            found += _integers(value)
+    return tuple(found)
+
+
+def _value_info(data: memoryview) -> tuple[str, tuple[int, ...] | None]:
+    name = ""
+    shape: tuple[int, ...] | None = None
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, memoryview):
+            name = _text(value)
+        elif number == 2 and isinstance(value, memoryview):
+            shape = _shape(value)
+    return name, shape
+
+
+def _shape(type_: memoryview) -> tuple[int, ...] | None:
+    for tensor in _messages(type_, 1):
+        for shape in _messages(tensor, 2):
+            return tuple(_dimension(each) for each in _messages(shape, 1))
+    return None
+
+
+def _dimension(data: memoryview) -> int:
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, int):
+            return _signed(value)
+    return -1
+
+
+def _messages(data: memoryview, wanted: int) -> Iterator[memoryview]:
+    for number, value in _fields(data):
+        if number == wanted and isinstance(value, memoryview):
+            yield value
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Number and value of each field; a value is an unsigned integer or a view of its bytes."""
+    place, end = 0, len(data)
+    while place < end:
+        key, place = _varint(data, place)
+        wire = key & 7
+        if wire == _VARINT:
+            number, place = _varint(data, place)
+            yield key >> 3, number
+            continue
+        if wire == _BYTES:
+            size, place = _varint(data, place)
+        elif wire in (_FIXED64, _FIXED32):
+            size = 8 if wire == _FIXED64 else 4
+        else:
+            raise ValueError(f"unknown wire type {wire}")
+        if size > end - place:
+            raise ValueError("a field is truncated")
+        yield key >> 3, data[place : place + size]
+        place += size
+
+
+def _varint(data: memoryview, place: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[place]
+        place += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, place
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number has more than 64 bits")
+
+
+def _integers(value: int | memoryview) -> list[int]:
+    """One number, or packed ones."""
+    if isinstance(value, int):
+        return [_signed(value)]
+    numbers: list[int] = []
+    place = 0
+    while place < len(value):
+        number, place = _varint(value, place)
+        numbers.append(_signed(number))
+    return numbers
+
+
+def _floats(value: int | memoryview) -> tuple[float, ...]:
+    if isinstance(value, int):
+        raise TypeError("a floating-point number has the wire type of an integer")
+    return struct.unpack(f"<{len(value) // 4}f", value)
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def _text(value: memoryview) -> str:
+    return bytes(value).decode()
+
+
+def _packed(values: list[int | memoryview]) -> bytes:
+    """The bytes of the last occurrence of a field, which is the one that counts."""
+    if not isinstance(values[-1], memoryview):
+        raise TypeError("a field has the wire type of an integer")
+    return bytes(values[-1])
+
+
+def _one_integer(values: list[int | memoryview]) -> Number:
+    if not isinstance(values[-1], int):
+        raise TypeError("an integer has the wire type of bytes")
+    return _signed(values[-1])
+
+
+# The fields of AttributeProto that contain its value.
+_ATTRIBUTE_FIELDS: Final[Mapping[int, Callable[[list[int | memoryview]], Attribute]]] = {
+    7: lambda values: tuple(number for value in values for number in _floats(value)),
+    8: lambda values: tuple(number for value in values for number in _integers(value)),
+    9: lambda values: tuple(bytes(v) for v in values if isinstance(v, memoryview)),
+    2: lambda values: float(struct.unpack("<f", _packed(values))[0]),
+    3: _one_integer,
+    4: _packed,
+    5: lambda values: _tensor(memoryview(_packed(values))),
+}

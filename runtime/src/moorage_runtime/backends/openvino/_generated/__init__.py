@@ -1,0 +1,1 @@
+"""Message classes, generated from runtime/proto by `make generate`."""

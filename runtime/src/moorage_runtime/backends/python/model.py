@@ -1,0 +1,312 @@
+"""Models that are a Python class: ``model.py`` beside a :class:`PythonModel`.
+
+    from moorage_runtime.backends.python import PythonModel
+
+    class Doubler(PythonModel):
+        inputs = [("x", "FP32", [-1])]
+        outputs = [("y", "FP32", [-1])]
+
+        def predict(self, inputs, request):
+            return {"y": inputs["x"] * 2}
+
+The file may import its neighbours with relative imports. It runs with the permissions of the
+server: a model repository is code, not data.
+"""
+
+import hashlib
+import importlib.util
+import inspect
+import logging
+import pathlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, ClassVar, Final, cast
+
+import msgspec
+from numpy.typing import NDArray
+
+from moorage_runtime.backends.base import LoadedModel, ModelSource
+from moorage_runtime.backends.containment import contained, sentence_of
+from moorage_runtime.backends.returned import tensor_of
+from moorage_runtime.values.errors import InvalidConfig, ModelFailed
+from moorage_runtime.values.inference import NO_SIGNATURES, HttpCall, HttpReply, InferRequest
+from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
+
+log = logging.getLogger(__name__)
+
+# A declared tensor: (name, datatype, shape), shape with -1 for a variable dimension.
+Declared = tuple[str, str, Sequence[int]]
+# A result of predict: output name to an array, anything that numpy converts to one, or a Tensor.
+Answer = Mapping[str, Any]
+
+# Name of the module in the package that represents the folder of model.py.
+_MODULE: Final = "model"
+# First segments of the protocols' paths.
+_PROTOCOL_PATHS: Final = ("", "v1", "v2", "grps", "metrics")
+
+
+class ModelContext(msgspec.Struct, frozen=True):
+    """Information about the model for ``load``.
+
+    Attributes:
+        name: The model's name.
+        version: The version's name.
+        folder: The folder of model.py, for weights and vocabularies beside it.
+        parameters: ``parameters`` of model.yaml.
+    """
+
+    name: str
+    version: str
+    folder: pathlib.Path
+    parameters: Mapping[str, Any]
+
+
+class PythonModel:
+    """Base of models written in Python.
+
+    Attributes:
+        inputs: Declared inputs, against which requests are checked. Without any, the model accepts
+            any tensors.
+        outputs: Declared outputs.
+        http_path: Path of ``http``, such as "/generate"; "" without one.
+        http_predict: ``http`` also handles GRPS's predict path.
+    """
+
+    inputs: ClassVar[Sequence[Declared]] = ()
+    outputs: ClassVar[Sequence[Declared]] = ()
+    http_path: ClassVar[str] = ""
+    http_predict: ClassVar[bool] = False
+
+    def load(self, context: ModelContext) -> None:
+        """Called once, in a worker thread, before the first request; raise an exception on
+        failure.
+        """
+
+    def predict(self, inputs: dict[str, NDArray[Any]], request: InferRequest) -> Answer:
+        """Answer one request; called from several threads at once.
+
+        Args:
+            inputs: Input name to array; BYTES arrays contain ``bytes``.
+            request: The whole request, with its id, parameters and requested outputs.
+
+        Returns:
+            Output name to array.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines neither predict nor stream")
+
+    def stream(self, inputs: dict[str, NDArray[Any]], request: InferRequest) -> Iterator[Answer]:
+        """Answer one request in parts; by default the single result of ``predict``."""
+        yield self.predict(inputs, request)
+
+    def http(self, call: HttpCall) -> HttpReply:
+        """Answer a GET or POST at ``http_path`` in the model's own format.
+
+        If the body is an iterator, its parts are streamed. Source: GRPS, custom HTTP (R3-110).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has an http_path, but no http method")
+
+    def close(self) -> None:
+        """Called when the model is unloaded."""
+
+
+class PythonBackend:
+    """Imports model.py and creates an object of its class."""
+
+    def load(self, source: ModelSource) -> LoadedModel:
+        """Import, construct and load the model.
+
+        Raises:
+            InvalidConfig: The file cannot be imported, has no such class, declares an invalid
+                tensor, or
+                its ``load`` raised an exception.
+        """
+        module = _import(source)
+        chosen = _class_of(module, source)
+        try:
+            model = chosen()
+            model.load(
+                ModelContext(
+                    source.name,
+                    source.version,
+                    source.path.parent,
+                    source.options.get("parameters", {}),
+                )
+            )
+            inputs = source.inputs or _declared(source, chosen, "inputs")
+            outputs = source.outputs or _declared(source, chosen, "outputs")
+            _check_http_path(source, chosen)
+            return PythonServable(model, inputs, outputs)
+        except InvalidConfig:
+            raise
+        except BaseException as error:
+            log.exception("the model's load method raised an exception")
+            raise InvalidConfig(
+                f"{source.path.name}: {chosen.__name__} failed to load: {sentence_of(error)}"
+            ) from error
+
+
+class PythonServable:
+    """Converts between the tensors of the runtime and the arrays of a PythonModel."""
+
+    platform = "python_callable"
+    signatures = NO_SIGNATURES
+    inline_rows = 0
+    merge_obstacle = "a Python class may combine the rows of a batch"
+
+    def __init__(
+        self,
+        model: PythonModel,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+    ) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self.dynamic = not inputs
+        self.streams = type(model).stream is not PythonModel.stream
+        self.http_path = model.http_path
+        self.http_predict = model.http_predict
+        self._model = model
+        self._datatypes = {spec.name: spec.datatype for spec in outputs}
+
+    def infer(self, request: InferRequest) -> tuple[Tensor, ...]:
+        """Call ``predict``; for a model that only streams, return the last part."""
+        if type(self._model).predict is PythonModel.predict and self.streams:
+            parts = list(self.stream(request))
+            return parts[-1] if parts else ()
+        return contained(lambda: self._tensors(self._model.predict(_arrays(request), request)))
+
+    def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
+        """Call ``stream`` and yield each part."""
+        answers = contained(lambda: iter(self._model.stream(_arrays(request), request)))
+        try:
+            while (parts := contained(lambda: self._next_part(answers))) is not None:
+                yield parts
+        finally:
+            close = getattr(answers, "close", None)
+            if close is not None:
+                contained(close)
+
+    def http(self, call: HttpCall) -> HttpReply:
+        """Call ``http``, with errors that clients may see."""
+        reply = contained(lambda: self._model.http(call))
+        if not isinstance(reply, HttpReply):  # pyright: ignore[reportUnnecessaryIsInstance] # the model is not ours
+            raise ModelFailed(
+                f"the model's http method returned {type(reply).__name__}: must return HttpReply"
+            )
+        return reply
+
+    def close(self) -> None:
+        """Close the model; its exceptions are logged."""
+        try:
+            self._model.close()
+        except BaseException:
+            log.exception("the model's close method raised an exception")
+
+    def _next_part(self, answers: Iterator[Answer]) -> tuple[Tensor, ...] | None:
+        """The next part, or None at the end."""
+        for answer in answers:
+            return self._tensors(answer)
+        return None
+
+    def _tensors(self, answer: object) -> tuple[Tensor, ...]:
+        if not isinstance(answer, Mapping):
+            raise ModelFailed(
+                f"the model returned {type(answer).__name__}: must return a dict of output name "
+                "to array"
+            )
+        items = cast("Mapping[str, Any]", answer).items()
+        return tuple(
+            tensor_of(str(name), value, self._datatypes.get(name)) for name, value in items
+        )
+
+
+def _import(source: ModelSource) -> ModuleType:
+    """Import the file as a module of a package of its own, so that models cannot collide."""
+    digest = hashlib.sha256(str(source.path).encode()).hexdigest()[:12]
+    package_name = f"moorage_model_{digest}"
+    package = ModuleType(package_name)
+    package.__path__ = [str(source.path.parent)]
+    name = f"{package_name}.{_MODULE}"
+    _forget(package_name)
+    sys.modules[package_name] = package
+    spec = importlib.util.spec_from_file_location(name, source.path)
+    if spec is None or spec.loader is None:
+        raise InvalidConfig(f"{source.path.name} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        _forget(package_name)
+        log.exception("the model's own code raised an exception during its import")
+        raise InvalidConfig(
+            f"{source.path.name} cannot be imported: {sentence_of(error)}"
+        ) from error
+    return module
+
+
+def _forget(package: str) -> None:
+    for name in [name for name in sys.modules if name.split(".", 1)[0] == package]:
+        del sys.modules[name]
+
+
+def _class_of(module: ModuleType, source: ModelSource) -> type[PythonModel]:
+    found = {
+        name: value
+        for name, value in vars(module).items()
+        if inspect.isclass(value)
+        and issubclass(value, PythonModel)
+        and value.__module__ == module.__name__
+    }
+    wanted = source.options.get("python_class")
+    if wanted is not None:
+        if wanted in found:
+            return found[wanted]
+        raise InvalidConfig(
+            f"model.yaml: python_class: {source.path.name} has no class '{wanted}' that extends "
+            f"PythonModel: must be one of {', '.join(sorted(found)) or 'none'}"
+        )
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        raise InvalidConfig(f"{source.path.name} has no class that extends PythonModel")
+    raise InvalidConfig(
+        f"{source.path.name} has several classes that extend PythonModel "
+        f"({', '.join(sorted(found))}): name one as python_class in model.yaml"
+    )
+
+
+def _check_http_path(source: ModelSource, chosen: type[PythonModel]) -> None:
+    path = chosen.http_path
+    if chosen.http_predict and not path:
+        raise InvalidConfig(
+            f"{source.path.name}: {chosen.__name__}.http_predict requires http_path"
+        )
+    if path and (not path.startswith("/") or path.split("/")[1] in _PROTOCOL_PATHS):
+        raise InvalidConfig(
+            f"{source.path.name}: {chosen.__name__}.http_path is {path!r:.100}: must be a path "
+            f"such as '/generate' that starts with none of /{', /'.join(_PROTOCOL_PATHS[1:])}"
+        )
+
+
+def _declared(
+    source: ModelSource, chosen: type[PythonModel], field: str
+) -> tuple[TensorSpec, ...]:
+    specs: list[TensorSpec] = []
+    for index, item in enumerate(getattr(chosen, field)):
+        try:
+            name, datatype, shape = item
+            specs.append(
+                TensorSpec(str(name), Datatype(datatype), tuple(int(size) for size in shape))
+            )
+        except (TypeError, ValueError) as error:
+            raise InvalidConfig(
+                f"{source.path.name}: {chosen.__name__}.{field}[{index}] is {item!r:.100}: must "
+                f"be (name, datatype, shape) with a datatype of {', '.join(Datatype)}"
+            ) from error
+    return tuple(specs)
+
+
+def _arrays(request: InferRequest) -> dict[str, NDArray[Any]]:
+    return {tensor.name: tensor.array for tensor in request.inputs}

@@ -1,0 +1,142 @@
+"""The columns of a fitted estimator: how many, their names, and which of them are text.
+
+An estimator that was fitted with a data frame keeps the names of its columns, but not their types.
+Columns of text show in the fitted state of the transformer that takes them: the categories of an
+encoder, the fill values of an imputer, the vocabulary of a vectorizer.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import isnan
+from typing import Any, cast
+
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+
+from moorage_runtime.backends.tables.layout import Features, pandas
+from moorage_runtime.values.errors import InvalidConfig
+from moorage_runtime.values.tensors import Datatype, TensorSpec
+
+
+def features_of(estimator: Any) -> Features:
+    """The columns of an estimator, as far as it says.
+
+    Raises:
+        InvalidConfig: It has text columns that cannot be identified.
+    """
+    count = getattr(estimator, "n_features_in_", None)
+    names = tuple(map(str, _list(getattr(estimator, "feature_names_in_", None))))
+    if not names:
+        return Features(None if count is None else int(count), certain=False)
+    examples: dict[str, Any] = {}
+    used: set[str] = set()
+    table = _column_transformer(estimator)
+    if table is None:
+        transformers: Sequence[Any] = [(first_step(estimator), list(names))]
+    else:
+        fitted = cast("Sequence[Any]", getattr(table, "transformers_", ()))
+        transformers = [
+            (transformer, _selected(columns, names))
+            for _, transformer, columns in fitted
+            if transformer != "drop"
+        ]
+    for transformer, columns in transformers:
+        used.update(columns)
+        for place, name in enumerate(columns):
+            example = _example(transformer, place)
+            if example is not None and not isinstance(examples.get(name), str):
+                examples[name] = example
+    if table is None and not any(isinstance(value, str) for value in examples.values()):
+        return Features(len(names), names, examples=examples, certain=False, framed=True)
+    kept = [name for name in names if name in used]
+    specs = tuple(_spec(name, examples.get(name)) for name in kept)
+    return Features(len(kept), names, specs, examples=examples, certain=False, framed=True)
+
+
+def first_step(estimator: Any) -> Any:
+    """The estimator, or the first step of a pipeline."""
+    while isinstance(estimator, Pipeline):
+        estimator = cast("Any", estimator).steps[0][1]
+    return estimator
+
+
+def steps_of(estimator: Any) -> list[Any] | None:
+    """The estimators that one is made of, without placeholders; None if there are none."""
+    kind: Any = type(estimator)
+    if kind is Pipeline:
+        found = [step for _, step in estimator.steps]
+    elif kind is ColumnTransformer:
+        found = [
+            step for _, step, _ in getattr(estimator, "transformers_", estimator.transformers)
+        ]
+    elif kind is FeatureUnion:
+        found = [step for _, step in estimator.transformer_list]
+    else:
+        return None
+    return [step for step in found if not (step is None or isinstance(step, str) or _passes(step))]
+
+
+def _passes(step: Any) -> bool:
+    """Whether it is what "passthrough" becomes: a function that changes nothing."""
+    return type(step).__name__ == "FunctionTransformer" and getattr(step, "func", step) is None
+
+
+def _column_transformer(estimator: Any) -> Any:
+    first = first_step(estimator)
+    if isinstance(first, ColumnTransformer):
+        return first
+    # HistGradientBoosting encodes its categorical columns itself
+    inner = getattr(first, "_preprocessor", None)
+    if isinstance(inner, ColumnTransformer):
+        return inner
+    if any(_list(getattr(first, "is_categorical_", None))):
+        raise InvalidConfig(
+            f"the categories of {type(first).__name__} are unknown in this version of "
+            "scikit-learn: save the model with the version of the image"
+        )
+    return None
+
+
+def _selected(columns: Any, names: Sequence[str]) -> list[str]:
+    """The column names that a column transformer selects."""
+    frame = pandas.DataFrame(columns=list(names))
+    scalar = isinstance(columns, str | int)
+    wanted = [columns] if scalar else columns
+    by_name = any(
+        isinstance(item, str)
+        for item in ((columns.start, columns.stop) if isinstance(columns, slice) else wanted)
+    )
+    return list(frame.loc[:, wanted] if by_name else frame.iloc[:, wanted])
+
+
+def _example(transformer: Any, place: int) -> Any:
+    """A value that a transformer knows for its column at a place; None if it says nothing."""
+    steps = [step for _, step in transformer.steps] if isinstance(transformer, Pipeline) else None
+    for step in steps or [transformer]:
+        if isinstance(getattr(step, "vocabulary_", None), Mapping):
+            return "text"
+        for attribute in ("categories_", "statistics_"):
+            values = _list(getattr(step, attribute, None))
+            if place < len(values):
+                value = values[place]
+                known = _list(value) if attribute == "categories_" else [value]
+                found = next((item for item in known if _is_value(item)), None)
+                if found is not None:
+                    return found
+    return None
+
+
+def _is_value(item: Any) -> bool:
+    return isinstance(item, str) or (isinstance(item, int | float) and not isnan(item))
+
+
+def _spec(name: str, example: Any) -> TensorSpec:
+    is_text = isinstance(example, str)
+    datatype = Datatype.BYTES if is_text else Datatype.FP64
+    return TensorSpec(name, datatype, (-1,), any_number=not is_text)
+
+
+def _list(values: Any) -> list[Any]:
+    """A list of anything that an estimator keeps in an array; [] for None."""
+    if values is None:
+        return []
+    return list(values.tolist() if hasattr(values, "tolist") else values)

@@ -1,0 +1,173 @@
+"""Serves a fitted estimator with the methods of scikit-learn, whichever library it is from.
+
+Each of its methods is an output with the same name. The default is ``predict``, or the first
+method that it has; the others are computed on request. Where a method returns one array per
+target, as ``predict_proba`` of a classifier with several targets does, each of them is an output.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from moorage_runtime.backends.base import LoadedModel, ModelSource
+from moorage_runtime.backends.containment import sentence_of
+from moorage_runtime.backends.tables import layout
+from moorage_runtime.backends.tables.columns import features_of, steps_of
+from moorage_runtime.backends.tables.layout import Layout
+from moorage_runtime.backends.tables.model import Answer, TableModel, first_by_default, tried
+from moorage_runtime.values.errors import InvalidConfig
+from moorage_runtime.values.tensors import TensorSpec
+
+log = logging.getLogger(__name__)
+
+_METHODS: Final = ("predict", "predict_proba", "decision_function", "transform")
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Estimators whose methods process each row independently, by their definition.
+_ROW_WISE: Final = _names(
+    "AdaBoostClassifier AdaBoostRegressor BaggingClassifier BaggingRegressor BernoulliNB "
+    "CatBoostClassifier CatBoostRegressor DecisionTreeClassifier DecisionTreeRegressor ElasticNet "
+    "ExtraTreesClassifier ExtraTreesRegressor GaussianNB GradientBoostingClassifier "
+    "GradientBoostingRegressor HistGradientBoostingClassifier HistGradientBoostingRegressor "
+    "KBinsDiscretizer KMeans KNeighborsClassifier KNeighborsRegressor LGBMClassifier "
+    "LGBMRegressor Lasso LinearRegression LinearSVC LinearSVR LogisticRegression MLPClassifier "
+    "MLPRegressor MaxAbsScaler MinMaxScaler MultinomialNB Normalizer OneHotEncoder OrdinalEncoder "
+    "PCA PolynomialFeatures PowerTransformer QuantileTransformer RandomForestClassifier "
+    "RandomForestRegressor Ridge RidgeClassifier RobustScaler SGDClassifier SGDRegressor SVC SVR "
+    "SimpleImputer StandardScaler TargetEncoder TfidfVectorizer XGBClassifier XGBRegressor"
+)
+_LIBRARIES: Final = ("sklearn", "xgboost", "lightgbm", "catboost")
+
+
+def serve_estimator(source: ModelSource, platform: str, estimator: Any) -> LoadedModel:
+    """A model of an estimator, which is tried with one row.
+
+    Raises:
+        InvalidConfig: The object is not an estimator, or its inputs or outputs are unknown.
+    """
+    methods = [name for name in _METHODS if callable(getattr(estimator, name, None))]
+    if not methods:
+        raise InvalidConfig(
+            f"{source.path.name} contains {type(estimator).__name__}: must contain an "
+            f"estimator with one of {', '.join(_METHODS)}"
+        )
+    _limit_threads(estimator, source.threads)
+    features = features_of(estimator)
+    if _library(estimator) == "lightgbm":
+        names = layout.with_spaces(source, features.names)
+        features = msgspec.structs.replace(features, names=names)
+    chosen = layout.chosen(source, features)
+    options = _options(estimator, source.threads)
+    if source.outputs is not None:
+        outputs = _declared_outputs(source, source.outputs, methods)
+    else:
+        outputs = _tried_outputs(source, estimator, methods, chosen, options)
+    return TableModel(
+        platform,
+        chosen,
+        outputs,
+        _answer(estimator, options),
+        merge_obstacle=_merge_obstacle(estimator),
+        refusals=(ValueError,),
+    )
+
+
+def _answer(estimator: Any, options: Mapping[str, Any]) -> Answer:
+    def answer(table: Any, wanted: Sequence[str]) -> Mapping[str, Any]:
+        found: dict[str, Any] = {}
+        for name in wanted:
+            if name not in found:
+                method = name if name in _METHODS else name.rpartition("_")[0]
+                found.update(_by_name(method, getattr(estimator, method)(table, **options)))
+        return found
+
+    return answer
+
+
+def _by_name(method: str, value: Any) -> dict[str, Any]:
+    """The outputs of a method: one, or one per target."""
+    if isinstance(value, list | tuple):
+        targets: Sequence[Any] = value
+        return {f"{method}_{index}": item for index, item in enumerate(targets)}
+    # scipy's sparse matrices, which transformers of text and categories return
+    return {method: value.toarray() if hasattr(value, "toarray") else value}
+
+
+def _options(estimator: Any, threads: int) -> Mapping[str, Any]:
+    """Arguments of each call: CatBoost ignores every other limit of its threads."""
+    return {"thread_count": threads} if _library(estimator) == "catboost" else {}
+
+
+def _library(estimator: Any) -> str:
+    return type(estimator).__module__.partition(".")[0]
+
+
+def _limit_threads(estimator: Any, threads: int) -> None:
+    """Lower every ``n_jobs`` above the cores of this process, such as -1 for all of the host."""
+    get: Any = getattr(estimator, "get_params", None)
+    if not callable(get):
+        return
+    try:
+        found: Any = get(deep=True)
+        many = {
+            name: threads
+            for name, value in found.items()
+            if name.rpartition("__")[2] == "n_jobs"
+            and isinstance(value, int)
+            and not 0 < value <= threads
+        }
+        if many:
+            estimator.set_params(**many)
+    except Exception as error:  # noqa: BLE001 - the model's own code; it can serve without it
+        log.warning("n_jobs of the model cannot be limited: %s", sentence_of(error))
+
+
+def _merge_obstacle(estimator: Any) -> str:
+    """Why rows may influence each other; "" for estimators that are known to keep them apart."""
+    kind = type(estimator)
+    inner = steps_of(estimator)
+    if inner is not None:
+        return next(filter(None, map(_merge_obstacle, inner)), "")
+    if _library(estimator) in _LIBRARIES and kind.__name__ in _ROW_WISE:
+        return ""
+    return f"estimator {kind.__name__} is not known to keep the rows of a batch apart"
+
+
+def _declared_outputs(
+    source: ModelSource, declared: tuple[TensorSpec, ...], methods: list[str]
+) -> tuple[TensorSpec, ...]:
+    for index, spec in enumerate(declared):
+        if spec.name not in methods:
+            raise InvalidConfig(
+                f"{source.declared_in}: outputs[{index}].name: the estimator has no method "
+                f"'{spec.name}': must be one of {', '.join(methods)}"
+            )
+    return first_by_default(declared)
+
+
+def _tried_outputs(
+    source: ModelSource,
+    estimator: Any,
+    methods: list[str],
+    chosen: Layout,
+    options: Mapping[str, Any],
+) -> tuple[TensorSpec, ...]:
+    """Datatypes and shapes of the methods' results for one example."""
+    found: list[TensorSpec] = []
+    for name in methods:
+        try:
+            found += tried(chosen, _answer(estimator, options), [name])
+        except Exception as error:
+            if name == methods[0]:
+                raise InvalidConfig(
+                    f"{source.path.name}: {name} failed for an example of zeros or empty text "
+                    f"({sentence_of(error)}): declare the outputs in model.yaml"
+                ) from error
+            log.info("model '%s' has no output '%s': %s", source.name, name, sentence_of(error))
+    return first_by_default(found)

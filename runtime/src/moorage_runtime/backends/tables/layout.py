@@ -1,0 +1,271 @@
+"""The inputs of a model of tables: one matrix, or one input per column.
+
+    a file's Features, declared inputs -> chosen -> Matrix | Columns -> table() per request
+
+A model whose columns are all numbers has one matrix as its input. A model with columns of text has
+one input per column, because a tensor has one datatype. Declared inputs may choose either form.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage_runtime.backends import text
+from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.tables import INPUT_NAME
+from moorage_runtime.values.errors import InvalidConfig, InvalidRequest
+from moorage_runtime.values.tensors import NUMBERS, NUMPY_DTYPE, Datatype, Tensor, TensorSpec
+
+# Any, because type checks run without the libraries of this extra.
+pandas: Any = importlib.import_module("pandas")
+
+_NO_EXAMPLES: Final[Mapping[str, Any]] = MappingProxyType({})
+_COLUMN_SHAPES: Final = ((-1,), (-1, 1))
+
+
+class Features(msgspec.Struct, frozen=True):
+    """What a model's file says about its columns.
+
+    Attributes:
+        count: Number of columns; None if the file does not say.
+        names: Names of the columns in order; empty if the file has none.
+        columns: One input per column; None if one matrix of numbers is enough.
+        datatype: Datatype of the matrix.
+        categories: Column to its categories, for libraries that need pandas' categorical type.
+        examples: Column to a value that the model accepts; by default 0 or empty text.
+        certain: The file says which columns are text, so that a declaration cannot differ.
+        framed: The library needs the names of the columns of a matrix.
+    """
+
+    count: int | None
+    names: tuple[str, ...] = ()
+    columns: tuple[TensorSpec, ...] | None = None
+    datatype: Datatype = Datatype.FP64
+    categories: Mapping[str, Sequence[Any]] = _NO_EXAMPLES
+    examples: Mapping[str, Any] = _NO_EXAMPLES
+    certain: bool = True
+    framed: bool = False
+
+
+class Matrix:
+    """One input: an array, or a data frame if the columns have names.
+
+    Args:
+        spec: The input.
+        names: Names of the columns; empty for a plain array.
+    """
+
+    def __init__(self, spec: TensorSpec, names: Sequence[str] = ()) -> None:
+        self.specs = (spec,)
+        self._names = list(names)
+
+    def table(self, inputs: Sequence[Tensor]) -> Any:
+        """The request's rows: an array, or a data frame if the columns have names."""
+        array = _values(inputs[0], self.specs[0].datatype)
+        return pandas.DataFrame(array, columns=self._names) if self._names else array
+
+    def example(self) -> tuple[Tensor, ...]:
+        """One row of zeros or of empty text."""
+        spec = self.specs[0]
+        shape = tuple(max(size, 1) for size in spec.shape)
+        return (_filled(spec, shape, None),)
+
+
+class Columns:
+    """One input per column: a data frame, or an array for a model that knows no names.
+
+    Args:
+        specs: The inputs, in the order of the columns.
+        features: Categories and examples of the columns.
+    """
+
+    def __init__(self, specs: Sequence[TensorSpec], features: Features) -> None:
+        # [rows, 1] is accepted beside [rows], because clients of data frames send both
+        self.specs = tuple(msgspec.structs.replace(spec, any_shape=True) for spec in specs)
+        self._features = features
+        # without a known number of columns, the model may select them by name
+        self._is_array = (
+            not features.names
+            and features.count is not None
+            and all(spec.datatype is not Datatype.BYTES for spec in specs)
+        )
+
+    def table(self, inputs: Sequence[Tensor]) -> Any:
+        """The request's rows.
+
+        Raises:
+            InvalidRequest: An input is not a column, or the columns have different lengths.
+        """
+        given = {tensor.name: tensor for tensor in inputs}
+        columns = {spec.name: self._column(given[spec.name], spec) for spec in self.specs}
+        self._check_lengths(given)
+        if self._is_array:
+            return np.column_stack(list(columns.values()))
+        return pandas.DataFrame(columns)
+
+    def example(self) -> tuple[Tensor, ...]:
+        """One row that the model accepts, as far as its file says."""
+        examples = self._features.examples
+        return tuple(_filled(spec, (1,), examples.get(spec.name)) for spec in self.specs)
+
+    def _column(self, tensor: Tensor, spec: TensorSpec) -> Any:
+        shape = tensor.shape
+        if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)):
+            raise InvalidRequest(
+                f"input '{tensor.name}' has shape {list(shape)}: must be [-1] or [-1, 1] "
+                "(-1 is any size), one value per row"
+            )
+        values = _values(tensor, spec.datatype).reshape(-1)
+        categories = self._features.categories.get(spec.name)
+        if categories is None:
+            return values
+        # a value that is not a category is a missing value for the library
+        known = pandas.Index(categories)
+        return pandas.Categorical.from_codes(known.get_indexer(values), known)
+
+    def _check_lengths(self, given: Mapping[str, Tensor]) -> None:
+        first = self.specs[0].name
+        rows = given[first].shape[0]
+        for spec in self.specs:
+            found = given[spec.name].shape
+            if found[0] != rows:
+                raise InvalidRequest(
+                    f"input '{spec.name}' has shape {list(found)}: must have {rows} rows, as "
+                    f"input '{first}'"
+                )
+
+
+Layout = Matrix | Columns
+
+
+def chosen(source: ModelSource, features: Features) -> Layout:
+    """The layout that is declared, otherwise the one that the file suggests.
+
+    Raises:
+        InvalidConfig: The declaration contradicts the file, or nothing says how many columns the
+            model has.
+    """
+    if source.inputs is None:
+        return _undeclared(source, features)
+    for index, spec in enumerate(source.inputs):
+        if spec.datatype is Datatype.BF16:
+            raise InvalidConfig(
+                f"{source.declared_in}: inputs[{index}].datatype is BF16: must be another number, "
+                "BOOL or BYTES"
+            )
+    if len(source.inputs) != 1 or source.inputs[0].name in features.names:
+        return _declared_columns(source, features, source.inputs)
+    return _declared_matrix(source, features, source.inputs[0])
+
+
+def with_spaces(source: ModelSource, names: Sequence[str]) -> tuple[str, ...]:
+    """The names as declared, where LightGBM has written "_" for each space of a name."""
+    declared = {spec.name.replace(" ", "_"): spec.name for spec in source.inputs or ()}
+    return tuple(declared.get(name, name) for name in names)
+
+
+def _undeclared(source: ModelSource, features: Features) -> Layout:
+    if features.columns is not None:
+        return Columns(features.columns, features)
+    if features.count is None:
+        raise InvalidConfig(
+            f"{source.path.name}: the number of features of the model is unknown: fit it before "
+            "you save it, or declare its inputs in model.yaml"
+        )
+    shape = (-1, features.count)
+    spec = TensorSpec(INPUT_NAME, features.datatype, shape, any_number=True)
+    return Matrix(spec, features.names if features.framed else ())
+
+
+def _declared_matrix(source: ModelSource, features: Features, spec: TensorSpec) -> Layout:
+    is_text = spec.datatype is Datatype.BYTES
+    needs_columns = features.columns is not None and any(
+        column.datatype is Datatype.BYTES for column in features.columns
+    )
+    if needs_columns or (is_text and features.certain):
+        expected = "one input per column" if needs_columns else "a matrix of numbers"
+        raise InvalidConfig(
+            f"{source.declared_in}: inputs has one tensor, '{spec.name}' of {spec.datatype}: must "
+            f"be {expected}, as in {source.path.name}"
+        )
+    count = features.count
+    if count is not None and (len(spec.shape) != 2 or spec.shape[1] not in (-1, count)):
+        raise InvalidConfig(
+            f"{source.declared_in}: inputs[0].shape is {list(spec.shape)}: must be [-1, {count}], "
+            f"because {source.path.name} has {count} features"
+        )
+    shape = spec.shape if count is None else (spec.shape[0], count)
+    names = features.names if features.framed and len(shape) == 2 else ()
+    return Matrix(msgspec.structs.replace(spec, shape=shape, any_number=not is_text), names)
+
+
+def _declared_columns(
+    source: ModelSource, features: Features, specs: tuple[TensorSpec, ...]
+) -> Columns:
+    where = source.declared_in
+    needed = [spec.name for spec in features.columns or ()] or list(features.names)
+    names = [spec.name for spec in specs]
+    if len(set(names)) != len(names):
+        raise InvalidConfig(f"{where}: inputs has duplicate names: name each column once")
+    for index, spec in enumerate(specs):
+        if needed and spec.name not in needed:
+            raise InvalidConfig(
+                f"{where}: inputs[{index}].name is '{spec.name}': must be a column of "
+                f"{source.path.name}: {', '.join(needed)}"
+            )
+        if spec.shape not in _COLUMN_SHAPES:
+            raise InvalidConfig(
+                f"{where}: inputs[{index}].shape is {list(spec.shape)}: must be [-1], one value "
+                "per row"
+            )
+    missing = [name for name in needed if name not in names]
+    if missing or (not needed and features.count not in (None, len(specs))):
+        raise InvalidConfig(
+            f"{where}: inputs has {len(specs)} tensors: must have "
+            f"{len(needed) or features.count}, one per column of {source.path.name}"
+            + (f"; '{missing[0]}' is missing" if missing else "")
+        )
+    _check_kinds(source, features, specs)
+    ordered = sorted(specs, key=lambda spec: needed.index(spec.name)) if needed else specs
+    accepting = [
+        msgspec.structs.replace(spec, any_number=spec.datatype in NUMBERS, optional=False)
+        for spec in ordered
+    ]
+    return Columns(accepting, features)
+
+
+def _check_kinds(source: ModelSource, features: Features, specs: tuple[TensorSpec, ...]) -> None:
+    """Refuse numbers for a column of text, and text for one of numbers."""
+    known = {spec.name: spec.datatype for spec in features.columns or ()}
+    for index, spec in enumerate(specs):
+        datatype = known.get(spec.name, features.datatype)
+        is_text = datatype is Datatype.BYTES
+        if is_text == (spec.datatype is Datatype.BYTES) or not (is_text or features.certain):
+            continue
+        raise InvalidConfig(
+            f"{source.declared_in}: inputs[{index}].datatype is {spec.datatype}: must be "
+            f"{datatype if is_text else f'a number, such as {datatype}'}, because of column "
+            f"'{spec.name}' of {source.path.name}"
+        )
+
+
+def _values(tensor: Tensor, datatype: Datatype) -> NDArray[Any]:
+    """Text, or numbers of the declared datatype."""
+    if datatype is Datatype.BYTES:
+        return text.to_text(tensor.array)
+    # a number that is too large for FP32 becomes infinite, as in the libraries
+    with np.errstate(over="ignore"):
+        return tensor.array.astype(NUMPY_DTYPE[datatype], copy=False)
+
+
+def _filled(spec: TensorSpec, shape: tuple[int, ...], value: Any) -> Tensor:
+    if spec.datatype is Datatype.BYTES:
+        element = str(value if value is not None else "").encode()
+        return Tensor(spec.name, spec.datatype, np.full(shape, element, np.object_))
+    array = np.full(shape, value if value is not None else 0, NUMPY_DTYPE[spec.datatype])
+    return Tensor(spec.name, spec.datatype, array)

@@ -1,0 +1,86 @@
+"""The scikit-learn backend: a fitted estimator, saved with skops, joblib or pickle.
+
+A pickle (joblib's files are pickles) is code: it runs with the permissions of the server, and is
+refused unless the server's settings allow it. A skops file is data, unless it contains a type that
+skops does not trust, such as a function or a decision tree: it is then refused in the same way.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+import joblib
+import skops.io
+
+from moorage_runtime.backends.base import LoadedModel, ModelSource
+from moorage_runtime.backends.containment import sentence_of
+from moorage_runtime.backends.tables.estimator import serve_estimator
+from moorage_runtime.values.errors import InvalidConfig
+
+log = logging.getLogger(__name__)
+
+_PICKLES: Final = {
+    ".joblib": "sklearn_joblib",
+    ".pkl": "sklearn_pickle",
+    ".pickle": "sklearn_pickle",
+}
+_SKOPS: Final = ".skops"
+# Only describes an array, and is read with numpy's format for arrays without objects.
+_HARMLESS: Final = frozenset({"numpy.dtype"})
+_HOW_TO_TRUST: Final = (
+    "if you trust everyone who can write the model files, set spec.model.trusted: true in the "
+    "InferenceModel, or start the server with --allow-pickle=true"
+)
+
+
+class ScikitLearnBackend:
+    """Loads estimators."""
+
+    def load(self, source: ModelSource) -> LoadedModel:
+        """Load one estimator, and try it with one row.
+
+        Raises:
+            InvalidConfig: The file does not load, is not trusted, contains no estimator, or the
+                inputs and outputs of the estimator are unknown.
+        """
+        platform, estimator = read_estimator(source)
+        return serve_estimator(source, platform, estimator)
+
+
+def read_estimator(source: ModelSource) -> tuple[str, Any]:
+    """The platform, and the object in the file.
+
+    Raises:
+        InvalidConfig: The file does not load, or is not trusted.
+    """
+    path = source.path
+    trusted = bool(source.options.get("allow_pickle"))
+    if path.suffix in _PICKLES:
+        if not trusted:
+            raise InvalidConfig(
+                f"{path.name} is a pickle, which can run any code with the permissions of the "
+                f"server: save the model with skops (model.skops), or, {_HOW_TO_TRUST}"
+            )
+        return _PICKLES[path.suffix], _attempt(source, lambda: joblib.load(path))
+    if path.suffix != _SKOPS:
+        raise InvalidConfig(
+            f"{path.name} is not a scikit-learn file: must end with {', '.join(_PICKLES)} or "
+            f"{_SKOPS}"
+        )
+    unknown: list[str] = _attempt(source, lambda: skops.io.get_untrusted_types(file=path))
+    if not (trusted or _HARMLESS.issuperset(unknown)):
+        raise InvalidConfig(
+            f"{path.name} contains types that skops does not trust: "
+            f"{', '.join(sorted(set(unknown) - _HARMLESS))}; they may "
+            f"run code with the permissions of the server: {_HOW_TO_TRUST}"
+        )
+    return "sklearn_skops", _attempt(source, lambda: skops.io.load(path, trusted=unknown))
+
+
+def _attempt(source: ModelSource, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except BaseException as error:
+        log.exception("the model's file failed to load")
+        problem = sentence_of(error).replace(f"{source.path.parent}/", "")
+        raise InvalidConfig(f"{source.path.name} cannot be loaded: {problem}") from error

@@ -1,0 +1,158 @@
+"""Parses responses of Azure Blob Storage: a page of a listing, and an error with its code. Pure.
+
+Source: Azure Storage documentation, "List Blobs" and "Status and error codes".
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import unquote
+from xml.etree import ElementTree as ET
+
+from moorage_runtime.fetch.decide.answers import cleaned, failure_of
+from moorage_runtime.fetch.decide.entries import Algorithm, Digest
+from moorage_runtime.fetch.decide.failures import Corrupt, Denied, FetchError, NotFound
+
+__all__ = [
+    "Asked",
+    "Blob",
+    "Page",
+    "digest_of",
+    "failure_of_azure",
+    "is_folder",
+    "md5_of",
+    "parse_page",
+]
+
+ERROR_HEADER = "x-ms-error-code"
+# Tools mark an empty blob that represents a folder.
+FOLDER_MARK = "hdi_isfolder"
+# Without credentials, Azure hides a private container behind these.
+HIDDEN = {"ResourceNotFound", "PublicAccessNotPermitted", "NoAuthenticationInformation"}
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """One blob of a listing; `etag` without quotes, `md5` in hexadecimal or empty."""
+
+    name: str
+    size: int
+    etag: str
+    md5: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page; an empty `marker` ends the listing."""
+
+    blobs: tuple[Blob, ...]
+    marker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The object of a request, for messages; `key` names the credential, or is empty."""
+
+    what: str
+    account: str
+    container: str
+    key: str
+
+
+def parse_page(body: bytes, what: str) -> Page:
+    """A page of List Blobs, without the marks of folders.
+
+    Raises:
+        Corrupt: The body is not a page.
+    """
+    try:
+        root = ET.fromstring(body)  # noqa: S314  expat bounds the expansion of entities itself
+        if root.tag != "EnumerationResults":
+            raise Corrupt(f"{what}: the server's listing is not a valid Azure response")
+        blobs = tuple(_blob(item) for item in root.iterfind("Blobs/Blob") if not _marks(item))
+    except (ET.ParseError, ValueError) as error:
+        raise Corrupt(f"{what}: the server's listing is not a valid Azure response") from error
+    return Page(blobs, root.findtext("NextMarker") or "")
+
+
+def is_folder(headers: Mapping[str, str]) -> bool:
+    """Whether the headers of a blob mark a folder."""
+    return headers.get(f"x-ms-meta-{FOLDER_MARK}", "").lower() == "true"
+
+
+def md5_of(text: str) -> str:
+    """The MD5 in a Content-MD5, in hexadecimal; empty without a valid one."""
+    try:
+        digest = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return ""
+    return digest.hex() if len(digest) == 16 else ""
+
+
+def digest_of(md5: str) -> Digest | None:
+    """The expected digest; None without an MD5."""
+    return Digest(Algorithm.MD5, md5) if md5 else None
+
+
+def failure_of_azure(
+    status: int, headers: Mapping[str, str], body: str, asked: Asked, now: datetime
+) -> FetchError:
+    """The failure for a response other than success.
+
+    The code is in a header, because the response to a HEAD has no body.
+    """
+    code = cleaned(headers.get(ERROR_HEADER, ""))
+    if status in {401, 403} and asked.key:
+        said = f"status {status} {code}".strip()
+        return Denied(
+            f"Azure refuses the credentials for {asked.what} ({said}): check that "
+            f"{asked.key} belongs to the account '{asked.account}', permits reading and has not "
+            "expired"
+        )
+    if code == "ContainerNotFound":
+        return NotFound(
+            f"container '{asked.container}' does not exist in the account '{asked.account}': "
+            "check the URI"
+        )
+    if code == "BlobNotFound":
+        return NotFound(f"{asked.what} contains no blobs: check the path")
+    if code in HIDDEN and not asked.key:
+        return Denied(
+            f"{asked.what} does not exist or is not public ({code}); no credentials were sent: "
+            "check the URI and set model.credentials.secretName"
+        )
+    words = ": ".join(text for text in (code, _message(body)) if text)
+    told = bool(asked.key)
+    return failure_of(status, headers, asked.what, words, now=now, told=told)
+
+
+def _message(body: str) -> str:
+    """The first line of the error's message; the following ones have a request id and a time."""
+    try:
+        root = ET.fromstring(body.lstrip("\ufeff"))  # noqa: S314  see parse_page
+    except (ET.ParseError, ValueError):
+        return ""
+    return cleaned((root.findtext("Message") or "").partition("\n")[0])
+
+
+def _blob(item: ET.Element) -> Blob:
+    name = item.find("Name")
+    if name is None:
+        raise ValueError("a blob has no name")
+    text = name.text or ""
+    # a name with characters that XML cannot contain
+    plain = unquote(text) if name.get("Encoded") == "true" else text
+    size = int(item.findtext("Properties/Content-Length") or "")
+    etag = (item.findtext("Properties/Etag") or "").strip('"')
+    return Blob(plain, size, etag, md5_of(item.findtext("Properties/Content-MD5") or ""))
+
+
+def _marks(item: ET.Element) -> bool:
+    """Whether an item of a listing represents a folder."""
+    if item.findtext("Properties/ResourceType") == "directory":
+        return True
+    found = {mark.tag.lower(): mark.text for mark in item.iterfind("Metadata/*")}
+    marked = (found.get(FOLDER_MARK) or "").lower() == "true"
+    return marked or (item.findtext("Name") or "").endswith("/")

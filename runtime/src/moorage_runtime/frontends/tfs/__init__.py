@@ -1,0 +1,4 @@
+"""TensorFlow Serving's REST API.
+
+Its documents belong in `codec.tfs`.
+"""

@@ -1,0 +1,79 @@
+"""Selects the versions of a model to serve and builds its metadata; no I/O.
+
+ModelLayout, ModelConfig -> versions -> loader; LoadedModel, ModelConfig -> metadata
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from moorage_runtime.backends.base import HttpModel, LoadedModel
+from moorage_runtime.repository.contents import config as model_config
+from moorage_runtime.repository.contents.config import LatestVersions, ModelConfig
+from moorage_runtime.repository.contents.layout import ModelLayout, VersionLayout
+from moorage_runtime.values.errors import InvalidConfig
+from moorage_runtime.values.inference import ModelMetadata
+
+
+def wanted(layout: ModelLayout, config: ModelConfig, latest: int) -> tuple[VersionLayout, ...]:
+    """The versions that the configuration selects, otherwise the latest ones; 0 selects all.
+
+    Raises:
+        InvalidConfig: It names a version that has no folder, or that is not served.
+    """
+    have = layout.versions
+    if isinstance(config.versions, LatestVersions):
+        latest = config.versions.latest
+    elif config.versions is not None:
+        _check_versions(have, {f"versions[{i}]": v for i, v in enumerate(config.versions)})
+        have = tuple(item for item in have if item.version in config.versions)
+        latest = 0
+    have = have[-latest:]
+    fields = {f"labels.{label}": version for label, version in config.labels.items()}
+    if config.default_version is not None:
+        fields["default_version"] = config.default_version
+    _check_versions(have, fields)
+    return have
+
+
+def for_loading(config: ModelConfig) -> ModelConfig:
+    """The configuration without the fields that can change while a model is loaded."""
+    return msgspec.structs.replace(
+        config,
+        platform=None,
+        default_version=None,
+        default=False,
+        versions=None,
+        signatures={},
+        labels={},
+        version_numbers={},
+    )
+
+
+def metadata(name: str, version: str, loaded: LoadedModel, config: ModelConfig) -> ModelMetadata:
+    """The metadata of a version of a model."""
+    return ModelMetadata(
+        name,
+        version,
+        (version,),
+        config.platform or loaded.platform,
+        loaded.inputs,
+        loaded.outputs,
+        batching=model_config.has_batch(config, loaded.inputs, loaded.outputs),
+        dynamic=loaded.dynamic,
+        signatures=model_config.signatures(config) or loaded.signatures,
+        labels=config.labels,
+        version_numbers=config.version_numbers,
+        http_path=loaded.http_path if isinstance(loaded, HttpModel) else "",
+        http_predict=isinstance(loaded, HttpModel) and loaded.http_predict,
+    )
+
+
+def _check_versions(have: Sequence[VersionLayout], fields: Mapping[str, str]) -> None:
+    names = [item.version for item in have]
+    for field, version in fields.items():
+        if version not in names:
+            raise InvalidConfig(
+                f"model.yaml: {field}: version '{version}' does not exist: must be one of "
+                f"{', '.join(names)}"
+            )

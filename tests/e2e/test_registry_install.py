@@ -1,0 +1,120 @@
+"""The documented steps for a cluster with a registry, as printed, with a registry on this machine.
+
+The demo's release is replaced by the one that the steps install, and restored at the end.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.documented import commands
+from support.kubectl import Kubectl
+from support.manifests import digits, digits_files
+from support.private_registry import PASSWORD, USER, logged_in, registry
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2400)]
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+INSTALL = ROOT / "docs" / "how-to" / "install.md"
+VALUES = ROOT / "build" / "images" / "values.yaml"
+DOCUMENTED = "registry.example.com/team"
+RELEASE = "moorage-system"
+
+
+def shell(command: str, env: dict[str, str]) -> str:
+    """Run a printed command in the repository's root."""
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=ROOT,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=1800,
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}"
+    return done.stdout
+
+
+def uninstall(env: dict[str, str]) -> None:
+    shell(f"helm uninstall moorage --namespace {RELEASE} --wait --ignore-not-found", env)
+    shell(f"kubectl delete namespace {RELEASE} --ignore-not-found", env)
+
+
+@pytest.fixture
+def own_cluster(demo) -> Iterator[dict[str, str]]:
+    """The environment of a cluster without operator and models; the demo's operator returns."""
+    models = "kubectl delete inferencemodels --all --namespace default --cascade=foreground"
+    shell(models, demo.env)
+    uninstall(demo.env)
+    yield dict(demo.env)
+    uninstall(demo.env)
+    env = {**os.environ, "CLUSTER": "local"}
+    subprocess.run(
+        [sys.executable, ROOT / "demo" / "demo.py", "install"], env=env, check=True, timeout=900
+    )
+
+
+def image_of(kubectl: Kubectl, selector: str) -> str:
+    (pod,) = kubectl.items("pods", selector)
+    return pod["spec"]["containers"][0]["image"]
+
+
+def test_the_readmes_steps_serve_a_model_from_images_of_a_registry(own_cluster, tmp_path):
+    env, default = own_cluster, Kubectl(own_cluster, "default")
+    with registry(tmp_path, private=False) as address:
+        for command in commands(README, "Install"):
+            shell(command.replace(DOCUMENTED, f"{address}/team"), env)
+        used = commands(README, "Use it")
+        shown = next(n for n, line in enumerate(used) if line.startswith("kubectl get"))
+        said = [shell(command, env) for command in used[: shown + 1]]
+
+        assert "digits   True" in said[-1]
+        image = yaml.safe_load(VALUES.read_text())["image"]
+        assert image_of(Kubectl(env, RELEASE), "app.kubernetes.io/name=moorage") == (
+            f"{address}/team/moorage-operator@{image['operator']['digest']}"
+        )
+        assert image_of(default, "moorage.dev/model=digits") == (
+            f"{address}/team/moorage-runtime@{image['runtime']['digest']}"
+        )
+        default.run("delete", "inferencemodel", "digits")
+
+
+def test_with_a_private_registry_a_model_serves_once_its_namespace_has_the_secret(
+    own_cluster, kubectl, tmp_path
+):
+    with registry(tmp_path, private=True) as address:
+        env = {**own_cluster, **logged_in(tmp_path, address)}
+        steps = commands(INSTALL, "Build and push the images")
+        for command in [*steps, *commands(INSTALL, "Private registries")]:
+            printed = command.replace(DOCUMENTED, f"{address}/team")
+            printed = printed.replace("registry.example.com", address)
+            printed = printed.replace("USER", USER).replace("PASSWORD", PASSWORD)
+            shell(printed, env)
+
+        # the namespace of this test has no Secret yet
+        kubectl.apply(digits_files(), digits())
+        found = kubectl.wait_condition("digits", "Ready", "False", "ImagePullBackOff", 120)
+        assert "Secrets that exist in the model's namespace" in found["message"]
+
+        login = {"auths": {address: {"username": USER, "password": PASSWORD}}}
+        kubectl.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "type": "kubernetes.io/dockerconfigjson",
+                "metadata": {"name": "registry"},
+                "stringData": {".dockerconfigjson": json.dumps(login)},
+            }
+        )
+        kubectl.wait_condition("digits", "Ready", "True", "Serving", 300)
+        kubectl.run("delete", "inferencemodel", "digits")
+        shell("kubectl delete secret registry --namespace default", env)

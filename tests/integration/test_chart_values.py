@@ -1,0 +1,80 @@
+"""The chart as rendered by helm: images, pull Secrets, and the rights that depend on values."""
+
+import pytest
+
+from support.chart import refusal, rendered
+
+pytestmark = pytest.mark.integration
+
+DIGEST = "sha256:" + "0a" * 32
+
+
+def operator_of(*words: str) -> tuple[str, dict[str, str], dict]:
+    """The operator's image, environment and pod."""
+    pod = rendered(*words)["Deployment", "moorage"]["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    env = {item["name"]: item.get("value", "") for item in container["env"]}
+    return container["image"], env, pod
+
+
+def rules_on(resource: str, *words: str) -> list[tuple[str, str]]:
+    """The kind and name of the roles with the resource."""
+    return [
+        key
+        for key, item in rendered(*words).items()
+        for rule in item.get("rules") or []
+        if resource in rule["resources"]
+    ]
+
+
+def test_without_a_registry_rendering_fails_with_instructions():
+    said = refusal()
+
+    assert "image.registry is empty, and no public registry has the images" in said
+    assert "make images REGISTRY=registry.example.com/team PUSH=1" in said
+    assert "-f build/images/values.yaml" in said
+
+
+@pytest.mark.parametrize("registry", ["https://r.example", "r.example/team/", "r.example/Team"])
+def test_an_invalid_registry_is_rejected_by_name(registry):
+    assert "/image/registry" in refusal("--set", f"image.registry={registry}")
+
+
+def test_images_have_the_registry_and_the_charts_version():
+    image, env, _ = operator_of("--set", "image.registry=r.example:5000/team")
+
+    assert image == "r.example:5000/team/moorage-operator:0.1.0"
+    assert env["MOORAGE_RUNTIME_IMAGE"] == "r.example:5000/team/moorage-runtime:0.1.0"
+
+
+def test_a_digest_takes_precedence_over_a_tag():
+    image, env, _ = operator_of(
+        *("--set", f"image.operator.digest={DIGEST},image.operator.tag=dev"),
+        *("--set", f"image.runtime.digest={DIGEST}"),
+    )
+
+    assert image == f"localhost/moorage-operator@{DIGEST}"
+    assert env["MOORAGE_RUNTIME_IMAGE"] == f"localhost/moorage-runtime@{DIGEST}"
+
+
+def test_an_invalid_digest_is_rejected_by_name():
+    said = refusal("--set", "image.registry=localhost,image.runtime.digest=sha256:abc")
+
+    assert "/image/runtime/digest" in said
+
+
+def test_pull_secrets_reach_the_operators_pod_and_its_setting():
+    _, env, pod = operator_of("--set", "image.pullSecrets[0].name=a,image.pullSecrets[1].name=b")
+
+    assert pod["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
+    assert env["MOORAGE_IMAGE_PULL_SECRETS"] == "a,b"
+
+
+@pytest.mark.parametrize("scope", [(), ("--set", "watchNamespaces={team-a}")])
+def test_the_operator_may_read_secrets_only_on_request(scope):
+    hints = ("--set", "rbac.secretHints=true")
+
+    assert rules_on("secrets", *scope) == []
+    assert [name for _, name in rules_on("secrets", *scope, *hints)] == ["moorage-operator"]
+    assert operator_of(*scope)[1]["MOORAGE_SECRET_HINTS"] == "false"
+    assert operator_of(*scope, *hints)[1]["MOORAGE_SECRET_HINTS"] == "true"

@@ -1,0 +1,177 @@
+"""Manual edits of children on a real API server: the operator restores exactly its own fields."""
+
+from typing import Any
+
+import pytest
+
+from support.operator_cluster import (
+    Api,
+    Kubelet,
+    ModelServer,
+    OperatorProcess,
+    eventually,
+    model,
+    settle,
+)
+
+pytestmark = pytest.mark.integration
+
+PORTS = "/spec/template/spec/containers/0/ports"
+
+
+def iris(server: ModelServer, image: str = "example/server:1", **spec: Any) -> dict[str, Any]:
+    return model("iris", runtime={"image": image, "ports": {"http": server.port}}, **spec)
+
+
+@pytest.fixture
+def served(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> dict[str, Any]:
+    """The pod of a model that is up to date."""
+    api.apply(iris(server))
+    (pod,) = eventually("a pod", lambda: kubelet.pods("iris"))
+    kubelet.run(pod)
+    settle(api, "iris")
+    return pod
+
+
+def edit(api: Api, kind: str, path: str, value: Any) -> None:
+    """Replace a value as `kubectl edit` does."""
+    api.patch(kind, "iris", [{"op": "replace", "path": path, "value": value}], "json")
+
+
+def newer(kubelet: Kubelet, old: dict[str, Any]) -> list[dict[str, Any]]:
+    uid = old["metadata"]["uid"]
+    return [pod for pod in kubelet.pods("iris") if pod["metadata"]["uid"] != uid]
+
+
+def service_ports(api: Api) -> dict[str, int]:
+    return {each["name"]: each["port"] for each in api.get("Service", "iris")["spec"]["ports"]}
+
+
+def containers(api: Api) -> list[dict[str, Any]]:
+    return api.get("Deployment", "iris")["spec"]["template"]["spec"]["containers"]
+
+
+def container_ports(found: list[dict[str, Any]]) -> list[int]:
+    return [each["containerPort"] for each in found[0]["ports"]]
+
+
+def managers(api: Api, kind: str) -> list[tuple[str, str]]:
+    """Managers and operations, without those of the status."""
+    return [
+        (each["manager"], each["operation"])
+        for each in api.get(kind, "iris")["metadata"]["managedFields"]
+        if not each.get("subresource")
+    ]
+
+
+def test_an_edited_service_port_is_restored_and_the_address_is_kept(
+    served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    before = api.get("Service", "iris")["spec"]
+
+    edit(api, "Service", "/spec/ports/0/port", 7777)
+
+    eventually("repaired", lambda: api.get("Service", "iris")["spec"] == before)
+    assert ("moorage", "Update") not in managers(api, "Service")
+    # A later edit of the spec moves the port and leaves nothing behind.
+    body = iris(server)
+    body["spec"]["runtime"]["ports"] = {"http": server.port, "grpc": 9001}
+    api.apply(body)
+    for pod in eventually("the new pod", lambda: newer(kubelet, served)):
+        kubelet.run(pod)
+    moved = {"http": server.port, "grpc": 9001}
+    eventually("moved", lambda: service_ports(api) == moved)
+
+
+def test_an_added_service_port_is_kept(
+    served: dict[str, Any], api: Api, server: ModelServer
+) -> None:
+    added = {"name": "metrics", "port": 9090, "targetPort": 9090, "protocol": "TCP"}
+    api.patch("Service", "iris", [{"op": "add", "path": "/spec/ports/-", "value": added}], "json")
+
+    edit(api, "Service", "/spec/ports/0/port", 7777)
+
+    wanted = {"http": server.port, "grpc": 8001, "metrics": 9090}
+    eventually("repaired", lambda: service_ports(api) == wanted)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [(f"{PORTS}/0/containerPort", 7777), ("/spec/template/spec/containers/0/name", "other")],
+)
+def test_an_edited_key_in_the_pod_template_is_restored(
+    served: dict[str, Any], api: Api, path: str, value: Any
+) -> None:
+    before = containers(api)
+
+    edit(api, "Deployment", path, value)
+
+    eventually("repaired", lambda: containers(api) == before)
+    eventually("accepted", lambda: api.condition("iris", "Accepted") == ("True", "Valid"))
+    assert ("moorage", "Update") not in managers(api, "Deployment")
+
+
+def test_a_key_edited_while_the_operator_was_down_is_restored(
+    served: dict[str, Any],
+    operator: OperatorProcess,
+    api: Api,
+    kubelet: Kubelet,
+    server: ModelServer,
+) -> None:
+    operator.stop()
+    try:
+        edit(api, "Service", "/spec/ports/0/port", 7777)
+        edit(api, "Deployment", f"{PORTS}/0/containerPort", 7777)
+        body = iris(server, "example/server:2")
+        body["spec"]["runtime"]["ports"] = {"http": server.port, "grpc": 9001}
+        api.apply(body)
+    finally:
+        operator.start()
+
+    wanted = [server.port, 9001]
+    eventually("rolled", lambda: container_ports(containers(api)) == wanted, seconds=40)
+    # the Service keeps its ports until pods serve the new ones
+    new = eventually(
+        "the new pod",
+        lambda: [
+            pod
+            for pod in kubelet.pods("iris")
+            if container_ports(pod["spec"]["containers"]) == wanted
+        ],
+    )
+    for pod in new:
+        kubelet.run(pod)
+    eventually("moved", lambda: service_ports(api) == {"http": server.port, "grpc": 9001})
+
+
+@pytest.mark.parametrize("label", ["moorage.dev/model", "app.kubernetes.io/managed-by"])
+def test_a_deployment_of_one_revision_gets_a_lost_label_back(
+    served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer, label: str
+) -> None:
+    rollout = {"strategy": "BlueGreen", "blueGreen": {"keepSeconds": 10}}
+    api.apply(iris(server, "example/server:2", rollout=rollout))
+    for pod in eventually("two pods", lambda: len(found := kubelet.pods("iris")) == 2 and found):
+        kubelet.run(pod)
+    eventually("one Deployment", lambda: len(found := api.list("Deployment")) == 1 and found)
+    complete = ("True", "RolloutComplete")
+    eventually("up to date", lambda: api.condition("iris", "UpToDate") == complete)
+    (before,) = api.list("Deployment")
+    name = before["metadata"]["name"]
+    assert name.startswith("iris-")
+
+    api.patch("Deployment", name, {"metadata": {"labels": {label: None}}})
+
+    def labels() -> dict[str, str]:
+        return api.get("Deployment", name)["metadata"]["labels"]
+
+    eventually("labelled", lambda: labels() == before["metadata"]["labels"])
+    # A model that is edited afterwards shows that the operator has it in sight again.
+    api.patch("InferenceModel", "iris", {"spec": {"replicas": 2}})
+    eventually("scaled", lambda: api.get("Deployment", name)["spec"]["replicas"] == 2)
+    (after,) = api.list("Deployment")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    for pod in eventually("two pods", lambda: len(found := kubelet.pods("iris")) == 2 and found):
+        kubelet.run(pod)
+    eventually("up to date", lambda: api.condition("iris", "UpToDate") == complete)

@@ -1,0 +1,124 @@
+"""Children that a real API server refuses or cannot write, together with accepted ones."""
+
+from typing import Any
+
+import pytest
+
+from support.admission import MESSAGE, failing, refusing
+from support.operator_cluster import (
+    Api,
+    Kubelet,
+    ModelServer,
+    OperatorProcess,
+    eventually,
+    model,
+    settle,
+)
+
+pytestmark = pytest.mark.integration
+
+CLOSED = {"from": []}
+OPEN = {"from": [{"podSelector": {"matchLabels": {"app": "shop"}}}]}
+
+
+def iris(server: ModelServer, image: str = "example/server:1", **spec: Any) -> dict[str, Any]:
+    return model("iris", runtime={"image": image, "ports": {"http": server.port}}, **spec)
+
+
+def pods(kubelet: Kubelet, count: int) -> list[dict[str, Any]]:
+    return eventually(
+        f"{count} pods", lambda: len(found := kubelet.pods("iris")) == count and found
+    )
+
+
+def condition_of(api: Api, type_: str) -> dict[str, Any]:
+    """A condition, {} if it is absent."""
+    conditions = (api.get("InferenceModel", "iris").get("status") or {}).get("conditions", [])
+    return next((each for each in conditions if each["type"] == type_), {})
+
+
+def test_a_hanging_webhook_does_not_stop_other_writes(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    api.apply(iris(server, replicas=2))
+    for pod in pods(kubelet, 2):
+        kubelet.run(pod)
+    settle(api, "iris")
+
+    with failing(api, "PodDisruptionBudget"):
+        api.delete("PodDisruptionBudget", "iris")
+        eventually("named", lambda: api.condition("iris", "Accepted") == ("False", "ApplyFailed"))
+        message = condition_of(api, "Accepted")["message"]
+        assert 'the PodDisruptionBudget "iris"' in message
+        assert "failed calling webhook" in message
+        assert api.condition("iris") == ("True", "Serving")
+
+        # The status still reports changes of the pods.
+        server.ready, server.error = False, "out of memory"
+        for pod in pods(kubelet, 2):
+            kubelet.run(pod, ready=False)
+        eventually("reported", lambda: api.condition("iris")[0] == "False")
+        # And the other children are still repaired.
+        api.delete("Service", "iris")
+        eventually("the Service is back", lambda: api.get("Service", "iris"))
+
+    eventually("the budget is back", lambda: api.get("PodDisruptionBudget", "iris"), seconds=30)
+    eventually("accepted", lambda: api.condition("iris", "Accepted") == ("True", "Valid"))
+
+
+def test_all_refused_children_are_listed_in_the_plans_order(
+    operator: OperatorProcess, api: Api
+) -> None:
+    with refusing(api, "Service", "PodDisruptionBudget"):
+        api.apply(model("iris", replicas=2, runtime={"image": "example/server:1"}))
+        eventually("named", lambda: api.condition("iris", "Accepted") == ("False", "ApplyRefused"))
+
+        def both() -> bool:
+            message = condition_of(api, "Accepted")["message"]
+            return 0 <= message.find('the Service "iris"') < message.find("the PodDisruption")
+
+        eventually("both children are listed", both)
+        assert api.get("Deployment", "iris")
+        assert condition_of(api, "Stalled")["reason"] == "ApplyRefused"
+
+
+def test_no_pod_is_created_before_its_network_policy(operator: OperatorProcess, api: Api) -> None:
+    body = model("iris", networkPolicy=CLOSED, runtime={"image": "example/server:1"})
+    with refusing(api, "NetworkPolicy"):
+        api.apply(body)
+        eventually("named", lambda: condition_of(api, "Stalled").get("reason") == "ApplyRefused")
+        assert 'NetworkPolicy "iris"' in condition_of(api, "Accepted")["message"]
+        assert MESSAGE in condition_of(api, "Ready")["message"]
+        assert not api.get("Deployment", "iris")
+
+    eventually("a Deployment", lambda: api.get("Deployment", "iris"), seconds=40)
+    policy, deployment = api.get("NetworkPolicy", "iris"), api.get("Deployment", "iris")
+    assert int(policy["metadata"]["resourceVersion"]) < int(
+        deployment["metadata"]["resourceVersion"]
+    )
+
+
+def test_no_rollout_starts_before_a_refused_network_policy(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    api.apply(iris(server, networkPolicy=OPEN))
+    (pod,) = pods(kubelet, 1)
+    kubelet.run(pod)
+    settle(api, "iris")
+    before = api.get("Deployment", "iris")["metadata"]["generation"]
+
+    with refusing(api, "NetworkPolicy"):
+        api.apply(iris(server, "example/server:2", networkPolicy=CLOSED, replicas=2))
+        eventually("stalled", lambda: condition_of(api, "Stalled").get("reason") == "ApplyRefused")
+        assert 'NetworkPolicy "iris"' in condition_of(api, "Stalled")["message"]
+        assert not condition_of(api, "Reconciling")
+        assert api.condition("iris") == ("True", "ServingPreviousRevision")
+        assert api.get("Deployment", "iris")["metadata"]["generation"] == before
+        assert not api.get("PodDisruptionBudget", "iris")
+
+        api.patch("InferenceModel", "iris", {"spec": {"suspend": True}})
+        eventually("the pods are deleted", lambda: not kubelet.pods("iris"))
+
+    api.patch("InferenceModel", "iris", {"spec": {"suspend": False}})
+    eventually("two pods", lambda: len(kubelet.pods("iris")) == 2, seconds=40)
+    assert len(api.get("NetworkPolicy", "iris")["spec"]["ingress"]) == 1

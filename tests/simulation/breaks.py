@@ -1,0 +1,137 @@
+"""Breaks the operator on purpose and counts the seeds that detect it.
+
+Run `python tests/simulation/breaks.py`; `--once` stops each break at the first failing seed.
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "localcluster")]
+
+from moorage_operator.decide import plan
+from moorage_operator.kube.client import KubeClient
+from moorage_operator.kube.kinds import INFERENCE_MODEL_STATUS, Kind
+from moorage_operator.kube.reflector import Reflector
+from moorage_operator.reconcile.workqueue import WorkQueue
+from moorage_operator.values.observed import Refusal
+from moorage_operator.write import children
+from simulation.history import Outcome
+from simulation.run import command, parts_of, play_part
+
+
+def write_statuses_without_version() -> None:
+    """Apply a status to any object with the name of the model."""
+    whole = KubeClient.apply
+
+    async def broken(
+        self: KubeClient, kind: Kind, body: Mapping[str, Any], *, field_manager: str
+    ) -> dict[str, Any]:
+        if kind is INFERENCE_MODEL_STATUS:
+            metadata = {k: v for k, v in body["metadata"].items() if k != "resourceVersion"}
+            body = {**body, "metadata": metadata}
+        return await whole(self, kind, body, field_manager=field_manager)
+
+    KubeClient.apply = broken
+
+
+def write_without_leading() -> None:
+    """Write even if another process is the leader."""
+
+    async def broken(
+        self: KubeClient, verb: str, kind: Kind, path: str, **request: Any
+    ) -> dict[str, Any]:
+        return await self._call(verb, kind, path, **request)
+
+    KubeClient._write = broken
+
+
+def never_retry_passes() -> None:
+    """After a failed pass, wait for the next event."""
+
+    def broken(*_: Any, **__: Any) -> float:
+        return 0.0
+
+    WorkQueue.retry = broken
+
+
+def never_retry_children() -> None:
+    """Wait a day before retrying a failed write of a child."""
+    whole = children._refusal
+
+    def broken(*arguments: Any) -> Refusal:
+        return replace(whole(*arguments), retry_seconds=86_400.0)
+
+    children._refusal = broken
+
+
+def miss_deletions() -> None:
+    """Keep objects that are missing from the list after a broken watch."""
+    whole = Reflector._list
+
+    async def broken(self: Reflector) -> None:
+        known, self._known = self._known, set()
+        try:
+            await whole(self)
+        finally:
+            self._known |= known
+
+    Reflector._list = broken
+
+
+def write_while_paused() -> None:
+    """Apply the children of a paused model."""
+    plan._without_writes = lambda made: made
+
+
+BREAKS: Mapping[str, Callable[[], None]] = {
+    "status-without-version": write_statuses_without_version,
+    "write-without-leading": write_without_leading,
+    "no-retry-of-passes": never_retry_passes,
+    "no-retry-of-children": never_retry_children,
+    "missed-deletions": miss_deletions,
+    "write-while-paused": write_while_paused,
+}
+
+
+def failing(name: str, seeds: int, processes: int) -> Iterator[Outcome]:
+    """Return the seeds that fail only with this break."""
+    with multiprocessing.get_context("spawn").Pool(processes, BREAKS[name]) as pool:
+        for outcomes in pool.imap(play_part, parts_of(0, seeds)):
+            yield from (each for each in outcomes if each.failures)
+
+
+def main() -> int:
+    """Return 0 if each break makes a seed fail."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--break", dest="names", action="append", choices=BREAKS)
+    parser.add_argument("--once", action="store_true", help="stop at the first seed that fails")
+    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds")
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    missed = 0
+    for name in options.names or BREAKS:
+        caught = 0
+        for outcome in failing(name, options.seeds, options.processes):
+            caught += 1
+            if caught == 1:
+                print(f"{name}: {command(outcome.seed)}\n    {outcome.failures[0][:500]}")
+            if options.once:
+                break
+        missed += not caught
+        total = "or more" if options.once else f"of {options.seeds}"
+        print(f"{name}: {caught} {total} seeds fail", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    if "PYTHONHASHSEED" not in os.environ:  # the order of sets is part of a history
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        os.execve(sys.executable, [sys.executable, *sys.argv], environment)
+    sys.exit(main())

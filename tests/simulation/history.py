@@ -1,0 +1,377 @@
+"""The history of a seed: actions of users, faults and time, and the properties that must hold.
+
+seed --> steps under faults --> calm --> end state == a fresh model's --> idle --> deleted
+"""
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulation.api_server import Object, Refused
+from simulation.clock import timestamp
+from simulation.kubelets import key_of
+from simulation.network import AFTER, BEFORE, Ambush
+from simulation.properties import (
+    FAULT_SECONDS,
+    MOMENT_SECONDS,
+    Watchdog,
+    is_served,
+    left_behind,
+    strange,
+    unsettled,
+    write_model,
+)
+from simulation.servers import IMAGES, SERVING
+from simulation.world import NAMESPACE, USER, World
+
+NAME = "iris"
+SETTLE_SECONDS = 900.0
+"""A history ends after this time: the longest backoff of a retry is five minutes."""
+
+LOOK_SECONDS = 2.0
+QUIET_SECONDS = 60.0
+IDLE_SECONDS = 1800.0
+IDLE_SHARE = 0.02
+GONE_SECONDS = 60.0
+
+PAUSES = (0.0, 0.02, 0.3, 1.0, 3.0, 12.0, 40.0)
+
+STRATEGIES: tuple[dict[str, Any], ...] = (
+    {},
+    {},
+    {"strategy": "Recreate"},
+    {"strategy": "BlueGreen", "blueGreen": {"keepSeconds": 10}},
+    {"onFailure": "Pause"},
+)
+
+PROTOCOLS: tuple[dict[str, Any], ...] = (
+    {"protocol": "OpenAI"},
+    {"protocol": "None", "paths": {"ready": "/readyz"}},
+)
+
+SMOKE_TEST = {
+    "name": "serves",
+    "request": {"path": "/serves", "body": {}},
+    "expect": [{"jsonPath": "served", "value": True}],
+}
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+
+
+def _disown(body: Object) -> None:
+    # Without label and owner it would count as a foreign object.
+    if MANAGED_BY in body["metadata"]["labels"]:
+        body["metadata"].pop("ownerReferences", None)
+
+
+def _unlabel(body: Object) -> None:
+    # A Deployment without pods is found by its label only; it goes with its model.
+    if body["metadata"].get("ownerReferences") and (body.get("status") or {}).get("replicas"):
+        body["metadata"]["labels"].pop(MANAGED_BY, None)
+
+
+def _container(deployment: Object) -> Object:
+    return deployment["spec"]["template"]["spec"]["containers"][0]
+
+
+TAMPERS: tuple[tuple[str, Any], ...] = (
+    ("deployments", lambda body: body["spec"].update(replicas=7)),
+    (
+        "deployments",
+        lambda body: body["metadata"]["annotations"].pop("moorage.dev/applied-hash", 0),
+    ),
+    ("deployments", _disown),
+    ("deployments", _unlabel),
+    ("deployments", lambda body: _container(body).update(image="example/foreign:1")),
+    ("services", lambda body: body["spec"].update(selector={"app": "other"})),
+    ("services", lambda body: body["spec"]["ports"][0].update(port=7777)),
+    ("services", lambda body: body["metadata"]["labels"].pop("moorage.dev/model", 0)),
+)
+"""Edits of fields that are the operator's, by kind."""
+
+SHARES = {
+    "edit": 30,
+    "delete": 6,
+    "replace": 4,
+    "suspend": 5,
+    "pause": 8,
+    "restart": 4,
+    "abort": 4,
+    "tamper": 12,
+    "delete child": 7,
+    "delete pod": 10,
+    "crash container": 6,
+    "kill operator": 12,
+    "cut operator": 6,
+    "freeze operator": 4,
+    "compact": 6,
+}
+
+
+LEADER_SHARES = {**SHARES, "cut operator": 25, "freeze operator": 50}
+"""The same for two processes: leader election matters."""
+
+AMBUSH_SHARE = 0.3
+"""The share of steps that happen in the middle of a write."""
+
+LEADER_AMBUSH_SHARE = 0.6
+"""The same for two processes."""
+
+
+@dataclass
+class Outcome:
+    """The result of a seed."""
+
+    seed: int
+    failures: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
+    writes: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+def play(seed: int) -> Outcome:
+    """Play the history of a seed."""
+    chance = random.Random(f"history {seed}")
+    world = World(seed, leaders=2 if chance.random() < 0.25 else 1)
+    watchdog = Watchdog(world)
+    outcome = Outcome(seed, history=world.history)
+    try:
+        _Player(world, watchdog, chance).play(outcome)
+    finally:
+        outcome.writes, outcome.seconds = watchdog.writes, world.loop.time()
+        world.close()
+    outcome.failures = [*watchdog.failures, *world.troubles, *outcome.failures]
+    return outcome
+
+
+class _Player:
+    def __init__(self, world: World, watchdog: Watchdog, chance: random.Random) -> None:
+        self._world = world
+        self._watchdog = watchdog
+        self._chance = chance
+
+    def play(self, outcome: Outcome) -> None:
+        """Play the steps, end all faults, and check the end state."""
+        world, chance, watchdog = self._world, self._chance, self._watchdog
+        world.weather.requests = chance.choice((0.0, 0.0, 0.03, 0.15))
+        world.weather.events = chance.choice((0.0, 0.0, 0.03, 0.15))
+        world.weather.old_lists = False
+        watchdog.patience = FAULT_SECONDS
+        is_shared = world.leaders > 1
+        shares = LEADER_SHARES if is_shared else SHARES
+        ambush_share = LEADER_AMBUSH_SHARE if is_shared else AMBUSH_SHARE
+        self._write(self._spec())
+        for _ in range(chance.randrange(2, 8)):
+            world.run(chance.choice(PAUSES) * (0.5 + chance.random()))
+            (do,) = chance.choices(list(shares), list(shares.values()))
+            if chance.random() < ambush_share:
+                self._prepare(do)
+            else:
+                self._do(do)
+        world.run(chance.choice(PAUSES))
+        if chance.random() < 0.8:
+            self._write(self._spec(SERVING[:2]))
+        # The last failure must be repaired without further events.
+        world.run(chance.choice(PAUSES))
+        self._release()
+        world.note("calm")
+        world.clear()
+        outcome.failures += self._settle()
+        if outcome.failures:
+            return
+        outcome.failures += self._idle()
+        outcome.failures += self._end()
+
+    # -------------------------------------------------------------------- the end
+
+    def _settle(self) -> list[str]:
+        world = self._world
+        deadline = world.loop.time() + SETTLE_SECONDS
+        while True:
+            world.run(LOOK_SECONDS)
+            wrong = self._wrong()
+            if not wrong or world.loop.time() > deadline:
+                return [f"not settled: {each}" for each in wrong]
+
+    def _wrong(self) -> list[str]:
+        world = self._world
+        models = world.api.all("inferencemodels")
+        wrong = [each for model in models for each in unsettled(world, self._watchdog, model)]
+        return wrong or list(strange(world))
+
+    def _idle(self) -> list[str]:
+        """Check that an idle operator writes nothing and the end state persists."""
+        world, watchdog = self._world, self._watchdog
+        pods = world.api.all("pods", NAMESPACE)
+        images = {each["spec"]["containers"][0]["image"] for each in pods}
+        crashes = any(image in IMAGES and IMAGES[image].crashes for image in images)
+        deadline = world.loop.time() + SETTLE_SECONDS
+        # A container that keeps crashing is not idle.
+        while not crashes:
+            since = max(watchdog.last_write, deadline - SETTLE_SECONDS)
+            if world.loop.time() - since >= QUIET_SECONDS:
+                break
+            if world.loop.time() > deadline:
+                return ["never idle: something is written again and again"]
+            world.run(QUIET_SECONDS / 4)
+        else:
+            world.run(QUIET_SECONDS)
+        watchdog.patience = MOMENT_SECONDS
+        world.note("idle")
+        before = watchdog.writes
+        if self._chance.random() < IDLE_SHARE:
+            world.run(IDLE_SECONDS)
+            specs = [each["spec"] for each in world.api.all("inferencemodels")]
+            # If a revision that does not serve exceeds its deadline, the status reports it, the
+            # Deployment is rolled back, the rejected spec is deleted, and the status follows the
+            # pods of the rollback.
+            served = all(is_served(each) or each.get("suspend") for each in specs)
+            allowed = 0 if served else 8
+            if watchdog.writes > before + allowed and not crashes:
+                return [f"{watchdog.writes - before} writes although nothing happened"]
+        return [f"after a while: {each}" for each in self._wrong()]
+
+    def _end(self) -> list[str]:
+        """Check that a deleted model leaves nothing behind and nothing is recreated."""
+        world = self._world
+        self._delete()
+        deadline = world.loop.time() + GONE_SECONDS
+        while left_behind(world) and world.loop.time() < deadline:
+            world.run(LOOK_SECONDS)
+        world.run(LOOK_SECONDS)
+        return [f"left behind: {each}" for each in left_behind(world)]
+
+    # -------------------------------------------------------------------- steps
+
+    def _prepare(self, do: str) -> None:
+        """Schedule a step in the middle of one of the operators' next writes."""
+        writes, moment = self._chance.randrange(1, 6), self._chance.choice((BEFORE, AFTER))
+        self._world.note(f"prepares: {do} {moment} write {writes}")
+        self._world.weather.ambush = Ambush(writes, moment, lambda: self._do(do))
+
+    def _do(self, do: str) -> None:  # noqa: C901, PLR0912 -- one case for each step
+        world, chance = self._world, self._chance
+        world.note(f"step: {do}")
+        match do:
+            case "edit":
+                self._write(self._spec())
+            case "suspend":
+                self._write({**self._spec(), "suspend": True})
+            case "pause":
+                spec = self._present() if chance.random() < 0.5 else self._spec()
+                self._write({**spec, "paused": True})
+            case "restart":
+                self._order(restartedAt=timestamp(self._world.loop.time()))
+            case "abort":
+                self._order(abort=self._candidate())
+            case "delete" | "replace" if self._is_disowned():
+                return  # like `delete --cascade=orphan`: the child is meant to stay
+            case "delete":
+                self._delete()
+            case "replace":
+                self._delete()
+                self._write(self._spec())
+            case "kill operator":
+                world.weather.old_lists = chance.random() < 0.3
+                slot = chance.randrange(world.leaders)
+                world.kill(slot, 0.2 + 3 * chance.random())
+            case "cut operator":
+                slot, seconds = chance.randrange(world.leaders), 2 + 25 * chance.random()
+                world.cut(slot, seconds, reset=chance.random() < 0.5)
+            case "freeze operator":
+                # Usually long enough for another process to become the leader.
+                least = 10 if world.leaders > 1 else 1
+                world.freeze(world.leading, least + 30 * chance.random())
+            case "compact":
+                world.api.compacted = world.api.version
+            case "tamper":
+                plural, change = chance.choice(TAMPERS)
+                if change is _disown and not world.api.all("inferencemodels", NAMESPACE):
+                    return  # like `delete --cascade=orphan`: the child must stay
+                for body in world.api.all(plural, NAMESPACE):
+                    world.api.edit(plural, key_of(body), _carefully(change), USER)
+            case "delete child":
+                plural = chance.choice(("deployments", "services", "poddisruptionbudgets"))
+                for body in world.api.all(plural, NAMESPACE):
+                    world.api.delete(plural, key_of(body), {}, USER)
+            case _:
+                pods = world.api.all("pods", NAMESPACE)
+                if pods and do == "delete pod":
+                    world.api.delete("pods", key_of(chance.choice(pods)), {}, USER)
+                elif pods:
+                    world.controllers.kubelets.restart(chance.choice(pods))
+
+    def _present(self) -> Object:
+        """The spec of the model, or a new one if there is none."""
+        model = self._world.api.get("inferencemodels", (NAMESPACE, NAME))
+        return model["spec"] if model else self._spec()
+
+    def _candidate(self) -> str:
+        model = self._world.api.get("inferencemodels", (NAMESPACE, NAME)) or {}
+        revisions = (model.get("status") or {}).get("revisions") or {}
+        return str(revisions.get("candidate") or "0123456789")
+
+    def _order(self, **verbs: str) -> None:
+        """Edit only these fields of `rollout`."""
+        spec = self._present()
+        self._write({**spec, "rollout": {**spec.get("rollout", {}), **verbs}})
+
+    def _release(self) -> None:
+        """Resume a paused model and withdraw an abort, which both are meant to last."""
+        if self._world.api.get("inferencemodels", (NAMESPACE, NAME)) is None:
+            return
+        spec = self._present()
+        rollout = {name: each for name, each in spec.get("rollout", {}).items() if name != "abort"}
+        if spec.get("paused") or rollout != spec.get("rollout", {}):
+            rest = {name: each for name, each in spec.items() if name != "paused"}
+            self._write({**rest, "rollout": rollout})
+
+    def _write(self, spec: Object) -> None:
+        self._world.note(f"user: writes {spec}")
+        write_model(self._world, NAME, spec)
+
+    def _delete(self) -> None:
+        try:
+            self._world.api.delete("inferencemodels", (NAMESPACE, NAME), {}, USER)
+        except Refused:
+            return
+
+    def _is_disowned(self) -> bool:
+        """Whether a Deployment has just lost its owner reference."""
+        deployments = self._world.api.all("deployments", NAMESPACE)
+        return any(not body["metadata"].get("ownerReferences") for body in deployments)
+
+    def _spec(self, images: tuple[str, ...] = tuple(IMAGES)) -> Object:
+        chance = self._chance
+        weights = [3 if image in SERVING[:2] else 1 for image in images]
+        (image,) = chance.choices(images, weights)
+        checks: Object = {}
+        protocol: Object = {"protocol": "OpenInference"}
+        if image != "example/wrong:1" and chance.random() < 0.2:
+            protocol = chance.choice(PROTOCOLS)
+        elif image == "example/wrong:1" or chance.random() < 0.3:
+            tensor = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
+            checks = {"contract": {"policy": "Enforce", "inputs": [tensor]}}
+        if chance.random() < 0.15:
+            policy = chance.choice(("Warn", "Enforce"))
+            checks |= {"smokeTests": {"policy": policy, "tests": [SMOKE_TEST]}}
+        rollout = chance.choice(STRATEGIES)
+        return {
+            "runtime": {"image": image},
+            **protocol,
+            "replicas": chance.choice((1, 1, 2, 3)),
+            "health": {"periodSeconds": chance.choice((1, 5)), "failureThreshold": 1},
+            **checks,
+            **({"rollout": rollout} if rollout else {}),
+        }
+
+
+def _carefully(change: Any) -> Any:
+    def edit(body: Object) -> None:
+        try:
+            change(body)
+        except KeyError:
+            return  # already tampered with
+
+    return edit

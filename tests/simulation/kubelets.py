@@ -1,0 +1,233 @@
+"""Simulated kubelets: pods start, load, become ready, restart and terminate.
+
+Source: Kubernetes, "Pod Lifecycle": container states, restart policy, readiness gates.
+"""
+
+import asyncio
+import random
+from typing import Any
+
+from simulation.api_server import ApiServer, Key, Object, Write
+from simulation.clock import timestamp
+from simulation.servers import IMAGES, Image, Server, Servers
+
+KUBERNETES = "kubernetes"
+"""The field manager of controllers and kubelets."""
+
+BACK_OFF_FIRST_SECONDS = 10.0
+BACK_OFF_LAST_SECONDS = 300.0
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether the pod is Ready and not terminating."""
+    return "deletionTimestamp" not in pod["metadata"] and _condition(pod, "Ready") == "True"
+
+
+def _condition(body: Object, type_: str) -> str:
+    for each in (body.get("status") or {}).get("conditions") or []:
+        if each["type"] == type_:
+            return str(each["status"])
+    return ""
+
+
+class Kubelets:
+    """Runs pods from start to termination, with readiness and restarts."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        servers: Servers,
+        chance: random.Random,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._api = api
+        self._servers = servers
+        self._chance = chance
+        self._loop = loop
+        self._addresses = 0
+
+    def follow(self, write: Write) -> None:
+        """Handle a new pod, a deletion, or a changed readiness gate."""
+        key = write.key
+        if write.before is None and write.after is not None:
+            uid = write.after["metadata"]["uid"]
+            self._later(0.05, 0.8, lambda: self._start(key, uid))
+        elif write.after is None and write.before is not None:
+            self._servers.running.pop(_address(write.before), None)
+        elif write.after is not None and write.before is not None:
+            is_marked = "deletionTimestamp" in write.after["metadata"]
+            uid = write.after["metadata"]["uid"]
+            if is_marked and "deletionTimestamp" not in write.before["metadata"]:
+                self._later(0.3, 2.0, lambda: self._end(key, uid))
+            elif write.part and write.who != KUBERNETES:
+                self._later(0.01, 0.1, lambda: self._judge(key, uid))
+
+    def restart(self, pod: Object) -> None:
+        """Terminate the pod's container, which then restarts."""
+        self._ended(key_of(pod), pod["metadata"]["uid"], 137)
+
+    def _later(self, least: float, most: float, call: Any) -> None:
+        self._loop.call_later(least + (most - least) * self._chance.random(), call)
+
+    def _pod(self, key: Key, uid: str) -> Object | None:
+        pod = self._api.get("pods", key)
+        return pod if pod and pod["metadata"]["uid"] == uid else None
+
+    def _end(self, key: Key, uid: str) -> None:
+        if self._pod(key, uid):
+            self._api.delete("pods", key, {}, KUBERNETES, now=True)
+
+    def _start(self, key: Key, uid: str) -> None:
+        pod = self._pod(key, uid)
+        if pod is None or "deletionTimestamp" in pod["metadata"]:
+            return
+        image = IMAGES.get(_image(pod), Image())
+        conditions = [self._now("PodScheduled"), self._now("Initialized")]
+        if not image.pulls:
+            waiting = {"reason": "ImagePullBackOff", "message": "the image does not exist"}
+            self._write(key, conditions, {"waiting": waiting}, ready=False, started=False)
+            return
+        self._addresses += 1
+        address = f"10.0.{self._addresses // 250}.{self._addresses % 250 + 1}"
+        self._run(key, uid, image, address, conditions)
+
+    def _run(
+        self, key: Key, uid: str, image: Image, address: str, conditions: list[Object]
+    ) -> None:
+        """Start a container of a pod with an address."""
+        now = self._loop.time()
+        server = self._servers.running[address] = Server(image, now)
+        state = {"running": {"startedAt": timestamp(now)}}
+        self._write(key, conditions, state, ready=False, started=False, address=address)
+        if image.crashes:
+            self._later(1.0, 2.0, lambda: self._ended(key, uid, 1))
+        elif image.loads:
+            # The kubelet probes once a second.
+            self._later(
+                image.load_seconds,
+                image.load_seconds + 1.0,
+                lambda: self._pass(key, uid, address, server),
+            )
+
+    def _pass(self, key: Key, uid: str, address: str, server: Server) -> None:
+        """Let the startup and readiness probes pass."""
+        pod = self._pod(key, uid)
+        if pod is None or self._servers.running.get(address) is not server:
+            return
+        if "deletionTimestamp" in pod["metadata"]:
+            return
+        state = pod["status"]["containerStatuses"][0]["state"]
+        self._write(key, [], state, ready=True, started=True)
+
+    def _ended(self, key: Key, uid: str, code: int) -> None:
+        pod = self._pod(key, uid)
+        if pod is None or not pod["status"].get("containerStatuses"):
+            return
+        container = pod["status"]["containerStatuses"][0]
+        running = container["state"].get("running")
+        if running is None or "deletionTimestamp" in pod["metadata"]:
+            return
+        now, address = self._loop.time(), _address(pod)
+        restarts = container["restartCount"] + 1
+        ended = {
+            "terminated": {
+                "reason": "Error",
+                "exitCode": code,
+                "startedAt": running["startedAt"],
+                "finishedAt": timestamp(now),
+            }
+        }
+        wait = min(BACK_OFF_LAST_SECONDS, BACK_OFF_FIRST_SECONDS * 2.0 ** (restarts - 2))
+        waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting the container"}
+        state = {"waiting": waiting} if restarts > 1 else ended
+        self._write(key, [], state, ready=False, started=False, restarts=restarts, last=ended)
+        self._servers.running.pop(address, None)
+        image = IMAGES.get(_image(pod), Image())
+
+        def again() -> None:
+            alive = self._pod(key, uid)
+            if alive and "deletionTimestamp" not in alive["metadata"]:
+                self._run(key, uid, image, address, [])
+
+        self._loop.call_later(wait if restarts > 1 else 0.5, again)
+
+    def _judge(self, key: Key, uid: str) -> None:
+        """Compute the Ready condition from the containers and the gates."""
+        pod = self._pod(key, uid)
+        if pod and pod["status"].get("containerStatuses"):
+            container = pod["status"]["containerStatuses"][0]
+            self._write(
+                key, [], container["state"], ready=container["ready"], started=container["started"]
+            )
+
+    def _write(
+        self,
+        key: Key,
+        given: list[Object],
+        state: Object,
+        *,
+        ready: bool,
+        started: bool,
+        address: str = "",
+        restarts: int | None = None,
+        last: Object | None = None,
+    ) -> None:
+        def change(pod: Object) -> None:
+            status = pod["status"]
+            before = (status.get("containerStatuses") or [{"restartCount": 0}])[0]
+            count = before["restartCount"] if restarts is None else restarts
+            is_running = "running" in state
+            conditions = {each["type"]: each for each in status.get("conditions") or []}
+            conditions |= {each["type"]: each for each in given}
+            gates = [each["conditionType"] for each in pod["spec"].get("readinessGates") or []]
+            are_open = all(conditions.get(g, {}).get("status") == "True" for g in gates)
+            verdicts = {"ContainersReady": ready, "Ready": ready and are_open}
+            for type_, verdict in verdicts.items():
+                if conditions.get(type_, {}).get("status") != str(verdict):
+                    conditions[type_] = self._now(type_, verdict)
+            container = {
+                "name": "runtime",
+                "image": _image(pod),
+                "ready": ready,
+                "started": started,
+                "restartCount": count,
+                "state": state,
+                "lastState": last if last is not None else before.get("lastState", {}),
+                "containerID": f"containerd://{pod['metadata']['uid']}-{count}"
+                if is_running
+                else before.get("containerID", ""),
+            }
+            status["phase"] = "Running" if is_running or count else "Pending"
+            status["conditions"] = list(conditions.values())
+            status["containerStatuses"] = [container]
+            if address:
+                status["podIP"] = address
+
+        self._api.edit("pods", key, change, KUBERNETES, part="status")
+
+    def _now(self, type_: str, verdict: bool = True) -> Object:
+        return make_condition(type_, verdict, "", self._loop.time())
+
+
+def key_of(body: Object) -> Key:
+    """Return the namespace and name."""
+    return body["metadata"]["namespace"], body["metadata"]["name"]
+
+
+def make_condition(type_: str, verdict: bool, reason: str, at: float) -> Object:
+    """Make a condition with its last transition time."""
+    return {
+        "type": type_,
+        "status": str(verdict),
+        "reason": reason,
+        "lastTransitionTime": timestamp(at),
+        "lastUpdateTime": timestamp(at),
+    }
+
+
+def _image(pod: Object) -> str:
+    return str(pod["spec"]["containers"][0]["image"])
+
+
+def _address(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("podIP", ""))

@@ -1,0 +1,252 @@
+"""Properties of every history, checked at each write and at its end."""
+
+import random
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from simulation.api_server import Object, Write, owners_of
+from simulation.controllers import COLLECTED
+from simulation.kubelets import is_ready, key_of
+from simulation.servers import SERVING
+from simulation.world import NAMESPACE, USER, World
+from support.testbed.api import KINDS
+from support.testbed.end_state import differences, end_state
+
+MODEL_LABEL = "moorage.dev/model"
+MOMENT_SECONDS = 1.0
+"""The largest age of the observations of a status while nothing fails."""
+
+FAULT_SECONDS = 40.0
+"""The same while events are delayed, requests are late and processes are disconnected."""
+
+
+FRESH_SECONDS = 60.0
+"""A fresh model is up to date by then."""
+
+CALM_SECONDS = 5.0
+"""Between two looks at a fresh model, and from when it is up to date until nothing follows."""
+
+
+class Watchdog:
+    """Checks every write in a world.
+
+    Attributes:
+        failures: Violated properties.
+        writes: The number of writes of operators, without leases.
+        last_write: The time of the last write.
+        patience: The maximum age of the observations in a status.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.failures: list[str] = []
+        self.writes = 0
+        self.last_write = 0.0
+        self.patience = MOMENT_SECONDS
+        self._world = world
+        self._served: dict[str, float] = {}  # by the uid of the model
+        self._owners: dict[str, str] = {}
+        self._held: set[str] = set()  # uids of models whose pause the operator has reported
+        world.api.followers.append(self.follow)
+
+    def follow(self, write: Write) -> None:
+        """Check one change."""
+        if write.plural in {"deployments", "replicasets"} and write.after is not None:
+            for owner in owners_of(write.after):
+                self._owners[write.after["metadata"]["uid"]] = owner
+        if write.plural == "pods" and write.before is not None and self._serves(write.before):
+            self._served[self._owner_of(write.before)] = self._world.loop.time()
+        if write.plural == "inferencemodels":
+            self._follow_pause(write)
+        if not write.who.startswith("operator") or write.plural in {"leases", "events"}:
+            return
+        self.writes += 1
+        self.last_write = self._world.loop.time()
+        self._check_leader(write)
+        self._check_pause(write)
+        if write.plural == "inferencemodels" and write.after is not None:
+            self._check_status(write.after)
+
+    def serves(self, model: Object) -> bool:
+        """Whether a replica serves; pods of a deleted model of the same name do not count."""
+        uid = model["metadata"]["uid"]
+        return any(
+            self._serves(pod) for pod in self._world.api.all("pods") if self._owner_of(pod) == uid
+        )
+
+    def _owner_of(self, pod: Object) -> str:
+        """Return the uid of the model that owns the pod's Deployment, even after its deletion."""
+        return self._owners.get(self._owners.get(next(owners_of(pod), ""), ""), "")
+
+    def _serves(self, pod: Object) -> bool:
+        address = (pod.get("status") or {}).get("podIP", "")
+        return is_ready(pod) and self._world.servers.serves(address)
+
+    def _check_leader(self, write: Write) -> None:
+        if self._world.leaders == 1:
+            return
+        leases = self._world.api.all("leases")
+        holder = leases[0]["spec"].get("holderIdentity") if leases else ""
+        if holder != write.who:
+            self._fail(f"{write.who} writes {write.plural} {write.key[1]} while {holder!r} leads")
+
+    def _follow_pause(self, write: Write) -> None:
+        """Take note of a model that is paused according to its status, until it is resumed."""
+        model = write.after or write.before or {}
+        uid, status = model["metadata"]["uid"], model.get("status") or {}
+        if write.after is None or not model["spec"].get("paused"):
+            self._held.discard(uid)
+        elif status.get("observedGeneration") == model["metadata"]["generation"]:
+            self._held.add(uid)
+
+    def _check_pause(self, write: Write) -> None:
+        """No child of a paused model is written.
+
+        A process may have older events than the one that reported the pause: after a start with
+        an old list, or if another one leads.
+        """
+        if self._world.leaders > 1 or self._world.weather.old_lists:
+            return
+        body = write.after or write.before or {}
+        is_child = write.plural in COLLECTED and write.plural != "pods"
+        if is_child and self._held.intersection(owners_of(body)):
+            self._fail(f"{write.who} {write.verb} {write.plural} {write.key[1]} of a paused model")
+
+    def _check_status(self, model: Object) -> None:
+        name, status = model["metadata"]["name"], model["status"]
+        for each in status.get("conditions") or []:
+            if each["observedGeneration"] > model["metadata"]["generation"]:
+                self._fail(f"{name}: {each['type']} reports a generation that does not exist yet")
+            if each["lastTransitionTime"] < model["metadata"]["creationTimestamp"]:
+                self._fail(f"{name}: {each['type']} has been so since before the model was made")
+            if (each["type"], each["status"]) == ("Ready", "True") and not self.serves(model):
+                ago = self._world.loop.time() - self._served.get(model["metadata"]["uid"], -1e9)
+                if ago > self.patience:
+                    self._fail(f"{name}: Ready=True, but no replica has served for {ago:.1f} s")
+
+    def _fail(self, text: str) -> None:
+        self._world.note(f"FAILURE {text}")
+        self.failures.append(text)
+
+
+class _Looks:
+    """The simulated API server with the interface that `end_state` uses."""
+
+    def __init__(self, world: World) -> None:
+        self._api = world.api
+
+    async def list(self, kind: str, namespace: str) -> list[Object]:
+        """All objects of a kind."""
+        return self._api.all(KINDS[kind][1], namespace)
+
+
+def state(world: World) -> Object:
+    """Return the end state of the history."""
+    return world.loop.run_until_complete(end_state(_Looks(world), NAMESPACE))  # type: ignore[arg-type]
+
+
+def verdicts(model: Object) -> dict[str, tuple[str, str]]:
+    """Status and reason of each condition."""
+    return {
+        each["type"]: (each["status"], each["reason"])
+        for each in (model.get("status") or {}).get("conditions") or []
+    }
+
+
+def is_served(spec: Object) -> bool:
+    """Whether a model with this spec ends up Ready and up to date."""
+    return spec["runtime"]["image"] in SERVING and not spec.get("suspend")
+
+
+def unsettled(world: World, watchdog: Watchdog, model: Object) -> Iterator[str]:
+    """Return why a model has not reached its end state."""
+    name, generation = model["metadata"]["name"], model["metadata"]["generation"]
+    status, found = model.get("status") or {}, verdicts(model)
+    if status.get("observedGeneration") != generation:
+        yield f"{name}: observedGeneration {status.get('observedGeneration')} of {generation}"
+    for each in status.get("conditions") or []:
+        if each["observedGeneration"] != generation:
+            yield f"{name}: {each['type']} reports generation {each['observedGeneration']}"
+    ready, up_to_date = (found.get(each, ("", ""))[0] for each in ("Ready", "UpToDate"))
+    if ready == "True" and not watchdog.serves(model):
+        yield f"{name}: Ready=True, but no replica serves"
+    if is_served(model["spec"]):
+        if (ready, up_to_date) != ("True", "True"):
+            yield f"{name}: Ready={ready} UpToDate={up_to_date}, but the spec serves"
+    elif up_to_date == "True" and not model["spec"].get("suspend"):
+        yield f"{name}: UpToDate=True, but the spec does not serve"
+    pods = [pod for pod in world.api.all("pods") if _model_of(pod) == name]
+    if model["spec"].get("suspend") and pods:
+        yield f"{name}: is suspended and has {len(pods)} pods"
+
+
+def strange(world: World) -> Iterator[str]:
+    """Return the differences from the end state of a fresh model with the same spec."""
+    models = world.api.all("inferencemodels")
+    for model in models:
+        if not is_served(model["spec"]) or _is_on_the_other_side(world, model):
+            continue
+        spec = msgspec.json.encode(model["spec"], order="sorted")
+        expected = fresh_state(model["metadata"]["name"], spec)
+        yield from differences(msgspec.json.decode(expected), state(world))
+
+
+def _is_on_the_other_side(world: World, model: Object) -> bool:
+    """Whether the Deployment has another name than a fresh model's.
+
+    A BlueGreen rollout leaves it so, and a later change of the strategy moves no pods.
+    """
+    return world.api.get("deployments", key_of(model)) is None
+
+
+@lru_cache(maxsize=4096)
+def fresh_state(name: str, spec: bytes) -> bytes:
+    """Return the end state of a fresh model, as JSON."""
+    before = random.getstate()
+    world = World("fresh")
+    try:
+        watchdog = Watchdog(world)
+        write_model(world, name, msgspec.json.decode(spec))
+        wrong = [""]
+        while wrong and world.loop.time() < FRESH_SECONDS:
+            world.run(CALM_SECONDS)
+            (model,) = world.api.all("inferencemodels")
+            wrong = list(unsettled(world, watchdog, model))
+        world.run(CALM_SECONDS)
+        if wrong:
+            raise RuntimeError(f"a fresh model does not serve: {wrong} {spec!r}")
+        return msgspec.json.encode(state(world))
+    finally:
+        world.close()
+        random.setstate(before)
+
+
+def write_model(world: World, name: str, spec: Object) -> None:
+    """Create a model, or change its spec."""
+    body: dict[str, Any] = {
+        "apiVersion": "moorage.dev/v1alpha1",
+        "kind": "InferenceModel",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": spec,
+    }
+    if world.api.get("inferencemodels", (NAMESPACE, name)) is None:
+        world.api.create("inferencemodels", body, USER)
+    else:
+        world.api.edit(
+            "inferencemodels", (NAMESPACE, name), lambda model: model.update(spec=spec), USER
+        )
+
+
+def left_behind(world: World) -> list[str]:
+    """Return remaining objects of deleted models."""
+    return [
+        f"{plural} {body['metadata']['name']}"
+        for plural in COLLECTED
+        for body in world.api.all(plural)
+    ]
+
+
+def _model_of(body: Object) -> str:
+    return str((body["metadata"].get("labels") or {}).get(MODEL_LABEL, ""))

@@ -1,0 +1,50 @@
+"""A thousand seeds for each commit, and a check that they detect a broken operator."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulation.breaks import BREAKS
+
+FOLDER = Path(__file__).parent
+SEEDS = 1000
+
+
+def run(
+    *options: object, program: str = "run.py", hash_seed: str = "0"
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, FOLDER / program, *map(str, options)]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=550
+    )
+
+
+@pytest.mark.timeout(600)
+def test_every_seed_keeps_every_property() -> None:
+    # Always the same seeds, so that a failure belongs to the change that introduced it.
+    done = run("--seeds", SEEDS)
+
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{SEEDS} seeds, 0 failed" in done.stdout
+
+
+@pytest.mark.parametrize("seed", [2, 7])
+def test_a_seed_always_yields_the_same_history(seed: int) -> None:
+    first, second = run("--seed", seed), run("--seed", seed)
+
+    assert first.stdout.count("\n") > 20
+    assert first.stdout == second.stdout
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_seed_fails_with_a_broken_operator(name: str) -> None:
+    done = run("--break", name, "--once", "--seeds", SEEDS, program="breaks.py")
+
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,121 @@
+"""Admission on a real API server that refuses or fails writes of some kinds in one namespace."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from support.operator_cluster import Api, eventually
+
+MESSAGE = "a policy of the test says no"
+
+RESOURCES = {
+    "NetworkPolicy": ("networking.k8s.io", "v1", "networkpolicies"),
+    "PodDisruptionBudget": ("policy", "v1", "poddisruptionbudgets"),
+    "Service": ("", "v1", "services"),
+    "Deployment": ("apps", "v1", "deployments"),
+}
+
+
+def _rule(kind: str) -> dict[str, Any]:
+    group, version, plural = RESOURCES[kind]
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [plural],
+    }
+
+
+def _here(api: Api) -> dict[str, Any]:
+    return {"matchLabels": {"kubernetes.io/metadata.name": api.namespace}}
+
+
+def _probe(kind: str) -> dict[str, Any]:
+    group, version, _ = RESOURCES[kind]
+    specs: dict[str, dict[str, Any]] = {
+        "NetworkPolicy": {"podSelector": {}},
+        "PodDisruptionBudget": {"maxUnavailable": 1, "selector": {}},
+        "Service": {"ports": [{"port": 80}]},
+        "Deployment": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "replicas": 0,
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    }
+    api_version = f"{group}/{version}" if group else version
+    body = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "admission-probe"}}
+    return {**body, "spec": specs[kind]}
+
+
+def _answer(api: Api, kind: str) -> str:
+    """The API server's answer to an object of the kind, which is not kept."""
+    try:
+        api.of(kind).create(body=_probe(kind), namespace=api.namespace, dry_run="All")
+    except Exception as error:  # noqa: BLE001 - refusals are distinguished by their message
+        return str(error)
+    return ""
+
+
+@contextmanager
+def _in_force(api: Api, kinds: tuple[str, ...], words: str) -> Iterator[None]:
+    for kind in kinds:
+        eventually(f"{kind} is not accepted", lambda kind=kind: words in _answer(api, kind))
+    yield
+
+
+@contextmanager
+def refusing(api: Api, *kinds: str) -> Iterator[None]:
+    """Writes of these kinds are refused with 403 or 422 until the block ends."""
+    name = f"refuse-{api.namespace}"
+    group = "admissionregistration.k8s.io/v1"
+    policy = {
+        "matchConstraints": {"resourceRules": [_rule(kind) for kind in kinds]},
+        "validations": [{"expression": "false", "message": MESSAGE}],
+    }
+    binding = {
+        "policyName": name,
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": _here(api)},
+    }
+    for kind, spec in (
+        ("ValidatingAdmissionPolicy", policy),
+        ("ValidatingAdmissionPolicyBinding", binding),
+    ):
+        api.apply({"apiVersion": group, "kind": kind, "metadata": {"name": name}, "spec": spec})
+    try:
+        with _in_force(api, kinds, MESSAGE):
+            yield
+    finally:
+        api.delete("ValidatingAdmissionPolicyBinding", name)
+        api.delete("ValidatingAdmissionPolicy", name)
+
+
+@contextmanager
+def failing(api: Api, *kinds: str) -> Iterator[None]:
+    """A required webhook does not answer, so writes of these kinds fail with 500."""
+    name = f"fail-{api.namespace}"
+    hook = {
+        "name": "nobody.listens.example",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [_rule(kind) for kind in kinds],
+        "failurePolicy": "Fail",
+        "namespaceSelector": _here(api),
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    api.apply(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": name},
+            "webhooks": [hook],
+        }
+    )
+    try:
+        with _in_force(api, kinds, "failed calling webhook"):
+            yield
+    finally:
+        api.delete("ValidatingWebhookConfiguration", name)

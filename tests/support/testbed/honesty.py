@@ -1,0 +1,125 @@
+"""Checks every written `Ready=True` with an inference at that time.
+
+Requests go where the Service would send them: to the selected pods that are Ready, at the port
+that its target port refers to.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Self
+
+import aiohttp
+
+from .api import Api, Object
+
+REQUEST = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [0, 0, 0, 0]}]}
+
+SECOND_LOOK_SECONDS = 1.0
+"""A status is written shortly after its observations, so a single check may happen while a
+pod terminates and the readiness of its successor is not at the API server yet."""
+
+
+class Honesty:
+    """Watches the models of a namespace, as an async context.
+
+    Attributes:
+        seen: How often a status with Ready=True was written.
+        lies: The conditions without an answered inference.
+        ahead: Conditions with a generation that did not exist yet.
+    """
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self.seen = 0
+        self.lies: list[str] = []
+        self.ahead: list[str] = []
+        self._api = api
+        self._namespace = namespace
+        self._last: dict[str, object] = {}
+        self._looks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10))
+        self._task = asyncio.create_task(self._follow())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(*self._looks)
+        await self._session.close()
+
+    async def _follow(self) -> None:
+        events = self._api.watch("InferenceModel", self._namespace)
+        async with contextlib.aclosing(events):
+            await self._look_at(events)
+
+    async def _look_at(self, events: AsyncIterator[tuple[str, Object]]) -> None:
+        async for type_, model in events:
+            name, status = model["metadata"]["name"], model.get("status") or {}
+            self.ahead += [
+                f"{name}: {each['type']} reports generation {each['observedGeneration']} "
+                f"of {model['metadata']['generation']} ({type_} {model['metadata']['uid']})"
+                for each in status.get("conditions") or []
+                if each["observedGeneration"] > model["metadata"]["generation"]
+            ]
+            ready = [each for each in status.get("conditions") or [] if each["type"] == "Ready"]
+            is_new = self._last.get(name) != status
+            self._last[name] = status
+            if type_ != "DELETED" and is_new and ready and ready[0]["status"] == "True":
+                self.seen += 1
+                task = asyncio.create_task(self._look(model, ready[0]))
+                self._looks.add(task)
+                task.add_done_callback(self._looks.discard)
+
+    async def _look(self, model: Object, ready: Object) -> None:
+        name = model["metadata"]["name"]
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SECOND_LOOK_SECONDS
+        while True:
+            if await self._is_served(name):
+                return
+            now = await self._api.get("InferenceModel", self._namespace, name)
+            if not now or (now.get("status") or {}) != (model.get("status") or {}):
+                return  # it has changed already
+            if loop.time() > deadline:
+                self.lies.append(f"{name}: {ready['reason']}: {ready['message']}")
+                return
+            await asyncio.sleep(0.1)
+
+    async def _is_served(self, name: str) -> bool:
+        service = await self._api.get("Service", self._namespace, name)
+        if not service:
+            return False
+        selector = ",".join(f"{k}={v}" for k, v in service["spec"]["selector"].items())
+        target = service["spec"]["ports"][0]["targetPort"]
+        model = await self._api.get("InferenceModel", self._namespace, name)
+        if model["spec"].get("paused"):  # edits of the Service are not reverted
+            selector, target = f"moorage.dev/model={name}", "http"
+        served = ((model.get("status") or {}).get("model") or {}).get("name") or name
+        for pod in await self._api.list("Pod", self._namespace, selector):
+            if not _is_ready(pod):
+                continue
+            url = f"http://127.0.0.1:{_port(pod, target)}/v2/models/{served}/infer"
+            try:
+                async with self._session.post(url, json=REQUEST) as answer:
+                    if answer.status == 200:
+                        return True
+            except (aiohttp.ClientError, TimeoutError):
+                continue
+        return False
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _port(pod: Object, target: int | str) -> int:
+    if isinstance(target, int):
+        return target
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or []:
+            if port.get("name") == target:
+                return int(port["containerPort"])
+    return 0

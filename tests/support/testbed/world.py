@@ -1,0 +1,105 @@
+"""Starts and ends the shared parts of a suite, from the control plane to the servers."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from .api import Api, Endpoint, Refused, endpoint_of, until
+from .gateways import Gateways
+from .kubelets import Kubelets
+from .servers import Servers
+
+ROOT = Path(__file__).resolve().parents[3]
+CLUSTER = ROOT / "localcluster" / "cluster"
+CRD = ROOT / "crds" / "inferencemodels.yaml"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@dataclass(frozen=True)
+class World:
+    """The environment of histories.
+
+    Attributes:
+        api: The administrator's API.
+        servers: The model servers.
+        kubeconfig: The administrator's kubeconfig.
+        endpoint: The same, for proxies.
+        folder: For logs and kubeconfigs; removed at the end.
+        routed: Whether the Gateway API is installed.
+    """
+
+    api: Api
+    servers: Servers
+    kubeconfig: Path
+    endpoint: Endpoint
+    folder: Path
+    routed: bool
+
+
+@contextlib.asynccontextmanager
+async def world() -> AsyncIterator[World]:
+    """A whole world; ends with everything in it."""
+    folder = Path(tempfile.mkdtemp(prefix="moorage-testbed-"))
+    plane = folder / "plane"
+    try:
+        await asyncio.to_thread(_control_plane, "up", plane)
+        kubeconfig = plane / "kubeconfig"
+        endpoint = endpoint_of(kubeconfig)
+        async with Api(endpoint) as api:
+            routed = await _install(api)
+            async with Servers() as servers, Kubelets(api), _gateways(api, routed=routed):
+                yield World(api, servers, kubeconfig, endpoint, folder, routed)
+    finally:
+        await asyncio.to_thread(_control_plane, "down", plane)
+        if not os.environ.get("KEEP_TESTBED"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.asynccontextmanager
+async def _gateways(api: Api, *, routed: bool) -> AsyncIterator[None]:
+    if not routed:
+        yield
+        return
+    async with Gateways(api):
+        yield
+
+
+async def _install(api: Api) -> bool:
+    """The CRDs; whether the Gateway API's are among them."""
+    await api.call("POST", CRDS, yaml.safe_load(CRD.read_text()))
+    await until(lambda: _serves(api, "InferenceModel"), 30, "the CRD is served")
+    if shutil.which("go") is None:
+        return False
+    from support.gateway_api import crds  # noqa: PLC0415 -- needs Go, which a machine may lack
+
+    (route,) = crds("httproutes")
+    await api.call("POST", CRDS, json.loads(json.dumps(route, default=str)))
+    await until(lambda: _serves(api, "HTTPRoute"), 30, "the Gateway API is served")
+    return True
+
+
+async def _serves(api: Api, kind: str) -> bool:
+    try:
+        await api.list(kind, "default")
+    except Refused:
+        return False
+    return True
+
+
+def _control_plane(verb: str, folder: Path) -> None:
+    command = [sys.executable, CLUSTER, "control-plane", verb, "--dir", folder]
+    if verb == "up":
+        command.append("--controllers")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    if done.returncode:
+        raise RuntimeError(f"control-plane {verb}: {done.stdout}{done.stderr}")

@@ -1,0 +1,42 @@
+"""A fixed sample of `make transitions`, and the coverage of the generator."""
+
+import asyncio
+import random
+
+import pytest
+
+from transitions.run import run
+from transitions.steps import Generator
+from transitions.values import FIXED, properties, spec_schema
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+SEED = "fixed"
+TRANSITIONS = 200
+
+
+def test_every_property_of_the_schema_is_written_and_removed() -> None:
+    generator = Generator("coverage")
+    steps = generator.sequence(20_000)
+    written = {tuple(step["path"]) for step in steps if step["do"] == "set"}
+    removed = {tuple(step["path"]) for step in steps if step["do"] == "remove"}
+
+    everything = {path for path, _ in properties(spec_schema())} - FIXED
+
+    assert everything - written == set()
+    assert everything - removed == set()
+
+
+def test_a_seed_always_yields_the_same_steps() -> None:
+    seed = str(random.random())
+
+    assert Generator(seed).sequence(50) == Generator(seed).sequence(50)
+
+
+def test_random_transitions_end_where_a_fresh_model_ends() -> None:
+    report = asyncio.run(run(SEED, TRANSITIONS, at_once=8, shrink=False))
+
+    print(report.summary(SEED))
+    assert report.operator_errors == []
+    assert [(name, failures) for name, _, failures in report.failed] == []
+    assert report.total.transitions >= TRANSITIONS

@@ -1,0 +1,238 @@
+"""The patches of promote, abort, restart, pause, resume and rollback."""
+
+import base64
+import json
+import zlib
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from moorage_cli.edit import verbs
+from moorage_cli.edit.model import Resource
+from moorage_cli.edit.rollback import KeptSpec, kept_specs, rollback
+from moorage_cli.printing.failures import Failure
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, 250_000, tzinfo=UTC)
+STEPS = [{"weight": 10}, {"weight": 50}]
+CANARY = {"strategy": "Canary", "canary": {"steps": STEPS}}
+ROLLING = {"current": "new", "candidate": "new", "lastGood": "old"}
+COMPLETE = {"current": "old", "lastGood": "old"}
+
+
+def iris(
+    revisions: dict[str, Any], spec: dict[str, Any] | None = None, *, observed: int = 3
+) -> Resource:
+    return Resource(
+        {
+            "metadata": {"name": "iris", "resourceVersion": "7", "generation": 3},
+            "spec": {"model": {"uri": "pvc://models/iris"}, **(spec or {})},
+            "status": {"observedGeneration": observed, "revisions": revisions},
+        }
+    )
+
+
+def merged(spec: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": "7"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("given", "promoted"), [("", "new"), ("new", "new"), ("new/2", "new/2"), ("new/02", "new/2")]
+)
+def test_a_promotion_names_the_candidate(given: str, promoted: str) -> None:
+    edit = verbs.promote(iris(ROLLING, {"rollout": CANARY}), given)
+
+    assert edit.patch == merged({"rollout": {"promote": promoted}})
+    assert edit.pinned == promoted
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "facts"),
+    [
+        (iris(COMPLETE, {"rollout": CANARY}), "", ["no rollout is in progress", "old"]),
+        (iris(ROLLING, {"rollout": CANARY}), "newer", ["newer", "the candidate is new"]),
+        (iris(ROLLING, {"rollout": CANARY}), "new/3", ["'3'", "from 1 to 2"]),
+        (iris(ROLLING, {"rollout": CANARY}), "new/x", ["'x'"]),
+        (iris(ROLLING, {"rollout": CANARY}), "new/", ["''"]),
+        (iris(ROLLING), "", ["strategy RollingUpdate"]),
+        (iris(ROLLING, {"rollout": CANARY}, observed=2), "", ["generation 3", "again"]),
+        (
+            iris({**COMPLETE, "current": "new", "rejected": {"revision": "new"}}),
+            "",
+            ["new was given up"],
+        ),
+        (iris({}), "", ["no rollout is in progress"]),
+    ],
+)
+def test_what_cannot_be_promoted_is_refused(model: Resource, given: str, facts: list[str]) -> None:
+    with pytest.raises(Failure) as failed:
+        verbs.promote(model, given)
+
+    assert all(fact in str(failed.value) for fact in facts)
+
+
+@pytest.mark.parametrize(
+    "revisions",
+    [ROLLING, {"current": "new", "lastGood": "old", "rejected": {"revision": "new"}}],
+    ids=["in progress", "paused after its failure"],
+)
+def test_an_abort_names_the_revision_and_the_one_that_runs_instead(
+    revisions: dict[str, Any],
+) -> None:
+    edit = verbs.abort(iris(revisions))
+
+    assert edit.patch == merged({"rollout": {"abort": "new"}})
+    assert "old runs instead" in edit.done
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "facts"),
+    [
+        (iris(COMPLETE), "", ["no rollout is in progress"]),
+        (iris({"current": "new", "candidate": "new"}), "", ["new is the first one"]),
+        (iris(ROLLING), "old", ["old is not rolled out", "new"]),
+        (iris(ROLLING, observed=2), "", ["generation 3"]),
+    ],
+)
+def test_what_cannot_be_aborted_is_refused(model: Resource, given: str, facts: list[str]) -> None:
+    with pytest.raises(Failure) as failed:
+        verbs.abort(model, given)
+
+    assert all(fact in str(failed.value) for fact in facts)
+
+
+def test_a_restart_always_has_another_time() -> None:
+    first = verbs.restart(iris(COMPLETE), NOW).patch
+    rollout = {"restartedAt": "2026-03-04T05:06:07Z"}
+    second = verbs.restart(iris(COMPLETE, {"rollout": rollout}), NOW).patch
+
+    assert first == merged({"rollout": rollout})
+    assert second == merged({"rollout": {"restartedAt": "2026-03-04T05:06:07.250000Z"}})
+
+
+def test_a_pause_and_its_end_are_patched_once() -> None:
+    paused, free = iris(COMPLETE, {"paused": True}), iris(COMPLETE)
+
+    assert verbs.pause(free).patch == merged({"paused": True})
+    assert verbs.pause(paused).patch is None
+    assert verbs.resume(paused).patch == merged({"paused": False})
+    assert verbs.resume(free).patch is None
+
+
+# ------------------------------------------------------------------ rollback
+
+
+def kept(revision: str, spec: dict[str, Any], version: object = 1) -> KeptSpec:
+    text = json.dumps({"version": version, "spec": spec})
+    return KeptSpec(revision, "2026-03-04T05:06:07Z", text)
+
+
+OLD = {"model": {"uri": "pvc://models/iris"}, "health": {"timeoutSeconds": 4}}
+LIVE = {
+    "replicas": 4,
+    "paused": False,
+    "protocol": "OpenInference",
+    "model": {"uri": "pvc://models/iris-2", "imageVolume": "Auto"},
+    "health": {"timeoutSeconds": 4, "periodSeconds": 5, "failureThreshold": 3},
+    "contract": {"policy": "Warn"},
+    "nodeSelector": {"disk": "ssd"},
+    "rollout": {"strategy": "Recreate"},
+}
+
+
+def test_a_rollback_restores_each_field_that_differs() -> None:
+    edit = rollback(iris(ROLLING, LIVE), [kept("old", OLD)])
+
+    assert edit.patch == [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+        {"op": "add", "path": "/spec/model", "value": {"uri": "pvc://models/iris"}},
+        {"op": "remove", "path": "/spec/nodeSelector"},
+    ]
+
+
+def test_a_null_of_a_pod_template_is_restored() -> None:
+    template = {"spec": {"securityContext": {"runAsNonRoot": None}}}
+
+    edit = rollback(iris(ROLLING), [kept("old", {**OLD, "podTemplate": template})])
+
+    assert isinstance(edit.patch, list)
+    assert {"op": "add", "path": "/spec/podTemplate", "value": template} in edit.patch
+
+
+def test_a_spec_that_is_there_already_needs_no_patch() -> None:
+    live = {**LIVE, "model": {"uri": "pvc://models/iris"}}
+    del live["nodeSelector"]
+
+    edit = rollback(iris(ROLLING, live), [kept("old", OLD)])
+
+    assert edit.patch is None
+    assert "already" in edit.done
+
+
+def test_a_revision_can_be_chosen_after_a_complete_rollout() -> None:
+    specs = [kept("old", {"model": {"uri": "pvc://models/iris"}}), kept("older", OLD)]
+
+    assert rollback(iris(COMPLETE), specs, "older").patch
+    with pytest.raises(Failure, match="--to; kept revisions: older of 2026-03-04T05:06:07Z"):
+        rollback(iris(COMPLETE), specs)
+
+
+@pytest.mark.parametrize(
+    ("model", "specs", "to", "facts"),
+    [
+        (iris({}), [], "", ["no revision has served"]),
+        (iris(ROLLING), [], "", ["revision old is not kept", "no other revision is kept"]),
+        (iris(ROLLING), [kept("old", OLD)], "gone", ["gone is not kept", "old of 2026"]),
+        (iris(ROLLING), [kept("old", OLD, 2)], "", ["format 2", "knows format 1"]),
+        (iris(ROLLING), [KeptSpec("old", "", "{")], "", ["damaged"]),
+        (iris(ROLLING), [KeptSpec("old", "", "#")], "", ["damaged"]),
+        (iris(ROLLING), [KeptSpec("old", "", '{"version": 1}')], "", ["damaged"]),
+        (iris(ROLLING), [kept("old", {**OLD, "later": 1})], "", ["spec.later", "unknown field"]),
+        (iris(ROLLING, observed=2), [kept("old", OLD)], "", ["generation 3"]),
+    ],
+)
+def test_what_cannot_be_restored_exactly_is_refused(
+    model: Resource, specs: list[KeptSpec], to: str, facts: list[str]
+) -> None:
+    with pytest.raises(Failure) as failed:
+        rollback(model, specs, to)
+
+    assert all(fact in str(failed.value) for fact in facts)
+
+
+def test_specs_are_read_from_both_kinds_of_objects() -> None:
+    def body(name: str, revision: str, created: str, **more: Any) -> dict[str, Any]:
+        labels = {"moorage.dev/revision": revision} if revision else {}
+        metadata = {"name": name, "labels": labels, "creationTimestamp": created}
+        return {"metadata": {**metadata, **more.pop("metadata", {})}, **more}
+
+    def annotated(text: str) -> dict[str, Any]:
+        return {"metadata": {"annotations": {"moorage.dev/spec": text}}}
+
+    found = kept_specs(
+        [
+            body("a", "one", "2026-01-02T00:00:00Z", **annotated("edited by hand")),
+            body("b", "one", "2026-01-01T00:00:00Z", **annotated("first")),
+            body("c", "two", "2026-01-03T00:00:00Z", data={"spec": "kept"}),
+            body("d", "", "2026-01-03T00:00:00Z", **annotated("of another")),
+            body("e", "three", "2026-01-03T00:00:00Z"),
+        ]
+    )
+
+    assert [(each.revision, each.text) for each in found] == [("two", "kept"), ("one", "first")]
+
+
+def test_a_compressed_spec_is_read() -> None:
+    text = json.dumps({"version": 1, "spec": OLD}).encode()
+    packed = KeptSpec("old", "", base64.b64encode(zlib.compress(text)).decode())
+
+    assert rollback(iris(ROLLING, LIVE), [packed]) == rollback(
+        iris(ROLLING, LIVE), [kept("old", OLD)]
+    )
+
+
+def test_a_compressed_spec_that_exceeds_the_limit_is_refused() -> None:
+    bomb = base64.b64encode(zlib.compress(b'{"a":"' + b" " * (8 << 20) + b'"}')).decode()
+
+    with pytest.raises(Failure, match="damaged"):
+        rollback(iris(ROLLING), [KeptSpec("old", "", bomb)])

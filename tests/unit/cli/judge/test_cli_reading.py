@@ -1,0 +1,304 @@
+"""Parsing a resource, and its presentation on a terminal."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage_cli.judge.model_view import moment, view
+from moorage_cli.judge.status import progress, status_of_many, status_of_one
+from moorage_cli.judge.why import EventView, causes, why
+from moorage_cli.printing.sanitizing import clean, clean_document, clean_lines
+from moorage_cli.printing.tables import Cell, Palette, Tone, age, render, shorten
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+PLAIN = Palette(coloured=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda below: st.lists(below) | st.dictionaries(st.text(), below),
+)
+
+
+def condition(type_, status, reason, message="", generation=2):
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": "2026-01-01T11:55:00Z",
+    }
+
+
+def resource(*conditions, observed=2, **status):
+    return {
+        "metadata": {
+            "name": "iris",
+            "namespace": "models",
+            "generation": 2,
+            "creationTimestamp": "2026-01-01T09:00:00Z",
+        },
+        "spec": {"model": {"name": "Iris.v2"}},
+        "status": {"observedGeneration": observed, "conditions": list(conditions), **status},
+    }
+
+
+SERVING = resource(
+    condition("Accepted", "True", "Valid"),
+    condition("WorkloadAvailable", "True", "MinimumReplicasAvailable"),
+    condition("ProtocolMatched", "True", "ProtocolAnswered"),
+    condition("ModelReady", "True", "AllReplicasReady"),
+    condition("Ready", "True", "Serving", "2 of 2 replicas serve"),
+    condition("UpToDate", "True", "RolloutComplete"),
+    replicaSummary="2/2",
+    versionSummary="1,2",
+    model={"name": "Iris.v2"},
+    protocol={"detected": "OpenInference"},
+)
+CRASHING = resource(
+    condition("Accepted", "True", "Valid"),
+    condition("WorkloadAvailable", "False", "CrashLoopBackOff", "exit code 3"),
+    condition("ProtocolMatched", "Unknown", "AwaitingAnswer", "no server has answered yet"),
+    condition("ModelReady", "False", "ServerNotLive", "nothing runs"),
+    condition("Ready", "False", "CrashLoopBackOff", "exit code 3"),
+    condition("UpToDate", "False", "RollingOut", "exit code 3"),
+    replicaSummary="0/2",
+    replicaStatuses=[
+        {"pod": "iris-a", "reason": "CrashLoopBackOff", "message": "exit code 3", "restarts": 4},
+        {"pod": "iris-b", "reason": "CrashLoopBackOff", "message": "exit code 3", "restarts": 5},
+        {"pod": "iris-c", "ready": True, "modelReady": True, "restarts": 0},
+    ],
+    lastFailure={
+        "reason": "CrashLoopBackOff",
+        "pod": "iris-a",
+        "container": "runtime",
+        "exitCode": 3,
+        "message": "loading\nno such file: /mnt/models",
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("given_resource", "expected"),
+    [
+        (SERVING, "4/4"),
+        (CRASHING, "1/4 WorkloadAvailable"),
+        (resource(condition("Accepted", "False", "InvalidSpec")), "0/1 Accepted"),
+        (resource(condition("Accepted", "True", "Valid", generation=1)), "0/1 Accepted"),
+        (resource(), ""),
+        ({}, ""),
+    ],
+)
+def test_progress_counts_the_true_conditions_of_the_current_spec(given_resource, expected):
+    assert progress(view(given_resource)) == expected
+
+
+def test_the_table_has_kubectls_columns_and_progress():
+    report = status_of_many([view(SERVING), view(CRASHING)], NOW, PLAIN, namespaces=True)
+
+    lines = [" ".join(line.split()) for line in report.text.splitlines()]
+    assert lines == [
+        "NAMESPACE NAME READY PROGRESS REPLICAS MODEL VERSION PROTOCOL REASON AGE",
+        "models iris True 4/4 2/2 Iris.v2 1,2 OpenInference Serving 3h",
+        "models iris False 1/4 WorkloadAvailable 0/2 Iris.v2 - - CrashLoopBackOff 3h",
+    ]
+    assert not report.ok
+
+
+def test_a_server_without_a_protocol_has_no_model_name():
+    unknown = {**SERVING, "spec": {"protocol": "None"}, "status": {"protocol": {}}}
+    known = {**unknown, "spec": {"protocol": "OpenAI"}}
+
+    assert view(unknown).served_name == ""
+    assert view(known).served_name == "iris"
+
+
+def test_a_status_of_an_earlier_spec_is_not_ready():
+    model = view({**SERVING, "metadata": {**SERVING["metadata"], "generation": 3}})
+    report = status_of_one(model, NOW, PLAIN)
+
+    assert not report.ok
+    assert "Unknown" in report.text.splitlines()[1]
+    assert "generation 2" in report.text
+
+
+@pytest.mark.parametrize(("models", "ok"), [([], True), ([SERVING], True), ([CRASHING], False)])
+def test_a_list_is_ok_if_every_model_is_ready(models, ok):
+    report = status_of_many([view(item) for item in models], NOW, PLAIN, namespaces=False)
+
+    assert report.ok is ok
+    assert len(report.document) == len(report.names) == len(models)
+
+
+def test_the_status_of_one_model_has_its_conditions_and_replicas():
+    report = status_of_one(view(CRASHING), NOW, PLAIN)
+
+    lines = [line.split() for line in report.text.splitlines()]
+    assert ["Accepted", "True", "Valid", "5m", "-"] in lines
+    assert ["iris-a", "no", "-", "4", "CrashLoopBackOff", "exit", "code", "3"] in lines
+    assert ["iris-c", "yes", "-", "0", "-", "-"] in lines
+
+
+def test_the_root_cause_is_stated_once_with_its_pods_log_and_fix():
+    (cause,) = causes(view(CRASHING), NOW)
+
+    assert cause.reason == "CrashLoopBackOff"
+    assert cause.where == ("WorkloadAvailable is False; container runtime of iris-a, exit code 3")
+    assert cause.log == "loading\nno such file: /mnt/models"
+    assert "exit code" in cause.do
+
+
+def test_an_independent_cause_follows_the_root_cause():
+    failure = {"reason": "OOMKilled", "pod": "iris-b", "container": "fetch", "message": "killed"}
+    replicas = [
+        {"pod": "iris-a", "reason": "CrashLoopBackOff", "message": "exit code 3"},
+        {"pod": "iris-b", "reason": "Unschedulable", "message": "no node has a GPU"},
+    ]
+    status = {**CRASHING["status"], "lastFailure": failure, "replicaStatuses": replicas}
+    found = causes(view({**CRASHING, "status": status}), NOW)
+
+    assert [cause.reason for cause in found] == ["CrashLoopBackOff", "Unschedulable", "OOMKilled"]
+    assert "iris-b" in found[1].where
+
+
+def test_a_rolled_back_spec_is_the_cause_of_a_serving_model():
+    status = {**SERVING["status"]}
+    status["conditions"] = [
+        *status["conditions"][:-1],
+        condition("UpToDate", "False", "RolledBack", "revision b was rolled back"),
+    ]
+    (cause,) = causes(view({**SERVING, "status": status}), NOW)
+
+    assert cause.reason == "RolledBack"
+
+
+def test_a_status_of_an_earlier_spec_is_the_only_cause():
+    stale = {**CRASHING, "metadata": {**CRASHING["metadata"], "generation": 3}}
+    (cause,) = causes(view(stale), NOW)
+
+    assert "generation 3" in cause.message
+    assert "operator" in cause.do
+
+
+@pytest.mark.parametrize(("hours", "waits"), [(0, True), (2, False)])
+def test_waiting_is_the_fix_only_for_a_short_time(hours, waits):
+    pending = resource(
+        condition("Accepted", "True", "Valid"),
+        condition("WorkloadAvailable", "False", "Pending", "the volume is attached"),
+    )
+    (cause,) = causes(view(pending), NOW + timedelta(hours=hours))
+
+    assert cause.do.startswith("wait") is waits
+    assert cause.do
+
+
+def test_a_resolved_failure_is_not_a_cause():
+    failure = {**CRASHING["status"]["lastFailure"], "resolvedTime": "2026-01-01T11:00:00Z"}
+    mended = {**SERVING, "status": {**SERVING["status"], "lastFailure": failure}}
+
+    assert causes(view(mended), NOW) == []
+    assert "No problems found." in why(view(mended), [], NOW, PLAIN).text
+
+
+def test_a_model_without_a_status_points_to_the_operator():
+    (cause,) = causes(view({"metadata": {"name": "iris", "generation": 1}}), NOW)
+
+    assert cause.reason == "NotSeenYet"
+    assert "operator" in cause.do
+
+
+def test_why_prints_the_cause_the_log_the_fix_and_the_last_events():
+    events = [
+        EventView("Pod", "iris-a", "Warning", "BackOff", f"number {at}", at, NOW - timedelta(at))
+        for at in range(1, 13)
+    ]
+    report = why(view(CRASHING), events, NOW, PLAIN)
+
+    assert report.text.startswith("models/iris is not ready: CrashLoopBackOff\n")
+    assert report.text.count("exit code 3\n") == 1
+    assert "    loading\n    no such file: /mnt/models\n" in report.text
+    assert report.text.count("Fix: ") == 1
+    printed = [line for line in report.text.splitlines() if "BackOff Pod/iris-a" in line]
+    assert len(printed) == 10
+    assert printed[-1].endswith("number 1")
+    assert report.document["causes"][0]["reason"] == "CrashLoopBackOff"
+    assert not report.ok
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", "plain"),
+        ("a\x1b[31mb", "a\ufffd[31mb"),
+        ("a\r\nb\tc", "a b c"),
+        ("\u202egpj.exe", "\ufffdgpj.exe"),
+        ("\x9b31m", "\ufffd31m"),
+        ("\ud800", "\ufffd"),
+    ],
+)
+def test_control_characters_of_a_server_are_replaced(text, expected):
+    assert clean(text) == expected
+
+
+def test_lines_stay_lines():
+    assert clean_lines("a\x00\n b\n\n") == ["a\ufffd", "b"]
+
+
+@given(JSON)
+def test_a_document_keeps_its_structure_without_control_characters(value):
+    cleaned = clean_document(value)
+
+    assert type(cleaned) is type(value)
+    assert "\x1b" not in str(cleaned)
+    str(cleaned).encode()
+
+
+@given(JSON)
+def test_any_resource_can_be_printed(value):
+    model = view({"metadata": value, "spec": value, "status": value} if value else {})
+
+    assert status_of_one(model, NOW, PLAIN).text
+    assert why(model, [], NOW, PLAIN).text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (7199, "119m"),
+        (7200, "2h"),
+        (1e6, "11d"),
+    ],
+)
+def test_an_age_is_in_its_largest_unit(seconds, expected):
+    assert age(seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-01-01T00:00:00Z", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("2026-01-01T01:00:00.5+01:00", datetime(2026, 1, 1, 0, 0, 0, 500000, tzinfo=UTC)),
+        ("yesterday", None),
+        (None, None),
+        (5, None),
+    ],
+)
+def test_an_invalid_time_is_none(text, expected):
+    assert moment(text) == expected
+
+
+def test_colours_do_not_change_the_width_of_columns():
+    rows = [[Cell("aaaa", Tone.GOOD), Cell("x")], [Cell("b"), Cell("")]]
+
+    assert render(("A", "B"), rows, PLAIN) == "A      B\naaaa   x\nb      -\n"
+    assert "\x1b[32maaaa\x1b[0m   x\n" in render(("A", "B"), rows, Palette(coloured=True))
+
+
+def test_a_long_text_is_cut():
+    assert shorten("abcdef", 4) == "abc…"
+    assert shorten("abcd", 4) == "abcd"

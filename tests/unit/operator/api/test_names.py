@@ -1,0 +1,63 @@
+"""The names and labels of children are valid in Kubernetes and unique for each model."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage_operator.api import labels, names
+
+SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+PART = r"[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?"
+model_names = st.from_regex(rf"{PART}(\.{PART}){{0,3}}", fullmatch=True).filter(
+    lambda name: len(name) <= 253
+)
+
+
+@pytest.mark.parametrize("name", ["iris", "a", "a-1", "m" * 63])
+def test_a_name_that_fits_is_kept(name):
+    assert names.service(name) == names.deployment(name) == name
+    assert labels.model_value(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("iris.v1", "iris-v1-"), ("1st", "m-1st-"), ("m" * 64, "m" * 54)]
+)
+def test_a_name_that_does_not_fit_stays_readable_and_gets_a_hash(name, start):
+    assert names.service(name).startswith(start)
+    assert names.service(name) != name
+
+
+@given(model_names)
+def test_every_model_gets_valid_names_and_labels(name):
+    assert SERVICE_NAME.fullmatch(names.service(name))
+    assert all(LABEL_VALUE.fullmatch(value) for value in labels.pod(name, "abc").values())
+
+
+@given(st.lists(model_names, min_size=2, max_size=2, unique=True))
+def test_two_models_share_no_child_and_no_selector(pair):
+    assert names.service(pair[0]) != names.service(pair[1])
+    assert labels.selector(pair[0]) != labels.selector(pair[1])
+
+
+@pytest.mark.parametrize(
+    "name", ["m" * 64, "m" * 53 + "." + "m" * 60, "m" * 53 + "-" + "m" * 60, "1" * 70]
+)
+def test_a_name_like_a_shortened_name_has_its_own_children(name):
+    for taken in (labels.model_value(name), names.service(name)):
+        assert labels.model_value(taken) != labels.model_value(name)
+        assert names.service(taken) != names.service(name)
+        assert labels.selector(taken) != labels.selector(name)
+
+
+def test_pods_have_the_selectors_labels_without_the_revision():
+    pod = labels.pod("iris", "abc")
+
+    assert labels.selector("iris").items() <= pod.items()
+    assert pod[labels.REVISION] == "abc"
+    assert labels.REVISION not in labels.selector("iris")
+    assert labels.selector_text("iris") == (
+        "app.kubernetes.io/managed-by=moorage,moorage.dev/model=iris"
+    )

@@ -1,0 +1,204 @@
+"""BlueGreen: the Deployments of revisions, the selector of the Service, retired revisions."""
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+
+from moorage_operator.api import names
+from moorage_operator.resources.owned import applied_hash
+from moorage_operator.values.objects import ChildObserved
+from moorage_operator.values.observed import Observed
+from moorage_operator.values.plan import Plan
+from support.operator_values import (
+    NOW,
+    deployment,
+    model,
+    planned,
+    pod,
+    record,
+    revision,
+    said,
+    serving,
+    unready,
+    verdict,
+)
+
+BLUE_GREEN = {"strategy": "BlueGreen", "blueGreen": {"keepSeconds": 60}}
+GOOD = model(rollout=BLUE_GREEN)
+NEW = model(generation=2, runtime={"image": "new:1"}, rollout=BLUE_GREEN)
+THIRD = model(generation=3, runtime={"image": "new:2"}, rollout=BLUE_GREEN)
+HISTORY = {revision(each): record(each) for each in (GOOD, NEW, THIRD)}
+OWN = names.deployment_of("digits", revision(NEW))
+
+
+def seen(*pods, status: dict, deployments: dict) -> Observed:
+    probes = {uid: result for each in pods if each.ready for uid, result in said(each).items()}
+    return Observed(children=deployments, pods=pods, probes=probes, history=HISTORY, status=status)
+
+
+def served() -> dict:
+    return planned(GOOD, serving(GOOD)).status
+
+
+def deployments(plan: Plan) -> dict[str, str]:
+    """The revision of every planned Deployment, by name."""
+    return {
+        item["metadata"]["name"]: item["spec"]["template"]["metadata"]["labels"][
+            "moorage.dev/revision"
+        ]
+        for item in plan.objects
+        if item["kind"] == "Deployment"
+    }
+
+
+def selected(plan: Plan) -> str:
+    (service,) = [item for item in plan.objects if item["kind"] == "Service"]
+    return service["spec"]["selector"].get("moorage.dev/revision", "")
+
+
+PLAIN = {("Deployment", "digits"): deployment(revision=revision(GOOD))}
+BOTH = {**PLAIN, ("Deployment", OWN): deployment(revision=revision(NEW))}
+
+
+def test_a_first_revision_has_the_plain_deployment():
+    plan = planned(GOOD, Observed())
+
+    assert deployments(plan) == {"digits": revision(GOOD)}
+    assert selected(plan) == revision(GOOD)
+
+
+def test_a_new_revision_starts_next_to_the_selected_one():
+    plan = planned(NEW, seen(pod("old", GOOD), status=served(), deployments=PLAIN))
+
+    assert deployments(plan) == {"digits": revision(GOOD), OWN: revision(NEW)}
+    assert selected(plan) == revision(GOOD)
+    own = next(item for item in plan.objects if item["metadata"]["name"] == OWN)
+    assert own["spec"]["selector"]["matchLabels"]["moorage.dev/revision"] == revision(NEW)
+    assert not plan.keeps_others
+
+
+def test_the_service_is_switched_when_all_new_replicas_serve():
+    two = model(replicas=2, generation=2, runtime={"image": "new:1"}, rollout=BLUE_GREEN)
+    old, one = pod("old", GOOD), pod("new-1", NEW)
+    half = seen(old, one, unready("new-2", NEW), status=served(), deployments=BOTH)
+    whole = seen(old, one, pod("new-2", NEW), status=served(), deployments=BOTH)
+
+    before = planned(two, half)
+    after = planned(two, whole)
+    switched = planned(two, dataclasses.replace(whole, status=after.status))
+
+    assert before.status["revisions"]["lastGood"] == revision(GOOD)
+    assert selected(before) == selected(after) == revision(GOOD)
+    assert selected(switched) == revision(NEW)
+    assert after.status["revisions"]["retiring"]["revision"] == revision(GOOD)
+    assert verdict(switched, "UpToDate") == ("True", "RolloutComplete")
+
+
+def carried_out(world: Observed, plan: Plan) -> Observed:
+    """The world once the Service is as planned."""
+    (service,) = [item for item in plan.objects if item["kind"] == "Service"]
+    child = ChildObserved("u", applied_hash(service))
+    return dataclasses.replace(world, children={**world.children, ("Service", "digits"): child})
+
+
+def test_a_replaced_revision_is_kept_for_a_while_and_then_deleted():
+    world = seen(pod("old", GOOD), pod("new", NEW), status=served(), deployments=BOTH)
+    switched = dataclasses.replace(world, status=planned(NEW, world).status)
+    waiting = planned(NEW, switched, NOW + timedelta(days=1))
+    assert "time" not in waiting.status["revisions"]["retiring"]
+    assert deployments(waiting) == {"digits": revision(GOOD), OWN: revision(NEW)}
+    switched = carried_out(switched, waiting)
+    switched = dataclasses.replace(switched, status=planned(NEW, switched).status)
+
+    early = planned(NEW, switched, NOW + timedelta(seconds=59))
+    late = planned(NEW, switched, NOW + timedelta(seconds=60))
+
+    assert deployments(early) == {"digits": revision(GOOD), OWN: revision(NEW)}
+    assert early.requeue_after == pytest.approx(1)
+    assert deployments(late) == {OWN: revision(NEW)}
+    assert "retiring" not in late.status["revisions"]
+
+
+def test_an_earlier_spec_applied_again_reuses_its_deployment():
+    world = seen(pod("old", GOOD), pod("new", NEW), status=served(), deployments=BOTH)
+    switched = planned(NEW, world).status
+    back = dataclasses.replace(GOOD, generation=3)
+
+    first = planned(back, dataclasses.replace(world, status=switched))
+    second = planned(back, dataclasses.replace(world, status=first.status))
+
+    assert deployments(first) == {"digits": revision(GOOD), OWN: revision(NEW)}
+    assert selected(second) == revision(GOOD)
+    assert second.status["revisions"]["retiring"]["revision"] == revision(NEW)
+
+
+def test_a_revision_that_is_given_up_loses_its_deployment():
+    rejected = {"revision": revision(NEW), "reason": "ModelLoadFailed", "message": "m",
+                "time": "2026-03-04T05:06:07Z"}  # fmt: skip
+    trying = seen(pod("old", GOOD), status=served(), deployments=PLAIN)
+    status = planned(NEW, trying).status
+    status = {**status, "revisions": {**status["revisions"], "rejected": rejected}}
+
+    plan = planned(NEW, seen(pod("old", GOOD), status=status, deployments=BOTH))
+
+    assert deployments(plan) == {"digits": revision(GOOD)}
+    assert selected(plan) == revision(GOOD)
+
+
+def test_an_unknown_deployment_is_kept():
+    world = seen(pod("old", GOOD), status=served(), deployments=PLAIN)
+
+    plan = planned(NEW, dataclasses.replace(world, history={revision(GOOD): None}))
+
+    assert deployments(plan) == {OWN: revision(NEW)}
+    assert plan.keeps_others
+
+
+def test_pods_stay_in_a_deployment_that_is_being_updated():
+    rolling = {("Deployment", "digits"): deployment(revision=revision(NEW))}
+
+    plan = planned(THIRD, seen(pod("old", GOOD), status=served(), deployments=rolling))
+
+    assert deployments(plan) == {"digits": revision(THIRD)}
+    assert selected(plan) == ""
+
+
+def test_the_service_exposes_the_ports_of_the_selected_revision():
+    moved = model(
+        generation=2,
+        runtime={"image": "new:1", "ports": {"http": 9000}},
+        rollout=BLUE_GREEN,
+    )
+
+    plan = planned(moved, seen(pod("old", GOOD), status=served(), deployments=PLAIN))
+
+    (service,) = [item for item in plan.objects if item["kind"] == "Service"]
+    assert service["spec"]["ports"][0]["port"] == 8000
+
+
+def test_an_earlier_revision_is_polled_and_gated_by_its_own_spec():
+    gated = model(
+        rollout=BLUE_GREEN, contract={"policy": "Enforce", "inputs": [{"name": "image"}]}
+    )
+    old = pod("old", gated, gated=True, ready=False)
+    status = planned(gated, serving(gated)).status
+    world = Observed(
+        children={("Deployment", "digits"): deployment(revision=revision(gated))},
+        pods=(old,),
+        probes=said(old),
+        history={revision(gated): record(gated)},
+        status=status,
+    )
+
+    plan = planned(NEW, world)
+
+    assert [target.pod_uid for target in plan.targets] == [old.uid]
+    assert [(gate.pod, gate.is_open) for gate in plan.gates] == [("old", True)]
+
+
+def test_a_long_name_is_shortened_with_a_hash():
+    long = "m" * 63
+
+    assert len(names.deployment_of(long, "0123456789")) == 63
+    assert names.deployment_of(long, "0123456789") != names.deployment_of(long, "9876543210")

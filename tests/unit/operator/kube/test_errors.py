@@ -1,0 +1,42 @@
+import pytest
+
+from moorage_operator.kube import errors
+
+TYPED = (
+    "failed to create typed patch object (default/iris; apps/v1, Kind=Deployment): "
+    ".spec.template.spec.nope: field not declared in schema"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind"),
+    [
+        (400, "bad", errors.Invalid),
+        (401, "who", errors.Unauthorized),
+        (403, "no", errors.Forbidden),
+        (404, "none", errors.NotFound),
+        (409, "other", errors.Conflict),
+        (410, "old", errors.Gone),
+        (418, "tea", errors.ApiError),
+        (422, "wrong", errors.Invalid),
+        (429, "slow", errors.Throttled),
+        (500, "etcd", errors.ServerError),
+        (500, TYPED, errors.Invalid),
+        (503, "busy", errors.ServerError),
+    ],
+)
+def test_a_status_is_converted_to_its_error_class(code, message, kind):
+    error = errors.from_status(code, {"message": message, "reason": "R"})
+
+    assert type(error) is kind
+    assert (error.code, error.reason, error.message) == (code, "R", message)
+
+
+@pytest.mark.parametrize("body", [None, [], "text", {}, {"message": None}])
+def test_an_answer_without_a_status_has_a_message(body):
+    assert errors.from_status(502, body).message == "the API server answered 502"
+
+
+def test_retry_after_is_read():
+    assert errors.from_status(429, {}, retry_after="7").retry_after_seconds == 7
+    assert errors.from_status(429, {}, retry_after="soon").retry_after_seconds is None

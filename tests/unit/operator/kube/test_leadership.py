@@ -1,0 +1,290 @@
+"""Leadership with a server that stores one Lease like the API server."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from moorage_operator.kube import client, errors, kinds, lease
+from moorage_operator.kube.auth import Access
+from moorage_operator.kube.client import KubeClient
+from moorage_operator.kube.leadership import Leadership, LeadershipLost
+from support.api_server import serving
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+class LeaseServer:
+    """One Lease with optimistic concurrency.
+
+    `broken` makes every answer a 500, and `conflicting` every answer to a PUT a 409.
+    """
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.broken = False
+        self.conflicting = False
+        self.writes = asyncio.Semaphore(0)
+        self.refused = asyncio.Semaphore(0)
+        self.reads = asyncio.Semaphore(0)
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            self.reads.release()
+        if self.broken:
+            self.refused.release()
+            return web.json_response({"message": "broken"}, status=500)
+        if request.method == "GET":
+            if self.lease is None:
+                return web.json_response({"message": "none"}, status=404)
+            return web.json_response(self.lease)
+        body = await request.json()
+        given = body["metadata"].get("resourceVersion")
+        if request.method == "POST" and self.lease is not None:
+            return web.json_response({"message": "there"}, status=409)
+        if request.method == "PUT" and (self.conflicting or given != str(self.version)):
+            return web.json_response({"message": "changed"}, status=409)
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = json.loads(json.dumps(body))
+        self.writes.release()
+        return web.json_response(body)
+
+    @property
+    def holder(self) -> str:
+        return str(self.lease["spec"]["holderIdentity"]) if self.lease else ""
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renewals without pauses, with the clock of the test."""
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.01)
+
+
+@asynccontextmanager
+async def candidate(
+    address: str,
+    identity: str,
+    clock: Callable[[], float],
+    now: Callable[[], datetime] = lambda: NOW,
+) -> AsyncIterator[tuple[Leadership, asyncio.Task[None]]]:
+    async with KubeClient(Access(address)) as api:
+        leadership = Leadership(api, "system", "moorage", identity=identity, clock=clock, now=now)
+        api.write_seconds = leadership.write_seconds
+        task = asyncio.create_task(leadership.run())
+        try:
+            yield leadership, task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_first_process_creates_the_lease_and_the_second_waits():
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address, candidate(address, "a", clock) as (first, _):
+        await first.acquired.wait()
+        async with candidate(address, "b", clock) as (second, _):
+            for _ in range(5):
+                await server.writes.acquire()
+
+            assert server.holder == "a"
+            assert first.may_write()
+            assert not second.may_write()
+            assert not second.acquired.is_set()
+
+
+async def test_a_released_lease_is_acquired_at_once():
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address, candidate(address, "a", clock) as (first, task):
+        await first.acquired.wait()
+        async with candidate(address, "b", clock) as (second, _):
+            task.cancel()
+            await first.release()
+
+            await asyncio.wait_for(second.acquired.wait(), 10)
+
+    assert server.holder == "b"
+    assert server.lease["spec"]["leaseTransitions"] == 1
+    assert not first.may_write()
+
+
+async def test_the_lease_of_a_vanished_holder_is_acquired_after_it_expires():
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address:
+        async with candidate(address, "a", clock) as (first, _):
+            await first.acquired.wait()
+        async with candidate(address, "b", clock) as (second, _):
+            while server.reads.locked() is False:
+                await server.reads.acquire()
+            for _ in range(3):
+                await server.reads.acquire()
+            assert not second.acquired.is_set()
+
+            clock.at += lease.DURATION_SECONDS + 1
+
+            await asyncio.wait_for(second.acquired.wait(), 10)
+    assert server.holder == "b"
+
+
+async def test_a_leader_that_cannot_renew_stops_writing_and_ends():
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address, candidate(address, "a", clock) as (leader, task):
+        await leader.acquired.wait()
+        server.broken = True
+        clock.at += lease.WRITE_SECONDS + 0.1
+
+        assert not leader.may_write()
+        with pytest.raises(LeadershipLost):
+            await asyncio.wait_for(task, 10)
+
+
+async def test_a_short_failure_does_not_end_leadership():
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address, candidate(address, "a", clock) as (leader, task):
+        await leader.acquired.wait()
+        server.broken = True
+        for _ in range(3):
+            await server.refused.acquire()
+        server.broken = False
+        clock.at += 5
+
+        for _ in range(4):
+            await server.writes.acquire()
+
+        assert leader.may_write()
+        assert not task.done()
+
+
+async def test_only_the_leader_writes():
+    body = {"metadata": {"namespace": "ns", "name": "x"}}
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address, KubeClient(Access(address)) as api:
+        api.write_seconds = lambda: 0
+
+        with pytest.raises(errors.NotLeading):
+            await api.apply(kinds.SERVICES, body, field_manager="m")
+        with pytest.raises(errors.NotLeading):
+            await api.create(kinds.EVENTS, body)
+
+    assert server.lease is None
+    assert clock.at == 100.0
+
+
+async def test_a_leader_that_sees_another_holder_stops_at_once_and_ends():
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address, candidate(address, "a", clock) as (leader, task):
+        await leader.acquired.wait()
+        assert server.lease is not None
+        server.version += 1
+        server.lease["metadata"]["resourceVersion"] = str(server.version)
+        server.lease["spec"]["holderIdentity"] = "b"
+
+        with pytest.raises(LeadershipLost, match="is held by b"):
+            await asyncio.wait_for(task, 10)
+
+        assert not leader.may_write()
+    assert server.holder == "b"
+
+
+async def test_an_edit_of_the_lease_by_hand_does_not_end_its_holder():
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address, candidate(address, "a", clock) as (leader, task):
+        await leader.acquired.wait()
+        for _ in range(20):
+            assert server.lease is not None
+            server.version += 1
+            server.lease["metadata"]["resourceVersion"] = str(server.version)
+            await server.reads.acquire()
+
+        assert leader.may_write()
+        assert not task.done()
+
+
+async def test_a_conflict_does_not_count_as_a_renewal():
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address, candidate(address, "a", clock) as (leader, task):
+        await leader.acquired.wait()
+        server.conflicting = True
+        clock.at += lease.WRITE_SECONDS
+
+        with pytest.raises(LeadershipLost, match="was not renewed in time"):
+            await asyncio.wait_for(task, 10)
+
+        assert not leader.may_write()
+
+
+@pytest.mark.parametrize("span", ["suspended", "wall clock"])
+async def test_a_suspended_leader_may_not_write_before_a_renewal(span: str):
+    server, clock, wall = LeaseServer(), Clock(), [NOW]
+    async with (
+        serving(server) as address,
+        candidate(address, "a", clock, lambda: wall[0]) as (leader, task),
+    ):
+        await leader.acquired.wait()
+        server.broken = True
+        await server.refused.acquire()
+        if span == "suspended":
+            clock.at += lease.WRITE_SECONDS
+        else:
+            wall[0] += timedelta(seconds=lease.WRITE_SECONDS)
+
+        assert not leader.may_write()
+        assert leader.write_seconds() == 0
+        with pytest.raises(LeadershipLost, match="was not renewed in time"):
+            await asyncio.wait_for(task, 10)
+
+
+async def test_setting_the_clock_back_does_not_extend_the_lease():
+    server, clock, wall = LeaseServer(), Clock(), [NOW]
+    async with (
+        serving(server) as address,
+        candidate(address, "a", clock, lambda: wall[0]) as (leader, _),
+    ):
+        await leader.acquired.wait()
+        server.broken = True
+        await server.refused.acquire()
+        wall[0] -= timedelta(hours=1)
+
+        assert leader.write_seconds() <= lease.WRITE_SECONDS
+
+
+async def test_an_unanswered_lease_request_times_out_early(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(lease, "CALL_SECONDS", 0.05)
+    server, clock, lost = LeaseServer(), Clock(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if server.lease is not None and not lost.is_set():
+            lost.set()
+            await asyncio.Event().wait()
+        return await server(request)
+
+    async with serving(answer) as address, candidate(address, "a", clock) as (leader, task):
+        await asyncio.wait_for(lost.wait(), 10)
+        for _ in range(3):
+            await asyncio.wait_for(server.writes.acquire(), 10)
+
+        assert leader.may_write()
+        assert not task.done()
+
+
+def test_three_lease_requests_can_time_out_before_writes_end():
+    assert 3 * lease.CALL_SECONDS < lease.WRITE_SECONDS
+    assert lease.WRITE_SECONDS + client.LEADING_LOOK_SECONDS < lease.DURATION_SECONDS

@@ -1,0 +1,41 @@
+"""Signs of life of watches, recorded by a session for kopf."""
+
+import pytest
+from aiohttp import ClientConnectionError, web
+
+from moorage_operator.kube import kinds, traced
+from moorage_operator.kube.auth import Access
+from moorage_operator.kube.liveness import Liveness
+from support.api_server import serving
+
+PATH = "/apis/moorage.dev/v1alpha1/namespaces/{}/inferencemodels"
+
+
+async def test_answers_for_a_namespace_are_signs_of_life_of_its_watch() -> None:
+    at = 0.0
+    livenesses = {name: Liveness("inferencemodels", name, lambda: at) for name in ("a", "b")}
+    codes = {PATH.format("a"): 200, PATH.format("b"): 403}
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == PATH.format("a") and at > 1000:
+            assert request.transport
+            request.transport.abort()
+        return web.Response(status=codes.get(request.path, 200))
+
+    async with (
+        serving(answer) as server,
+        traced.open_session(
+            Access(server), "token", kinds.INFERENCE_MODELS, livenesses
+        ) as session,
+    ):
+        at = 1000.0
+        for path in (*codes, "/apis", PATH.format("other"), PATH.format("a") + "/iris"):
+            await (await session.get(server + path)).read()
+        assert livenesses["a"].trouble() == ""
+        assert "403" in livenesses["b"].failure
+        at = 1001.0
+        assert (livenesses["a"].refused_seconds(), livenesses["b"].refused_seconds()) == (0, 1)
+
+        with pytest.raises(ClientConnectionError):
+            await session.get(server + PATH.format("a"))
+        assert livenesses["a"].failure

@@ -1,0 +1,71 @@
+import io
+import json
+import logging
+
+import pytest
+
+from moorage_operator.process import logs
+from moorage_operator.values.observed import ObjectKey
+
+
+@pytest.fixture
+def stream() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture(autouse=True)
+def _keep_root():
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = before
+
+
+def test_a_json_line_has_the_model_and_the_fields(stream: io.StringIO) -> None:
+    logs.configure("json", "info", stream)
+
+    with logs.about(ObjectKey("ns", "iris")):
+        logging.getLogger("x").warning("child was edited", extra={"fields": ["a"]})
+    logging.getLogger("x").info("outside")
+
+    inside, outside = map(json.loads, stream.getvalue().splitlines())
+    assert inside.pop("time").endswith("Z")
+    assert inside == {
+        "level": "warning",
+        "message": "child was edited",
+        "namespace": "ns",
+        "model": "iris",
+        "fields": ["a"],
+        "logger": "x",
+    }
+    assert "model" not in outside
+
+
+def test_a_text_line_quotes_values_with_spaces(stream: io.StringIO) -> None:
+    logs.configure("text", "info", stream)
+
+    logging.getLogger("x").info("done", extra={"error": 'a "b"', "code": 7, "spent": 0.12345})
+
+    assert stream.getvalue().endswith('INFO    done error="a \\"b\\"" code=7 spent=0.123\n')
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_an_exception_is_shown_with_its_stack(form: str, stream: io.StringIO) -> None:
+    logs.configure(form, "info", stream)
+
+    try:
+        {}["ours"]
+    except KeyError:
+        logging.getLogger("x").exception("broke")
+
+    assert "KeyError: 'ours'" in stream.getvalue()
+
+
+def test_libraries_are_quiet_and_the_level_applies(stream: io.StringIO) -> None:
+    logs.configure("json", "warning", stream)
+
+    logging.getLogger("moorage").info("hidden")
+    logging.getLogger("kopf.objects").info("hidden")
+    logging.getLogger("httpx").info("hidden")
+
+    assert stream.getvalue() == ""

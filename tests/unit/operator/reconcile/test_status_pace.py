@@ -1,0 +1,128 @@
+"""Urgent statuses are written at once, and mere progress within a budget."""
+
+from typing import Any
+
+import pytest
+
+from moorage_operator.reconcile.status_pace import (
+    APART_SECONDS,
+    PROGRESS_A_SECOND,
+    PROGRESS_AT_ONCE,
+    SOON_SECONDS,
+    StatusPace,
+    is_urgent,
+)
+from moorage_operator.values.observed import ObjectKey
+
+KEY = ObjectKey("ns", "iris")
+
+
+def status(generation: int = 1, **conditions: str) -> dict[str, Any]:
+    """Build a status from conditions by type, each "Status Reason"."""
+    found = [
+        dict(zip(("type", "status", "reason"), (type_, *said.split()), strict=True))
+        for type_, said in conditions.items()
+    ]
+    return {"observedGeneration": generation, "conditions": found}
+
+
+STARTING = status(Accepted="True Valid", WorkloadAvailable="False Pending", Ready="False Pending")
+SERVING = status(Ready="True Serving", UpToDate="True RolloutComplete")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "urgent"),
+    [
+        ({}, STARTING, False),
+        ({}, SERVING, True),
+        ({}, status(Accepted="False InvalidSpec", Ready="False InvalidSpec"), True),
+        (STARTING, {**STARTING, "replicas": 2}, False),
+        (STARTING, {**STARTING, "observedGeneration": 2}, True),
+        (STARTING, status(Ready="False ModelLoading"), False),
+        (STARTING, status(Ready="True Serving"), True),
+        (STARTING, status(Ready="False ImagePullBackOff"), True),
+        (STARTING, {**STARTING, "lastFailure": {"reason": "OOMKilled"}}, True),
+        (STARTING, status(WorkloadAvailable="True MinimumReplicasAvailable"), False),
+        (STARTING, status(Ready="False Pending", ModelReady="Unknown ProbeTimeout"), True),
+        (SERVING, status(Ready="False Pending", UpToDate="True RolloutComplete"), True),
+        (SERVING, status(Ready="True Serving", UpToDate="False RollingOut"), True),
+        (SERVING, status(Ready="True ServingPreviousRevision"), False),
+        (SERVING, {**SERVING, "replicaSummary": "1/2"}, False),
+    ],
+)
+def test_every_change_but_progress_is_urgent(
+    before: dict[str, Any], after: dict[str, Any], urgent: bool
+) -> None:
+    assert is_urgent(before, after) is urgent
+
+
+class Time:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def pace(time: Time) -> StatusPace:
+    return StatusPace(time)
+
+
+def keys(count: int) -> list[ObjectKey]:
+    return [ObjectKey("ns", str(number)) for number in range(count)]
+
+
+def test_progress_waits_briefly_for_an_urgent_change(time: Time, pace: StatusPace) -> None:
+    assert pace.reserve(KEY, is_first=False) == pytest.approx(SOON_SECONDS)
+
+    time.now += SOON_SECONDS
+    assert pace.reserve(KEY, is_first=False) == 0.0
+
+
+def test_a_first_status_is_not_delayed(pace: StatusPace) -> None:
+    assert pace.reserve(KEY, is_first=True) == 0.0
+
+
+def test_progress_waits_for_the_minimum_interval(time: Time, pace: StatusPace) -> None:
+    pace.wrote(KEY)
+    time.now += 0.25
+
+    assert pace.reserve(KEY, is_first=False) == pytest.approx(APART_SECONDS - 0.25)
+
+
+def test_the_progress_of_all_models_stays_within_the_budget(time: Time, pace: StatusPace) -> None:
+    waits = [pace.reserve(key, is_first=False) for key in keys(100)]
+
+    at_once = [wait for wait in waits if wait == pytest.approx(SOON_SECONDS)]
+    assert PROGRESS_AT_ONCE <= len(at_once) <= PROGRESS_AT_ONCE + 2
+    assert waits[-1] == pytest.approx((99 - PROGRESS_AT_ONCE) / PROGRESS_A_SECOND)
+    assert waits == sorted(waits)
+
+
+def test_a_reserved_token_is_kept_until_the_write(time: Time, pace: StatusPace) -> None:
+    waits = [pace.reserve(key, is_first=False) for key in keys(100)]
+    assert [pace.reserve(key, is_first=False) for key in keys(100)] == waits
+
+    last = keys(100)[-1]
+    time.now += waits[-1] + APART_SECONDS
+    assert pace.reserve(last, is_first=False) == 0.0
+    pace.wrote(last)
+    assert pace.reserve(last, is_first=False) == pytest.approx(APART_SECONDS)
+
+
+def test_old_writes_are_forgotten(time: Time, pace: StatusPace) -> None:
+    for key in keys(5):
+        pace.wrote(key)
+    time.now += APART_SECONDS + 0.1
+
+    pace.wrote(KEY)
+
+    assert list(pace._written) == [KEY]

@@ -1,0 +1,78 @@
+"""merged(): a strategic merge patch of a pod template, for arbitrary input."""
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage_operator.resources.merge import merged
+
+
+@pytest.mark.parametrize(
+    ("base", "overlay", "result"),
+    [
+        ({"a": 1}, {}, {"a": 1}),
+        ({"a": 1}, {"a": 2, "b": 3}, {"a": 2, "b": 3}),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": None, "d": 3}}, {"a": {"c": 2, "d": 3}}),
+        ({"a": 1}, {"a": {"b": 2}}, {"a": {"b": 2}}),
+        ({"a": {"b": 2}}, {"a": 1}, {"a": 1}),
+        ({}, {"a": {"b": None}}, {"a": {}}),
+        ({"args": ["a"]}, {"args": ["b"]}, {"args": ["b"]}),
+        (
+            {"containers": [{"name": "r", "image": "i"}, {"name": "s"}]},
+            {"containers": [{"name": "t"}, {"name": "r", "tty": True}]},
+            {
+                "containers": [
+                    {"name": "r", "image": "i", "tty": True},
+                    {"name": "s"},
+                    {"name": "t"},
+                ]
+            },
+        ),
+        (
+            {"env": [{"name": "A", "value": "1"}]},
+            {"env": [{"name": "A", "valueFrom": {}}]},
+            {"env": [{"name": "A", "valueFrom": {}}]},
+        ),
+        ({"containers": [{"name": "r"}]}, {"containers": "none"}, {"containers": "none"}),
+        ({"containers": [1]}, {"containers": [{}]}, {"containers": [1, {}]}),
+        (
+            {"readinessProbe": {"httpGet": {"path": "/"}, "periodSeconds": 5}},
+            {"readinessProbe": {"grpc": {"port": 1}}},
+            {"readinessProbe": {"grpc": {"port": 1}, "periodSeconds": 5}},
+        ),
+        (
+            {"readinessProbe": {"httpGet": {"path": "/"}, "periodSeconds": 5}},
+            {"readinessProbe": {"periodSeconds": 7}},
+            {"readinessProbe": {"httpGet": {"path": "/"}, "periodSeconds": 7}},
+        ),
+    ],
+)
+def test_an_overlay_is_merged(base, overlay, result):
+    assert merged(base, overlay) == result
+
+
+names = st.sampled_from(["a", "containers", "env", "volumes", "readinessProbe", "httpGet", "name"])
+values = st.recursive(
+    st.none() | st.booleans() | st.sampled_from(["x", "y"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=10,
+)
+templates = st.dictionaries(names, values, max_size=4)
+
+
+@given(templates, templates)
+def test_neither_input_is_changed_and_no_null_remains(base, overlay):
+    before = copy.deepcopy((base, overlay))
+
+    result = merged(base, overlay)
+
+    assert (base, overlay) == before
+    assert all(result.get(name) is not None for name in overlay if overlay[name] is not None)
+    assert not any(name in result for name in overlay if overlay[name] is None)
+
+
+@given(templates)
+def test_an_empty_overlay_changes_nothing(base):
+    assert merged(base, {}) == base

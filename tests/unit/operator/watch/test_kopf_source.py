@@ -1,0 +1,189 @@
+import itertools
+from typing import Any
+
+import kopf
+import pytest
+
+from moorage_operator.kube.auth import Access
+from moorage_operator.kube.bodies import Page
+from moorage_operator.kube.client import WATCH_GRACE_SECONDS
+from moorage_operator.kube.liveness import BROKEN_SECONDS
+from moorage_operator.kube.reflector import WATCH_SECONDS
+from moorage_operator.store.existence import Existence
+from moorage_operator.store.store import Store
+from moorage_operator.values.observed import ObjectKey
+from moorage_operator.watch import kopf_source
+from moorage_operator.watch.model_watch import ModelWatch
+from support.operator_values import deaf_store
+
+KEY = ObjectKey("ns", "iris")
+
+
+def body(uid: str = "u", version: str = "1") -> dict[str, Any]:
+    metadata = {"name": "iris", "namespace": "ns", "uid": uid, "resourceVersion": version}
+    return {"metadata": metadata, "spec": {}}
+
+
+@pytest.fixture
+def store() -> Store:
+    return deaf_store()
+
+
+def test_kopf_has_no_handler_that_writes_to_the_users_objects() -> None:
+    watch = ModelWatch((), lambda: 0.0)
+    registry = kopf_source.registry(Access("http://host"), lambda _: None, watch)
+
+    assert len(registry._watching.get_all_handlers()) == 1
+    for writing in (registry._changing, registry._spawning, registry._indexing):
+        assert not writing.get_all_handlers()
+    assert not registry._webhooks.get_all_handlers()
+
+
+def test_kopf_only_watches() -> None:
+    settings = kopf.OperatorSettings()
+
+    kopf_source.configure(settings)
+
+    assert settings.scanning.disabled
+    assert settings.peering.standalone
+    assert not settings.posting.enabled
+    assert not settings.watching.initial_streaming  # it loses objects when it is cut
+    assert not settings.watching.label_selectors
+    assert isinstance(settings.persistence.diffbase_storage, kopf_source.NoDiffBase)
+    assert isinstance(settings.persistence.progress_storage, kopf_source.NoProgress)
+
+
+def test_kopf_detects_a_stuck_watch_before_it_counts_as_broken() -> None:
+    settings = kopf.OperatorSettings()
+
+    kopf_source.configure(settings)
+
+    watching = settings.watching
+    assert watching.server_timeout is not None
+    assert watching.server_timeout < watching.inactivity_timeout
+    assert watching.inactivity_timeout <= WATCH_SECONDS + WATCH_GRACE_SECONDS < BROKEN_SECONDS
+
+
+def test_kopf_watches_the_models_that_match_a_selector() -> None:
+    settings = kopf.OperatorSettings()
+
+    kopf_source.configure(settings, "moorage.dev/shard=a")
+
+    assert settings.watching.label_selectors["moorage.dev", "inferencemodels"] == (
+        "moorage.dev/shard=a"
+    )
+
+
+def test_the_storages_of_kopf_store_nothing() -> None:
+    diffs, progress = kopf_source.NoDiffBase(), kopf_source.NoProgress()
+
+    assert diffs.build(body={}) == {}
+    assert diffs.fetch(body={}) is None
+    assert diffs.store(body={}, patch=None, essence=None) is None
+    assert progress.fetch(key="k", body={}) is None
+    assert progress.clear(essence={"a": 1}) == {"a": 1}
+    for write in (progress.store, progress.purge, progress.touch):
+        assert write(body={}) is None
+
+
+async def test_kopf_keeps_no_memory_of_an_object() -> None:
+    memories = kopf_source.NoMemories()
+    seen = kopf.RawBody(metadata={"uid": "u"})  # type: ignore[typeddict-item]
+
+    first, second = [await memories.recall(seen) for _ in range(2)]
+
+    assert first is not second
+    assert list(memories.iter_all_memories()) == []
+
+
+def test_the_backoff_is_endless_and_at_most_15_seconds() -> None:
+    delays = list(itertools.islice(kopf_source.JitteredForever(), 100))
+
+    assert all(0.25 <= delay <= 15 for delay in delays)
+    assert delays[-1] >= 7.5
+
+
+@pytest.mark.parametrize("type_", [None, "ADDED", "MODIFIED"])
+def test_a_model_event_is_stored(store: Store, type_: str | None) -> None:
+    existence = Existence(lambda: 0.0)
+
+    kopf_source.take(store, existence, {"type": type_, "object": body()})
+
+    assert store.model(KEY) is not None
+    assert existence.is_known("u")
+
+
+def test_a_deleted_model_is_dropped(store: Store) -> None:
+    existence = Existence(lambda: 0.0)
+    kopf_source.take(store, existence, {"type": None, "object": body()})
+
+    kopf_source.take(store, existence, {"type": "DELETED", "object": body()})
+
+    assert store.model(KEY) is None
+
+
+def test_only_models_without_a_status_are_recorded_as_existing(store: Store) -> None:
+    existence = Existence(lambda: 0.0)
+
+    kopf_source.take(store, existence, {"type": None, "object": {**body(), "status": {"a": 1}}})
+
+    assert not existence.is_known("u")
+
+
+class Lists:
+    """A client whose list has two pages, with an action between them."""
+
+    def __init__(self, *uids: str, meanwhile: Any = None) -> None:
+        self.uids = list(uids)
+        self.meanwhile = meanwhile
+        self.namespaces: list[str] = []
+
+    async def page(
+        self, _: Any, namespace: str, *, selector: str, continue_: str, metadata_only: bool
+    ) -> Page:
+        assert (selector, metadata_only) == ("shard=a", True)
+        self.namespaces.append(namespace)
+        if not continue_:
+            return Page([], "1", "more")
+        if self.meanwhile:
+            self.meanwhile()
+        return Page([{"metadata": {"uid": uid}} for uid in self.uids], "1", "")
+
+
+async def test_the_sweep_forgets_models_that_no_longer_exist(store: Store) -> None:
+    store.put_model(body())
+
+    assert await kopf_source.sweep(Lists("u"), store, (), selector="shard=a") == 0  # type: ignore[arg-type]
+    assert store.model(KEY) is not None
+    assert await kopf_source.sweep(Lists("other"), store, ["a", "ns"], selector="shard=a") == 1  # type: ignore[arg-type]
+    assert store.model(KEY) is None
+
+
+async def test_the_sweep_ignores_models_of_other_namespaces(store: Store) -> None:
+    store.put_model(body())
+
+    assert await kopf_source.sweep(Lists(), store, ["a", "b"], selector="shard=a") == 0  # type: ignore[arg-type]
+    assert store.model(KEY) is not None
+
+
+async def test_the_sweep_keeps_a_model_that_is_created_meanwhile(store: Store) -> None:
+    lists = Lists(meanwhile=lambda: store.put_model(body()))
+
+    assert await kopf_source.sweep(lists, store, (), selector="shard=a") == 0  # type: ignore[arg-type]
+    assert store.model(KEY) is not None
+
+
+def test_an_event_reaches_the_loop_without_managed_fields() -> None:
+    event: dict[str, Any] = {"type": None, "object": body()}
+    bulky = {**event, "object": body()}
+    bulky["object"]["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+
+    assert kopf_source.take_over(bulky) == event
+
+
+def test_kopf_keeps_only_the_metadata_of_an_event() -> None:
+    event: dict[str, Any] = {"type": "ADDED", "object": {**body(), "status": {"replicas": 1}}}
+
+    kopf_source.take_over(event)
+
+    assert event == {"type": "ADDED", "object": {"metadata": body()["metadata"]}}

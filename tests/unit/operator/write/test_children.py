@@ -1,0 +1,812 @@
+import asyncio
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from moorage_operator.api import names
+from moorage_operator.kube import errors, kinds
+from moorage_operator.kube.kinds import Kind
+from moorage_operator.resources.owned import make_owner_reference
+from moorage_operator.store import parse_objects
+from moorage_operator.store.existence import KNOWN_SECONDS, Existence, ModelGone
+from moorage_operator.values.model_record import ModelRecord
+from moorage_operator.values.observed import REFUSAL_RETRY_SECONDS, ObjectKey, Refusal
+from moorage_operator.write.children import APPLY_SECONDS, HELD_SHARE, Applier
+from moorage_operator.write.statuses import StatusWriter
+from moorage_operator.write.turns import Turns
+from support.operator_values import deaf_store
+
+KEY = ObjectKey("ns", "iris")
+REFUSED_SECONDS = REFUSAL_RETRY_SECONDS * HELD_SHARE
+
+
+def service(applied_hash: str = "h1", kind: str = "Service", **metadata: Any) -> dict[str, Any]:
+    owner = {"kind": "InferenceModel", "name": "iris", "uid": "u", "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {
+            "name": "iris",
+            "namespace": "ns",
+            "labels": {"moorage.dev/model": "iris"},
+            "annotations": {names.APPLIED_HASH: applied_hash},
+            "ownerReferences": [owner],
+            **metadata,
+        },
+        "spec": {"type": "ClusterIP"},
+    }
+
+
+class Cluster:
+    """An API server of one namespace with the client's methods, which records writes."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], dict[str, Any]] = {}
+        self.writes: list[str] = []
+        self.reads: list[str] = []
+        self.refuse: errors.ApiError | None = None
+        self.refuse_delete: errors.ApiError | None = None
+        self.prune_status = False
+        self.version = 100
+        self.objects["inferencemodels", "iris"] = {
+            "metadata": {
+                "name": "iris",
+                "namespace": "ns",
+                "uid": "u",
+                "resourceVersion": "1",
+                "generation": 1,
+            },
+            "spec": {},
+        }
+
+    async def get(
+        self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False
+    ) -> dict[str, Any]:
+        assert namespace == "ns"
+        self.reads.append(kind.plural)
+        if (kind.plural, name) not in self.objects:
+            raise errors.NotFound("not found", code=404)
+        found = self.objects[kind.plural, name]
+        return {"metadata": found["metadata"]} if metadata_only else found
+
+    async def patch(
+        self, kind: Kind, namespace: str, name: str, operations: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        assert namespace == "ns"
+        metadata = self.objects[kind.plural, name]["metadata"]
+        assert operations[-1]["value"] == metadata["resourceVersion"]
+        self.writes.append(f"patch {kind.plural}")
+        for each in operations[:-1]:
+            metadata[each["path"].rpartition("/")[2]] = each["value"]
+        self.version += 1
+        metadata["resourceVersion"] = str(self.version)
+        return self.objects[kind.plural, name]
+
+    async def apply(
+        self, kind: Kind, body: Mapping[str, Any], *, field_manager: str
+    ) -> dict[str, Any]:
+        wanted, known = body["metadata"].get("resourceVersion"), self._version_of(kind, body)
+        if wanted and known and wanted != known:
+            raise errors.Conflict("the object has been modified", code=409)
+        self.writes.append(kind.rbac_name)
+        if self.refuse:
+            raise self.refuse
+        self.version += 1
+        if kind.subresource:
+            return self._status(body, field_manager)
+        assert field_manager == names.FIELD_MANAGER
+        name = body["metadata"]["name"]
+        known = self.objects.get((kind.plural, name))
+        wanted = body["metadata"].get("resourceVersion")
+        if known and wanted and wanted != known["metadata"].get("resourceVersion"):
+            raise errors.Conflict("another resourceVersion", code=409)
+        fields = {"f:metadata": _fields(body["metadata"]), "f:spec": _fields(body["spec"])}
+        manager = {"manager": field_manager, "operation": "Apply", "fieldsV1": fields}
+        metadata = {
+            **body["metadata"],
+            "uid": f"child-{name}",
+            "resourceVersion": str(self.version),
+            "managedFields": [manager],
+        }
+        self.objects[kind.plural, name] = {**body, "metadata": metadata}
+        return self.objects[kind.plural, name]
+
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, *, uid: str, resource_version: str
+    ) -> None:
+        metadata = self.objects[kind.plural, name]["metadata"]
+        assert (namespace, uid) == ("ns", metadata["uid"])
+        assert resource_version == metadata["resourceVersion"]
+        self.writes.append(f"delete {kind.plural} {name}")
+        if self.refuse_delete:
+            raise self.refuse_delete
+        del self.objects[kind.plural, name]
+
+    def _version_of(self, kind: Kind, body: Mapping[str, Any]) -> str:
+        known = self.objects.get((kind.plural, body["metadata"]["name"]))
+        return known["metadata"].get("resourceVersion", "somebody's") if known else ""
+
+    def _status(self, body: Mapping[str, Any], field_manager: str) -> dict[str, Any]:
+        assert field_manager == names.STATUS_FIELD_MANAGER
+        model = self.objects.get(("inferencemodels", "iris"))
+        if model is None:
+            raise errors.NotFound("gone", code=404)
+        if model["metadata"]["uid"] != body["metadata"]["uid"]:
+            raise errors.Conflict("uid", code=409)
+        status = {} if self.prune_status else body["status"]
+        metadata = {**model["metadata"], "resourceVersion": str(self.version)}
+        self.objects["inferencemodels", "iris"] = {
+            "metadata": metadata,
+            "spec": {},
+            "status": status,
+        }
+        return self.objects["inferencemodels", "iris"]
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {}
+    return {f"f:{key}": _fields(inner) for key, inner in value.items()}
+
+
+class World:
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.now = 0.0
+        self.wrote: list[str] = []
+        self.store = deaf_store()
+        self.store.put_model(self.cluster.objects["inferencemodels", "iris"])
+        self.sink = parse_objects.Children("Service", self.store)
+        self.missing = 0
+        self.existence = Existence(lambda: self.now)
+        self.statuses = StatusWriter(
+            self.cluster,  # type: ignore[arg-type]
+            self.store,
+            self.existence,
+            wrote=self.wrote.append,
+        )
+        self.applier = Applier(
+            self.cluster,  # type: ignore[arg-type]
+            self.store,
+            self.existence,
+            {kind: parse_objects.Children(kind, self.store) for kind in kinds.CHILDREN},
+            wrote=self.wrote.append,
+            turns=Turns(32),
+            missing=self.note_missing,
+            clock=lambda: self.now,
+        )
+
+    def note_missing(self) -> None:
+        self.missing += 1
+
+    @property
+    def record(self) -> ModelRecord:
+        found = self.store.model(KEY)
+        assert found is not None
+        return found
+
+    def refusal(self) -> Refusal:
+        """The refusal of the Service iris."""
+        found = self.store.refusal(KEY, "Service", "iris")
+        assert found is not None
+        return found
+
+    def applied(self) -> dict[str, str]:
+        """The applied hash of each Service."""
+        return {
+            name: body["metadata"]["annotations"][names.APPLIED_HASH]
+            for (plural, name), body in self.cluster.objects.items()
+            if plural == "services"
+        }
+
+    def fail(self, which: set[str], seconds: float = 0.0) -> None:
+        """Fail writes of objects with these names or kinds after this many seconds."""
+
+        async def failing(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+            if which & {kind.plural, body["metadata"]["name"]}:
+                self.now += seconds
+                raise errors.ServerError("a webhook does not answer", code=500)
+            return await Cluster.apply(self.cluster, kind, body, field_manager=field_manager)
+
+        self.cluster.apply = failing  # type: ignore[method-assign]
+
+    def refuse_duplicates(self) -> None:
+        """Another manager's port makes every apply invalid."""
+
+        async def checking(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+            owners = self.cluster.objects[kind.plural, "iris"]["metadata"]["managedFields"]
+            if any(each["manager"] == "kubectl-edit" for each in owners):
+                self.cluster.writes.append(kind.plural)
+                raise errors.Invalid('Duplicate value: "http"', code=422)
+            return await Cluster.apply(self.cluster, kind, body, field_manager=field_manager)
+
+        self.cluster.apply = checking  # type: ignore[method-assign]
+
+    async def apply(self, *bodies: dict[str, Any], keeps_others: bool = False) -> bool:
+        return await self.applier.apply(self.record, bodies, keeps_others=keeps_others)
+
+    def edit(self, change: Any) -> None:
+        """Edit the Service, with the event of the watch."""
+        live = self.cluster.objects["services", "iris"]
+        change(live)
+        self.cluster.version += 1
+        live["metadata"]["resourceVersion"] = str(self.cluster.version)
+        self.sink.put(live)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_child_is_applied_once(world: World) -> None:
+    assert await world.apply(service())
+    assert not await world.apply(service())
+
+    assert world.cluster.writes == ["services"]
+    assert world.wrote == ["Service"]
+
+
+async def test_a_changed_plan_is_applied(world: World) -> None:
+    await world.apply(service("h1"))
+
+    assert await world.apply(service("h2"))
+
+
+async def test_a_field_taken_by_another_manager_is_restored(world: World) -> None:
+    await world.apply(service())
+    world.edit(lambda live: live["metadata"]["managedFields"][0]["fieldsV1"].pop("f:spec"))
+
+    assert await world.apply(service())
+    assert not await world.apply(service())
+
+
+async def test_an_edit_that_arrives_before_the_response_to_an_apply_is_reverted(
+    world: World,
+) -> None:
+    async def edited(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+        answer = copy.deepcopy(written)
+        world.edit(lambda live: live["metadata"]["managedFields"][0]["fieldsV1"].pop("f:spec"))
+        return answer
+
+    world.cluster.apply = edited  # type: ignore[method-assign]
+    await world.apply(service())
+    del world.cluster.apply
+
+    assert await world.apply(service())
+    assert not await world.apply(service())
+
+
+async def test_a_field_that_the_api_server_drops_is_applied_once(world: World) -> None:
+    body = service()
+    body["spec"]["unknown"] = 1
+
+    async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+        del written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:unknown"]
+        return written
+
+    world.cluster.apply = dropping  # type: ignore[method-assign]
+    await world.apply(body)
+
+    assert not await world.apply(body)
+
+
+async def test_an_orphaned_child_is_adopted(world: World) -> None:
+    await world.apply(service())
+
+    def orphan(live: dict[str, Any]) -> None:
+        live["metadata"]["ownerReferences"] = []
+
+    world.edit(orphan)
+
+    assert await world.apply(service())
+    child = world.store.child(KEY, "Service", "iris")
+    assert child is not None
+    assert child.owner_uid == "u"
+
+
+async def test_an_unplanned_orphan_is_adopted_and_deleted(
+    world: World,
+) -> None:
+    await world.apply(service())
+    world.edit(lambda live: live["metadata"].update(ownerReferences=[]))
+
+    assert await world.apply()
+    (owner,) = world.cluster.objects["services", "iris"]["metadata"]["ownerReferences"]
+    assert owner == make_owner_reference(world.record.model)
+
+    assert await world.apply()
+    assert world.applied() == {}
+
+
+OTHER_OWNER = {"kind": "Gateway", "name": "g", "uid": "x"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda metadata: metadata.update(ownerReferences=[OTHER_OWNER]),
+        lambda metadata: metadata.update(ownerReferences=[], managedFields=[]),
+        lambda metadata: metadata.update(ownerReferences=[], labels={"moorage.dev/model": "b"}),
+        lambda metadata: metadata.update(ownerReferences=[], deletionTimestamp="2026-01-01"),
+    ],
+    ids=["another owner", "never applied by the operator", "another model's label", "deleted"],
+)
+async def test_an_unplanned_object_that_may_be_foreign_is_not_changed(
+    world: World, change: Callable[[dict[str, Any]], None]
+) -> None:
+    await world.apply(service())
+    world.edit(lambda live: change(live["metadata"]))
+    world.cluster.writes.clear()
+
+    assert not await world.apply()
+    assert world.cluster.writes == []
+
+
+async def test_children_of_a_model_that_is_being_deleted_stay_orphaned(world: World) -> None:
+    await world.apply(service())
+    world.edit(lambda live: live["metadata"].update(ownerReferences=[]))
+    world.cluster.objects["inferencemodels", "iris"]["metadata"]["generation"] = 2
+
+    assert not await world.apply()
+    assert world.applied() == {"iris": "h1"}
+
+
+async def test_an_orphan_that_admission_protects_does_not_stop_the_others(world: World) -> None:
+    await world.apply(service())
+    world.edit(lambda live: live["metadata"].update(ownerReferences=[]))
+
+    async def refuse(*_: Any) -> None:
+        raise errors.Forbidden("denied by a policy", code=403)
+
+    world.cluster.patch = refuse  # type: ignore[method-assign]
+    other = service("h2", kind="ControllerRevision")
+
+    assert await world.apply(other)
+    assert ("controllerrevisions", "iris") in world.cluster.objects
+
+
+@pytest.mark.parametrize(
+    ("owners", "reason", "said"),
+    [
+        ([], "AlreadyExists", "no owner"),
+        ([{"kind": "Gateway", "name": "g", "uid": "x"}], "AlreadyExists", "to Gateway 'g'"),
+        (
+            [{"kind": "InferenceModel", "name": "iris", "uid": "old"}],
+            "AwaitingDeletion",
+            "waiting for the garbage collector to delete Service 'iris'",
+        ),
+    ],
+)
+async def test_an_object_with_another_owner_is_reported_and_not_changed(
+    world: World, owners: list[dict[str, Any]], reason: str, said: str
+) -> None:
+    other = {"metadata": {"name": "iris", "namespace": "ns", "ownerReferences": owners}}
+    world.cluster.objects["services", "iris"] = other
+
+    assert await world.apply(service())
+
+    refusal = world.store.refusal(KEY, "Service", "iris")
+    assert refusal is not None
+    assert (refusal.reason, refusal.applied_hash) == (reason, "h1")
+    assert said in refusal.message
+    assert world.cluster.writes == []
+
+    del world.cluster.objects["services", "iris"]
+    assert await world.apply(service())  # at once, without waiting
+    assert world.store.refusal(KEY, "Service", "iris") is None
+
+
+def edited_port(live: dict[str, Any]) -> None:
+    """Edit the number of the only port."""
+    live["spec"]["ports"] = [{"name": "http", "port": 7777, "protocol": "TCP"}]
+    ours = live["metadata"]["managedFields"][0]
+    ours["fieldsV1"]["f:spec"] = {"f:type": {}, "f:other": {}}
+    item = {'k:{"port":7777,"protocol":"TCP"}': {".": {}}}
+    theirs = {"manager": "kubectl-edit", "operation": "Update"}
+    live["metadata"]["managedFields"].append({**theirs, "fieldsV1": {"f:spec": {"f:ports": item}}})
+
+
+async def test_leftovers_of_an_edited_key_are_taken_over_before_the_repair(
+    world: World,
+) -> None:
+    body = service()
+    body["spec"]["ports"] = [{"name": "http", "port": 8000, "protocol": "TCP"}]
+    await world.apply(copy.deepcopy(body))
+    world.edit(edited_port)
+    world.refuse_duplicates()
+
+    assert await world.apply(body)
+
+    assert world.cluster.writes[1:] == ["patch services", "services"]
+    assert world.store.refusal(KEY, "Service", "iris") is None
+
+
+async def test_a_refusal_without_leftovers_is_reported(world: World) -> None:
+    await world.apply(service())
+    world.cluster.refuse = errors.Invalid("bad", code=422)
+
+    assert await world.apply(service("h2"))
+
+    assert world.cluster.writes == ["services", "services"]
+    assert not world.refusal().transient
+
+
+async def test_a_child_that_is_being_deleted_is_awaited(world: World) -> None:
+    await world.apply(service())
+    world.edit(lambda live: live["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
+
+    assert not await world.apply(service("h2"))
+    assert world.cluster.writes == ["services"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [errors.Invalid("bad", code=422, reason="Invalid"), errors.Forbidden("quota", code=403)],
+)
+async def test_a_refused_child_is_retried_later_and_cleared(
+    world: World, error: errors.ApiError
+) -> None:
+    world.cluster.refuse = error
+    assert await world.apply(service())
+    assert not await world.apply(service())
+    assert len(world.cluster.writes) == 1
+
+    world.now += REFUSED_SECONDS
+    assert not await world.apply(service())  # the same refusal needs no new plan
+    assert len(world.cluster.writes) == 2
+
+    world.cluster.refuse = None
+    world.now += REFUSED_SECONDS
+    assert await world.apply(service())
+    assert world.store.refusal(KEY, "Service", "iris") is None
+
+
+async def test_an_edited_child_is_retried_at_once_after_a_refusal(world: World) -> None:
+    world.cluster.refuse = errors.Invalid("bad", code=422)
+    await world.apply(service("h1"))
+    world.cluster.refuse = None
+
+    assert await world.apply(service("h2"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.ServerError("no", code=500),
+        errors.Unreachable("timed out"),
+        errors.Conflict("modified", code=409),
+        errors.Throttled("later", code=429),
+    ],
+)
+async def test_a_failed_write_is_retried_with_backoff_until_it_succeeds(
+    world: World, error: errors.ApiError
+) -> None:
+    world.cluster.refuse = error
+    pauses: list[float] = []
+    for _ in range(7):
+        assert await world.apply(service())
+        assert not await world.apply(service())  # held back
+        pauses.append(world.refusal().retry_seconds)
+        world.now += world.refusal().retry_seconds
+    assert pauses == [1, 2, 4, 8, 15, 15, 15]
+    # A conflict may mean that the name is taken, so there it is looked at and tried once more.
+    assert len(world.cluster.writes) == (14 if error.code == 409 else 7)
+    assert [world.refusal().tries, world.refusal().message] == [7, error.message]
+
+    world.cluster.refuse = None
+    assert await world.apply(service())
+    assert world.store.refusal(KEY, "Service", "iris") is None
+
+
+async def test_a_failed_write_respects_retry_after(
+    world: World,
+) -> None:
+    world.cluster.refuse = errors.Throttled("later", code=429, retry_after_seconds=40)
+
+    await world.apply(service())
+
+    assert world.refusal().retry_seconds == 40
+
+
+async def test_a_child_that_cannot_be_deleted_does_not_stop_other_deletions(world: World) -> None:
+    await world.apply(service(), service(name="other"))
+    world.cluster.refuse_delete = errors.ServerError("a webhook does not answer", code=500)
+
+    with pytest.raises(errors.ServerError):
+        await world.apply()
+
+    assert world.cluster.writes[2:] == ["delete services iris", "delete services other"]
+
+
+async def test_a_process_that_is_not_the_leader_stops_at_once(world: World) -> None:
+    world.cluster.refuse = errors.NotLeading("not the leader")
+
+    with pytest.raises(errors.NotLeading):
+        await world.apply(service(), service(name="other"))
+    assert world.store.refusal(KEY, "Service", "iris") is None
+
+
+async def test_a_change_that_fails_does_not_stop_those_after_it(world: World) -> None:
+    await world.apply(service(), service(name="other"), service(name="third"))
+    world.fail({"iris"})
+
+    assert await world.apply(*(service("h2", name=each) for each in ("iris", "other", "third")))
+
+    assert world.applied() == {"iris": "h1", "other": "h2", "third": "h2"}
+    assert world.refusal().transient
+    assert not world.refusal().missing
+
+
+async def test_a_hanging_webhook_does_not_block_the_reconcile(world: World) -> None:
+    await world.apply(*(service(name=each) for each in ("iris", "other", "third")))
+    world.fail({"iris"}, seconds=APPLY_SECONDS + 1)
+
+    await world.apply(*(service("h2", name=each) for each in ("iris", "other", "third")))
+    assert world.applied() == {"iris": "h1", "other": "h1", "third": "h1"}
+
+    # The next reconcile does not retry the failed child yet, so the others are applied.
+    await world.apply(*(service("h2", name=each) for each in ("iris", "other", "third")))
+    assert world.applied() == {"iris": "h1", "other": "h2", "third": "h2"}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        pytest.param({}, True, id="ours"),
+        pytest.param({"ownerReferences": []}, False, id="nobody's"),
+        pytest.param({"deletionTimestamp": "2026-01-01T00:00:00Z"}, False, id="terminating"),
+    ],
+)
+async def test_an_unlabelled_deployment_is_found_before_another_is_created(
+    world: World, change: dict[str, Any], *, found: bool
+) -> None:
+    status = {"revisions": {"current": "r2", "lastGood": "r2"}}
+    await world.statuses.write(world.record, status)
+    side = service(kind="Deployment", name="iris-r2", labels={"a": "b"}, resourceVersion="7")
+    side["metadata"] |= {"uid": "side", **change}
+    world.cluster.objects["deployments", "iris-r2"] = side
+
+    await world.apply(workload())
+
+    made = [each for each in world.cluster.writes if each.endswith("deployments")]
+    assert made == (["patch deployments"] if found else ["deployments"])
+    assert (world.store.child(KEY, "Deployment", "iris-r2") is not None) is found
+
+
+def policy(applied_hash: str = "p1") -> dict[str, Any]:
+    return service(applied_hash, kind="NetworkPolicy")
+
+
+def workload(applied_hash: str = "d1", replicas: int = 1) -> dict[str, Any]:
+    return {**service(applied_hash, kind="Deployment"), "spec": {"replicas": replicas}}
+
+
+async def test_the_network_policy_is_created_first(world: World) -> None:
+    await world.apply(workload(), service(), policy())
+
+    assert world.cluster.writes[0] == "networkpolicies"
+    assert len(world.cluster.writes) == 3
+
+
+@pytest.mark.parametrize(
+    "error", [errors.Forbidden("a webhook says no", code=403), errors.ServerError("no", code=500)]
+)
+async def test_without_its_network_policy_no_workload_is_created(
+    world: World, error: errors.ApiError
+) -> None:
+    world.cluster.refuse = error
+    await world.apply(service(), policy(), workload())
+    assert world.cluster.writes == ["networkpolicies"]
+
+    world.cluster.refuse = None
+    world.now += REFUSED_SECONDS
+    await world.apply(service(), policy(), workload())
+    assert world.cluster.writes[2:] == ["services", "deployments"]
+
+
+async def test_a_workload_does_not_change_ahead_of_its_network_policy(world: World) -> None:
+    await world.apply(policy(), service(), workload())
+    await world.apply(policy(), service(), workload(), service(name="old"), keeps_others=True)
+    world.cluster.writes.clear()
+    world.cluster.refuse = errors.Invalid("bad peer", code=422)
+
+    await world.apply(policy("p2"), service("h2"), workload("d2"))
+
+    assert world.cluster.writes == ["networkpolicies"]
+    assert world.store.child(KEY, "Service", "old") is not None
+
+
+async def test_a_model_is_suspended_even_without_its_network_policy(world: World) -> None:
+    await world.apply(policy(), service(), workload())
+    world.fail({"networkpolicies"})
+
+    await world.apply(policy("p2"), service("h2"), workload("d2", replicas=0))
+
+    assert world.cluster.objects["deployments", "iris"]["spec"]["replicas"] == 0
+    assert world.applied() == {"iris": "h1"}
+
+
+async def test_no_child_is_created_for_a_model_whose_deletion_was_missed(world: World) -> None:
+    del world.cluster.objects["inferencemodels", "iris"]
+
+    with pytest.raises(ModelGone):
+        await world.apply(service())
+    assert world.cluster.writes == []
+
+
+async def test_a_new_model_needs_one_request_per_child(world: World) -> None:
+    await world.statuses.write(world.record, {"a": 1})
+
+    await world.apply(service())
+
+    assert world.cluster.reads == []
+    assert world.cluster.writes == ["inferencemodels/status", "services"]
+
+
+async def test_a_model_with_a_recent_event_is_not_looked_up(world: World) -> None:
+    world.existence.saw("u")
+
+    await world.apply(service(), service(name="other"))
+
+    assert world.cluster.reads == []
+
+
+async def test_the_existence_of_a_model_is_checked_once_for_all_its_children(world: World) -> None:
+    await world.apply(service(), service(name="other"))
+
+    assert world.cluster.reads == ["inferencemodels"]
+
+
+async def test_missing_children_are_created_concurrently(world: World) -> None:
+    both = asyncio.Barrier(2)
+
+    async def together(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        await both.wait()
+        return await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+
+    world.cluster.apply = together  # type: ignore[method-assign]
+
+    async with asyncio.timeout(10):
+        assert await world.apply(service(), service(name="other"))
+
+
+async def test_a_child_that_cannot_be_created_does_not_stop_the_others(world: World) -> None:
+    async def failing(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        if body["metadata"]["name"] == "iris":
+            raise errors.ServerError("no", code=500)
+        return await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+
+    world.cluster.apply = failing  # type: ignore[method-assign]
+
+    assert await world.apply(service(), service(name="other"))
+    assert world.store.child(KEY, "Service", "other") is not None
+    assert world.refusal().code == 500
+    assert world.refusal().missing
+
+
+async def test_the_existence_of_a_model_is_checked_again_after_a_while(
+    world: World,
+) -> None:
+    await world.statuses.write(world.record, {"a": 1})
+    world.now += KNOWN_SECONDS + 1
+    del world.cluster.objects["inferencemodels", "iris"]
+
+    with pytest.raises(ModelGone):
+        await world.apply(service())
+
+    assert world.cluster.writes == ["inferencemodels/status"]
+
+
+async def test_a_child_that_lost_its_label_is_found_by_its_owner(world: World) -> None:
+    owner = {"kind": "InferenceModel", "name": "iris", "uid": "u", "controller": True}
+    metadata = {"name": "iris", "namespace": "ns", "ownerReferences": [owner]}
+    world.cluster.objects["services", "iris"] = {"metadata": metadata}
+
+    assert await world.apply(service())
+
+    assert world.cluster.reads == ["inferencemodels", "services", "services"]
+    assert world.cluster.writes == ["services"]
+
+
+async def test_no_child_is_created_for_a_model_that_was_recreated(world: World) -> None:
+    world.cluster.objects["inferencemodels", "iris"]["metadata"] = {"uid": "another"}
+
+    with pytest.raises(ModelGone):
+        await world.apply(service())
+
+
+async def test_a_child_that_is_no_longer_planned_is_deleted(world: World) -> None:
+    await world.apply(service(), service(name="other"))
+
+    assert await world.apply(service())
+    assert not await world.apply(service())
+
+    assert world.cluster.writes == ["services", "services", "delete services other"]
+    assert world.wrote == ["Service"] * 3
+    assert world.store.child(KEY, "Service", "other") is None
+    assert world.store.child(KEY, "Service", "iris") is not None
+
+
+async def test_other_children_are_kept_for_an_invalid_spec(world: World) -> None:
+    await world.apply(service(), service(name="other"))
+
+    assert not await world.apply(keeps_others=True)
+
+    assert len(world.store.children(world.record)) == 2
+
+
+async def test_objects_without_the_models_owner_reference_are_never_deleted(world: World) -> None:
+    await world.apply(service())
+    owner = {"kind": "InferenceModel", "name": "iris", "uid": "another", "controller": True}
+    world.edit(lambda live: live["metadata"].update(ownerReferences=[owner]))
+
+    assert not await world.apply()
+
+    assert world.cluster.writes == ["services"]
+
+
+async def test_a_child_that_is_being_deleted_is_not_deleted_again(world: World) -> None:
+    await world.apply(service())
+    world.edit(lambda live: live["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
+
+    assert not await world.apply()
+
+
+async def test_nothing_is_deleted_before_its_replacement_is_accepted(world: World) -> None:
+    await world.apply(service())
+    world.cluster.refuse = errors.Invalid("bad", code=422)
+
+    for _ in range(2):  # refused, and refused a moment ago
+        await world.apply(service(name="other"))
+
+    assert world.store.child(KEY, "Service", "iris") is not None
+    world.cluster.refuse, world.now = None, REFUSED_SECONDS
+    await world.apply(service(name="other"))
+    assert world.store.child(KEY, "Service", "iris") is None
+
+
+async def test_an_outdated_spec_deletes_nothing(world: World) -> None:
+    await world.apply(service())
+    world.cluster.objects["inferencemodels", "iris"]["metadata"]["generation"] = 2
+    record = world.record
+
+    assert not await world.applier.apply(record, (), keeps_others=False)
+    assert world.store.child(KEY, "Service", "iris") is not None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.NotFound("gone", code=404),
+        errors.Forbidden("no right", code=403),
+    ],
+)
+async def test_a_child_that_cannot_be_deleted_does_not_end_the_reconcile(
+    world: World, error: errors.ApiError
+) -> None:
+    await world.apply(service())
+    world.cluster.refuse_delete = error
+
+    assert not await world.apply()
+
+
+async def test_a_deletion_of_an_older_version_is_retried(world: World) -> None:
+    # The event of the newer version may change nothing that starts a pass.
+    await world.apply(service())
+    world.cluster.refuse_delete = errors.Conflict("edited since", code=409)
+
+    with pytest.raises(errors.Conflict):
+        await world.apply()
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("Service", 0), ("ScaledObject", 1)])
+async def test_a_removed_kind_triggers_discovery(world: World, kind: str, expected: int) -> None:
+    world.cluster.refuse = errors.NotFound("the server could not find the resource", code=404)
+
+    await world.apply(service(kind=kind))
+    assert world.missing == expected

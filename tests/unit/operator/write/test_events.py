@@ -1,0 +1,92 @@
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from moorage_operator.api.v1alpha1 import parse
+from moorage_operator.kube import errors
+from moorage_operator.kube.kinds import EVENTS, Kind
+from moorage_operator.values.model_record import ModelRecord
+from moorage_operator.values.observed import ObjectKey
+from moorage_operator.values.plan import PlannedEvent
+from moorage_operator.write import events
+from moorage_operator.write.events import EventPoster
+
+BODY = {"metadata": {"name": "iris", "namespace": "ns", "uid": "u"}, "spec": {}}
+RECORD = ModelRecord(ObjectKey("ns", "iris"), parse(BODY), "1", {})
+FAILED = PlannedEvent("Warning", "ModelLoadFailed", "corrupt")
+
+
+class Api:
+    def __init__(self) -> None:
+        self.posted: list[Mapping[str, Any]] = []
+        self.error: Exception | None = None
+        self.changed = asyncio.Event()
+
+    async def create(self, kind: Kind, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert kind is EVENTS
+        self.posted.append(body)
+        self.changed.set()
+        if self.error:
+            raise self.error
+        return body
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(5):
+            while len(self.posted) < count:
+                self.changed.clear()
+                await self.changed.wait()
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "SPACING_SECONDS", 0.0)
+
+
+async def test_an_event_names_its_model_and_is_posted_once_in_ten_minutes() -> None:
+    api, now = Api(), [0.0]
+    poster = EventPoster(
+        api,  # type: ignore[arg-type]
+        instance="pod",
+        clock=lambda: now[0],
+        now=lambda: datetime(2026, 1, 1, 12, tzinfo=UTC),
+    )
+    task = asyncio.ensure_future(poster.run())
+    poster.post(RECORD, FAILED)
+    poster.post(RECORD, FAILED)
+    await api.until(1)
+    now[0] = 601
+    api.error = errors.Forbidden("no", code=403)
+    poster.post(RECORD, FAILED)
+    await api.until(2)
+    api.error = None
+    poster.post(RECORD, PlannedEvent("Normal", "Serving", "x" * 2000))
+    await api.until(3)
+    task.cancel()
+
+    first, _, last = api.posted
+    assert first["eventTime"] == "2026-01-01T12:00:00.000000Z"
+    assert first["regarding"]["uid"] == "u"
+    assert (first["type"], first["reason"], first["note"]) == (
+        "Warning",
+        "ModelLoadFailed",
+        "corrupt",
+    )
+    assert len(last["note"]) == events.NOTE_LIMIT
+
+
+async def test_a_flood_of_events_is_limited() -> None:
+    api = Api()
+    poster = EventPoster(
+        api,  # type: ignore[arg-type]
+        instance="pod",
+        clock=lambda: 0.0,
+        now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+    for number in range(events.QUEUE + 5):
+        poster.post(RECORD, PlannedEvent("Normal", "Serving", str(number)))
+
+    assert poster._queue.qsize() == events.QUEUE

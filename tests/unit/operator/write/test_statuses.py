@@ -1,0 +1,202 @@
+"""Writes of statuses to a fake API with one model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from moorage_operator.api import names
+from moorage_operator.kube import errors, kinds
+from moorage_operator.kube.kinds import Kind
+from moorage_operator.store.existence import Existence, ModelGone
+from moorage_operator.store.store import Store
+from moorage_operator.values.model_record import ModelRecord
+from moorage_operator.values.observed import ObjectKey
+from moorage_operator.values.urgency import Urgency
+from moorage_operator.write.statuses import StatusWriter
+
+KEY = ObjectKey("ns", "iris")
+
+
+class World:
+    """A writer, its store, and a fake API with one status."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, Any] = {
+            "metadata": {"name": "iris", "namespace": "ns", "uid": "u", "resourceVersion": "1"},
+            "spec": {},
+        }
+        self.writes = 0
+        self.prunes = False
+        self.crd_is_missing = False
+        self.refuse: errors.ApiError | None = None
+        self.wrote: list[str] = []
+        self.urgencies: list[Urgency] = []
+        self.store = Store(
+            changed=lambda _, urgency: self.urgencies.append(urgency),
+            pod_moved=lambda _: None,
+            child_gone=lambda _: None,
+        )
+        self.store.put_model(self.live)
+        self.existence = Existence(lambda: 0.0)
+        self.writer = StatusWriter(
+            self,  # type: ignore[arg-type]
+            self.store,
+            self.existence,
+            wrote=self.wrote.append,
+        )
+
+    async def apply(
+        self, kind: Kind, body: Mapping[str, Any], *, field_manager: str
+    ) -> dict[str, Any]:
+        assert (kind, field_manager) == (kinds.INFERENCE_MODEL_STATUS, names.STATUS_FIELD_MANAGER)
+        if self.refuse:
+            raise self.refuse
+        if not self.live:
+            raise errors.NotFound("gone", code=404, name="iris")
+        metadata = self.live["metadata"]
+        for field in ("uid", "resourceVersion"):
+            if metadata[field] != body["metadata"].get(field, metadata[field]):
+                raise errors.Conflict(field, code=409)
+        self.writes += 1
+        status = {} if self.prunes else body["status"]
+        metadata = {**metadata, "resourceVersion": str(100 + self.writes)}
+        self.live = {"metadata": metadata, "spec": {}, "status": status}
+        return self.live
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
+        assert (kind, namespace, name) == (kinds.INFERENCE_MODELS, "ns", "iris")
+        if self.crd_is_missing:
+            raise errors.NotFound("the server could not find the requested resource", code=404)
+        if not self.live:
+            raise errors.NotFound("gone", code=404, name="iris")
+        return self.live
+
+    @property
+    def record(self) -> ModelRecord:
+        found = self.store.model(KEY)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_write_proves_that_the_model_exists_and_triggers_no_reconcile(
+    world: World,
+) -> None:
+    world.urgencies.clear()
+
+    await world.writer.write(world.record, {"a": 1})
+
+    assert world.existence.is_known("u")
+    assert world.urgencies == []
+
+
+async def test_a_status_is_written_when_it_differs(world: World) -> None:
+    assert await world.writer.write(world.record, {"a": 1})
+    assert not await world.writer.write(world.record, {"a": 1})
+    assert await world.writer.write(world.record, {"a": 2})
+
+    assert world.wrote == ["status", "status"]
+    assert world.record.status == {"a": 2}
+
+
+async def test_a_status_with_pruned_fields_is_written_once(world: World) -> None:
+    world.prunes = True
+
+    assert await world.writer.write(world.record, {"unknown": 1})
+    assert not await world.writer.write(world.record, {"unknown": 1})
+
+
+async def test_a_status_edited_by_hand_is_written_again(world: World) -> None:
+    await world.writer.write(world.record, {"a": 1})
+    live = world.live
+    metadata = {**live["metadata"], "resourceVersion": "999"}
+    world.live = {**live, "metadata": metadata, "status": {"a": "edited"}}
+    world.store.put_model(world.live)
+
+    assert await world.writer.write(world.record, {"a": 1})
+
+
+@pytest.mark.parametrize("recreated", [True, False])
+async def test_the_status_of_a_deleted_model_ends_its_reconcile(
+    world: World, recreated: bool
+) -> None:
+    record = world.record
+    world.live = {}
+    if recreated:
+        world.live = {"metadata": {"uid": "another", "resourceVersion": "1"}}
+
+    with pytest.raises(ModelGone):
+        await world.writer.write(record, {"a": 1})
+
+
+def edited(world: World, version: str = "7") -> dict[str, Any]:
+    """The resource after an edit during a reconcile."""
+    metadata = {**world.live["metadata"], "resourceVersion": version, "generation": 2}
+    return {**world.live, "metadata": metadata, "spec": {"replicas": 2}}
+
+
+async def test_a_model_that_was_edited_meanwhile_is_read_again(world: World) -> None:
+    record = world.record
+    world.live = edited(world)
+    world.urgencies.clear()
+
+    with pytest.raises(errors.Conflict):
+        await world.writer.write(record, {"a": 1})
+
+    assert world.record.resource_version == "7"
+    assert world.urgencies == [Urgency.SPEC]
+    assert await world.writer.write(world.record, {"a": 1})
+
+
+@pytest.mark.parametrize("refusal", [errors.Conflict, errors.NotFound])
+async def test_a_refused_write_keeps_an_existing_model_in_the_store(
+    world: World, refusal: type[errors.ApiError]
+) -> None:
+    world.refuse = refusal("not now", code=404)
+
+    with pytest.raises(refusal):
+        await world.writer.write(world.record, {"a": 1})
+
+    assert world.record.model.uid == "u"
+
+
+async def test_a_missing_kind_is_not_taken_for_a_missing_model(world: World) -> None:
+    world.refuse = errors.NotFound("the server could not find the requested resource", code=404)
+    world.crd_is_missing = True
+
+    with pytest.raises(errors.NotFound):
+        await world.writer.write(world.record, {"a": 1})
+
+    assert world.record.model.uid == "u"
+
+
+async def test_a_status_is_about_the_version_that_it_was_computed_from(world: World) -> None:
+    record = world.record
+    await world.writer.write(record, {"a": 1})  # now another leader has written
+
+    with pytest.raises(errors.Conflict):
+        await world.writer.write(record, {"a": 2})
+
+    assert world.live["status"] == {"a": 1}
+
+
+async def test_a_model_whose_version_was_forgotten_is_written_without_one(world: World) -> None:
+    world.store.forget_versions()
+
+    assert await world.writer.write(world.record, {"a": 1})
+
+
+async def test_an_outdated_crd_is_reported(world: World) -> None:
+    text = ".status.new: field not declared in schema"
+    world.refuse = errors.ServerError(text, code=500)
+
+    with pytest.raises(errors.ServerError) as caught:
+        await world.writer.write(world.record, {"new": 1})
+
+    assert "the installed CRD is older than this operator" in caught.value.message
+    assert text in caught.value.message

@@ -1,0 +1,55 @@
+import sys
+
+import pytest
+
+from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.extra import ExtraBackend
+from moorage_runtime.values.errors import InvalidConfig
+
+BACKEND = """
+{first}
+class Backend:
+    def load(self, source):
+        return source
+"""
+
+
+def source(folder) -> ModelSource:
+    return ModelSource("m", "1", folder / "model.joblib")
+
+
+def backend(folder, monkeypatch, first: str = "") -> ExtraBackend:
+    """An extra whose module starts with the given lines."""
+    (folder / "backend_of_an_extra.py").write_text(BACKEND.format(first=first))
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "backend_of_an_extra", raising=False)
+    return ExtraBackend("things", "backend_of_an_extra", "Backend")
+
+
+def test_the_library_is_imported_with_the_first_model(tmp_path, monkeypatch):
+    extra = backend(tmp_path, monkeypatch)
+    assert "backend_of_an_extra" not in sys.modules
+
+    assert extra.load(source(tmp_path)) == source(tmp_path)
+
+
+def test_a_missing_library_says_what_to_install(tmp_path, monkeypatch):
+    extra = backend(tmp_path, monkeypatch, "import a_library_that_is_not_there")
+
+    with pytest.raises(InvalidConfig) as caught:
+        extra.load(source(tmp_path))
+
+    for fact in (
+        "model.joblib",
+        "'things'",
+        "'a_library_that_is_not_there'",
+        "pip install moorage-runtime[things]",
+    ):
+        assert fact in caught.value.message
+
+
+def test_a_broken_library_is_not_reported_as_missing(tmp_path, monkeypatch):
+    extra = backend(tmp_path, monkeypatch, "raise ImportError('libgomp.so.1: no such file')")
+
+    with pytest.raises(InvalidConfig, match=r"model\.joblib"):
+        extra.load(source(tmp_path))

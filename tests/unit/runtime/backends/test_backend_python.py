@@ -1,0 +1,202 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from moorage_runtime.backends.base import LoadedModel, ModelSource
+from moorage_runtime.backends.python.model import PythonBackend
+from moorage_runtime.values.errors import InvalidConfig, InvalidRequest, ModelFailed
+from moorage_runtime.values.inference import InferRequest
+from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
+from unit.runtime.model_files import write_python
+
+X = Tensor("x", Datatype.FP32, np.array([1, 2], np.float32))
+
+
+def load(folder: Path, body: str, **rest) -> LoadedModel:
+    write_python(folder / "model.py", body)
+    return PythonBackend().load(ModelSource("m", "1", folder / "model.py", **rest))
+
+
+def answer(folder: Path, value: str, body: str = "") -> Tensor:
+    """The output of a model whose predict returns {"y": <value>}."""
+    text = f'{body}\ndef predict(self, inputs, request):\n    return {{"y": {value}}}'
+    (output,) = load(folder, text).infer(InferRequest("m", "1", (X,)))
+    return output
+
+
+def test_predict_gets_arrays_and_the_request(tmp_path):
+    model = load(
+        tmp_path,
+        "def predict(self, inputs, request):\n"
+        "    return {'y': inputs['x'] * request.parameters['by']}",
+    )
+
+    (output,) = model.infer(InferRequest("m", "1", (X,), parameters={"by": 3}))
+
+    assert output.array.tolist() == [3.0, 6.0]
+    assert model.platform == "python_callable"
+    assert model.dynamic
+
+
+def test_declared_tensors_are_the_metadata(tmp_path):
+    model = load(
+        tmp_path,
+        'inputs = [("x", "FP32", [-1])]\noutputs = [("y", "INT64", (-1, 2))]',
+    )
+
+    assert model.inputs == (TensorSpec("x", Datatype.FP32, (-1,)),)
+    assert model.outputs == (TensorSpec("y", Datatype.INT64, (-1, 2)),)
+    assert not model.dynamic
+
+
+def test_load_gets_folder_and_parameters(tmp_path):
+    (tmp_path / "words.txt").write_text("hello")
+    model = load(
+        tmp_path,
+        "def load(self, context):\n"
+        "    self.word = (context.folder / 'words.txt').read_text()\n"
+        "    self.word += context.parameters['end'] + context.name + context.version\n"
+        "def predict(self, inputs, request):\n"
+        "    return {'y': [self.word]}",
+        options={"parameters": {"end": "!"}},
+    )
+
+    assert model.infer(InferRequest("m", "1", ()))[0].array.tolist() == [b"hello!m1"]
+
+
+def test_neighbours_are_imported_relatively_and_models_do_not_collide(tmp_path):
+    body = (
+        "def predict(self, inputs, request):\n    from .near import NAME\n    return {'y': [NAME]}"
+    )
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "near.py").write_text(f"NAME = '{name}'")
+    models = [load(tmp_path / name, body) for name in ("one", "two")]
+
+    names = [model.infer(InferRequest("m", "1", ()))[0].array.tolist() for model in models]
+
+    assert names == [[b"one"], [b"two"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "datatype", "expected"),
+    [
+        ("inputs['x']", "FP32", [1.0, 2.0]),
+        ("[True, False]", "BOOL", [True, False]),
+        ("[1, 2]", "INT64", [1, 2]),
+        ("['a', b'b']", "BYTES", [b"a", b"b"]),
+        ("[['a'], ['é']]", "BYTES", [[b"a"], ["é".encode()]]),
+        (r"[b'a\x00', b'\x00', 'b\x00']", "BYTES", [b"a\0", b"\0", b"b\0"]),
+        ("5", "INT64", 5),
+        ("request.inputs[0]", "FP32", [1.0, 2.0]),
+    ],
+)
+def test_outputs_get_the_datatype_of_what_is_returned(tmp_path, value, datatype, expected):
+    output = answer(tmp_path, value)
+
+    assert output.name == "y"
+    assert output.datatype == datatype
+    assert output.array.tolist() == expected
+
+
+def test_outputs_are_cast_to_the_declared_datatype(tmp_path):
+    output = answer(tmp_path, "[0.5, 1]", 'outputs = [("y", "FP16", [-1])]')
+
+    assert output.datatype is Datatype.FP16
+    assert output.array.dtype == np.float16
+
+
+@pytest.mark.parametrize(
+    ("value", "declared", "facts"),
+    [
+        ("[0.5]", "INT32", ["float64", "INT32"]),
+        ("['a']", "FP32", ["<U1", "FP32"]),
+        ("[1]", "BYTES", ["int64", "BYTES"]),
+        ("[object()]", "BYTES", ["object", "str or bytes"]),
+        ("[1j]", None, ["complex128"]),
+    ],
+)
+def test_an_output_of_another_type_fails(tmp_path, value, declared, facts):
+    body = f'outputs = [("y", "{declared}", [-1])]' if declared else ""
+
+    with pytest.raises(ModelFailed) as caught:
+        answer(tmp_path, value, body)
+
+    for fact in ("output 'y'", *facts):
+        assert fact in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("def predict(self, inputs, request):\n    1 / 0", "ZeroDivisionError: division by zero"),
+        ("def predict(self, inputs, request):\n    return [1]", "the model returned list"),
+        ("pass", "Model defines neither predict nor stream"),
+    ],
+)
+def test_a_failing_model_fails_only_the_request(tmp_path, body, message):
+    with pytest.raises(ModelFailed, match=message):
+        load(tmp_path, body).infer(InferRequest("m", "1", (X,)))
+
+
+def test_a_model_may_refuse_a_request(tmp_path):
+    body = (
+        "def predict(self, inputs, request):\n"
+        "    from moorage_runtime.errors import InvalidRequest\n"
+        "    raise InvalidRequest('no pictures of cats')"
+    )
+
+    with pytest.raises(InvalidRequest, match="no pictures of cats"):
+        load(tmp_path, body).infer(InferRequest("m", "1", (X,)))
+
+
+STREAM = "def stream(self, inputs, request):\n    yield {'y': [1]}\n    yield {'y': [2]}"
+
+
+def test_a_stream_comes_in_parts_and_its_last_is_the_answer(tmp_path):
+    model = load(tmp_path, STREAM)
+    request = InferRequest("m", "1", ())
+
+    assert model.streams
+    assert [part[0].array.tolist() for part in model.stream(request)] == [[1], [2]]
+    assert model.infer(request)[0].array.tolist() == [2]
+
+
+IMPORT = "from moorage_runtime.backends.python import PythonModel as P\n"
+DOES_NOT_LOAD = {
+    "x = (": r"model\.py cannot be imported: SyntaxError: '\(' was never closed",
+    "import nosuch": r"model\.py cannot be imported: ModuleNotFoundError: No module",
+    "x = 1": "model.py has no class that extends PythonModel",
+    f"{IMPORT}class A(P): pass\nclass B(P): pass": (
+        r"several classes that extend PythonModel \(A, B\): name one"
+    ),
+    f"{IMPORT}class A(P):\n    def load(self, context): raise OSError('no weights')": (
+        "model.py: A failed to load: OSError: no weights"
+    ),
+    f"{IMPORT}class A(P):\n    inputs = [('x', 'float', [1])]": (
+        r"model\.py: A\.inputs\[0\] is \('x', 'float', \[1\]\)"
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), DOES_NOT_LOAD.items())
+def test_a_model_that_does_not_load_reports_the_reason(tmp_path, source, message):
+    (tmp_path / "model.py").write_text(source)
+
+    with pytest.raises(InvalidConfig, match=message):
+        PythonBackend().load(ModelSource("m", "1", tmp_path / "model.py"))
+
+
+def test_the_class_can_be_named(tmp_path):
+    header = "from moorage_runtime.backends.python import PythonModel as P\n"
+    (tmp_path / "model.py").write_text(header + "class A(P): pass\nclass B(P): pass\n")
+
+    def named(name: str) -> ModelSource:
+        return ModelSource("m", "1", tmp_path / "model.py", options={"python_class": name})
+
+    assert PythonBackend().load(named("B")).platform == "python_callable"
+    with pytest.raises(
+        InvalidConfig, match=r"model\.yaml: python_class: model\.py has no class 'C' that"
+    ):
+        PythonBackend().load(named("C"))

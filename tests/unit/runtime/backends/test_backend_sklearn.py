@@ -1,0 +1,280 @@
+import logging
+import pickle
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+import skops.io
+from sklearn.cluster import KMeans
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.tables.scikit_learn import ScikitLearnBackend
+from moorage_runtime.values.errors import InvalidConfig, InvalidRequest, ModelFailed
+from moorage_runtime.values.inference import InferRequest, RequestedOutput, Signature
+from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
+from moorage_runtime.values.validation import RequestRules
+
+ROWS = np.array([[0.0, 0.0], [1.0, 0.5], [4.0, 5.0], [5.0, 4.0]])
+PREDICT = TensorSpec("predict", Datatype.INT64, (-1,))
+INPUT = TensorSpec("input-0", Datatype.FP64, (-1, 2), any_number=True)
+
+
+def halve(rows):
+    return rows / 2
+
+
+class Picky(LinearRegression):
+    """Fails in its own ways."""
+
+    def predict(self, rows):
+        if rows.any():
+            raise KeyError("no such thing")
+        return super().predict(rows)
+
+
+def saved(folder: Path, estimator, suffix: str = ".joblib", **options):
+    path = folder / f"model{suffix}"
+    if suffix == ".joblib":
+        joblib.dump(estimator, path)
+    elif suffix == ".skops":
+        skops.io.dump(estimator, path)
+    else:
+        path.write_bytes(pickle.dumps(estimator))
+    options["options"] = {"allow_pickle": True, **options.get("options", {})}
+    return ScikitLearnBackend().load(ModelSource("m", "1", path, **options))
+
+
+@pytest.mark.parametrize("suffix", [".joblib", ".pkl", ".pickle"])
+def test_a_pickle_is_refused_before_it_is_read_unless_it_is_allowed(tmp_path, suffix):
+    path = tmp_path / f"model{suffix}"
+    path.write_bytes(b"cos\nsystem\n(S'touch " + str(tmp_path / "ran").encode() + b"'\ntR.")
+
+    with pytest.raises(
+        InvalidConfig,
+        match=rf"model\{suffix} is a pickle.*spec\.model\.trusted.*--allow-pickle=true",
+    ):
+        ScikitLearnBackend().load(ModelSource("m", "1", path))
+
+    assert not (tmp_path / "ran").exists()
+
+
+def ask(model, array, *outputs, datatype=Datatype.FP64):
+    tensor = Tensor(model.inputs[0].name, datatype, np.asarray(array))
+    request = InferRequest("m", "1", (tensor,), tuple(map(RequestedOutput, outputs)))
+    return {output.name: output for output in model.infer(request)}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "platform"),
+    [
+        (".joblib", "sklearn_joblib"),
+        (".pkl", "sklearn_pickle"),
+        (".pickle", "sklearn_pickle"),
+        (".skops", "sklearn_skops"),
+    ],
+)
+def test_a_classifier_predicts_by_default_and_gives_more_on_request(tmp_path, suffix, platform):
+    classifier = LogisticRegression().fit(ROWS, [0, 0, 1, 1])
+
+    model = saved(tmp_path, classifier, suffix)
+
+    assert model.platform == platform
+    assert model.inputs == (INPUT,)
+    assert model.outputs == (
+        TensorSpec("predict", Datatype.INT64, (-1,)),
+        TensorSpec("predict_proba", Datatype.FP64, (-1, 2), optional=True),
+        TensorSpec("decision_function", Datatype.FP64, (-1,), optional=True),
+    )
+    assert list(ask(model, ROWS)) == ["predict"]
+    assert ask(model, ROWS)["predict"].array.tolist() == [0, 0, 1, 1]
+    answer = ask(model, ROWS, "predict_proba")
+    assert np.array_equal(answer["predict_proba"].array, classifier.predict_proba(ROWS))
+
+
+def test_every_output_is_a_signature(tmp_path):
+    model = saved(tmp_path, DecisionTreeClassifier().fit(ROWS, [0, 0, 1, 1]))
+
+    assert dict(model.signatures) == {
+        "serving_default": Signature("predict", {"input-0": "input-0"}, {"predict": "predict"}),
+        "predict_proba": Signature(
+            "predict", {"input-0": "input-0"}, {"predict_proba": "predict_proba"}
+        ),
+    }
+
+
+@pytest.mark.parametrize("datatype", ["BOOL", "UINT8", "INT64", "FP16", "FP32", "FP64"])
+def test_numbers_of_every_datatype_are_accepted(tmp_path, datatype):
+    regression = LinearRegression().fit(ROWS, [0, 1, 2, 3])
+    model = saved(tmp_path, regression)
+    rows = np.array([[0, 1], [1, 1]])
+    tensor = Tensor("input-0", Datatype(datatype), rows.astype(datatype_of(datatype)))
+    request = InferRequest("m", "1", (tensor,))
+
+    RequestRules(model.inputs, model.outputs, dynamic=False).check(request)
+    (output,) = model.infer(request)
+
+    assert output.datatype is Datatype.FP64
+    assert np.array_equal(output.array, regression.predict(rows.astype(float)))
+
+
+def datatype_of(name: str) -> str:
+    return {"BOOL": "?", "UINT8": "u1", "INT64": "i8", "FP16": "f2", "FP32": "f4"}.get(name, "f8")
+
+
+def test_text_is_not_taken_for_numbers(tmp_path):
+    model = saved(tmp_path, LinearRegression().fit(ROWS, [0, 1, 2, 3]))
+    tensor = Tensor("input-0", Datatype.BYTES, np.full((1, 2), b"1", np.object_))
+
+    with pytest.raises(InvalidRequest, match="input 'input-0' has datatype BYTES"):
+        RequestRules(model.inputs, model.outputs, dynamic=False).check(
+            InferRequest("m", "1", (tensor,))
+        )
+
+
+def test_labels_of_text_are_bytes(tmp_path):
+    model = saved(tmp_path, DecisionTreeClassifier().fit(ROWS, ["low", "low", "high", "hög"]))
+
+    output = ask(model, ROWS)["predict"]
+
+    assert output.datatype is Datatype.BYTES
+    assert output.array.tolist() == [b"low", b"low", b"high", "hög".encode()]
+
+
+def test_a_transformer_without_predict_transforms(tmp_path):
+    model = saved(tmp_path, StandardScaler().fit(ROWS))
+
+    assert [spec.name for spec in model.outputs] == ["transform"]
+    assert ask(model, ROWS)["transform"].array.mean() == pytest.approx(0)
+
+
+def test_clusters_and_distances_come_from_one_estimator(tmp_path):
+    model = saved(tmp_path, KMeans(2, n_init=1, random_state=0).fit(ROWS))
+
+    assert model.outputs == (
+        TensorSpec("predict", Datatype.INT32, (-1,)),
+        TensorSpec("transform", Datatype.FP64, (-1, 2), optional=True),
+    )
+
+
+def test_a_declared_input_of_text_goes_through_a_pipeline(tmp_path):
+    texts = ["good fine", "fine", "bad poor", "poor"]
+    pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, [1, 1, 0, 0])
+    declared = (TensorSpec("text", Datatype.BYTES, (-1,)),)
+
+    model = saved(tmp_path, pipeline, inputs=declared)
+    words = np.array([b"good", b"poor"], np.object_)
+
+    assert model.inputs == declared
+    assert ask(model, words, datatype=Datatype.BYTES)["predict"].array.tolist() == [1, 0]
+
+
+def test_a_declared_datatype_is_what_the_estimator_gets(tmp_path):
+    declared = (TensorSpec("x", Datatype.FP32, (-1, 2)),)
+
+    model = saved(tmp_path, FunctionTransformer(halve).fit(ROWS), inputs=declared)
+
+    assert model.outputs[0].datatype is Datatype.FP32
+
+
+def test_declared_outputs_need_no_trial_run(tmp_path):
+    encoder = OneHotEncoder(sparse_output=False).fit([[1.0], [2.0]])
+    declared = (TensorSpec("transform", Datatype.FP64, (-1, 2)),)
+
+    with pytest.raises(
+        InvalidConfig, match=r"model\.joblib: transform failed for an example of zeros or empty"
+    ):
+        saved(tmp_path, encoder)
+    model = saved(tmp_path, encoder, outputs=declared)
+
+    assert ask(model, [[2.0]])["transform"].array.tolist() == [[0.0, 1.0]]
+
+
+def test_values_that_the_estimator_refuses_are_a_client_error(tmp_path):
+    model = saved(tmp_path, LinearRegression().fit(ROWS, [0, 1, 2, 3]))
+
+    with pytest.raises(InvalidRequest, match="refuses the input: ValueError: Input X contains"):
+        ask(model, [[np.nan, 1.0]])
+
+
+def test_any_other_error_is_a_model_error(tmp_path):
+    model = saved(tmp_path, Picky().fit(ROWS, [0, 1, 2, 3]))
+
+    with pytest.raises(ModelFailed, match="KeyError: 'no such thing'"):
+        ask(model, [[1.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "message"),
+    [
+        ({"a": 1}, {}, r"model\.joblib contains dict"),
+        (LinearRegression(), {}, r"model\.joblib: the number of features of the model is"),
+        (
+            LinearRegression().fit(ROWS, [0, 1, 2, 3]),
+            {"outputs": (TensorSpec("predict_proba", Datatype.FP64, (-1,)),)},
+            r"model\.yaml: outputs\[0\]\.name: the estimator has no method",
+        ),
+        (
+            LinearRegression().fit(ROWS, [0, 1, 2, 3]),
+            {"inputs": (TensorSpec("a", Datatype.FP64, (-1,)),) * 2},
+            r"model\.yaml: inputs has duplicate names",
+        ),
+    ],
+)
+def test_an_estimator_that_cannot_be_served_is_reported(tmp_path, estimator, options, message):
+    with pytest.raises(InvalidConfig, match=message):
+        saved(tmp_path, estimator, **options)
+
+
+@pytest.mark.parametrize("suffix", [".joblib", ".skops"])
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x80\x05garbage"])
+def test_an_invalid_file_is_reported_without_its_path(tmp_path, suffix, content, caplog):
+    path = tmp_path / f"model{suffix}"
+    path.write_bytes(content)
+
+    with caplog.at_level(logging.CRITICAL), pytest.raises(InvalidConfig) as caught:
+        ScikitLearnBackend().load(ModelSource("m", "1", path, options={"allow_pickle": True}))
+
+    assert caught.value.message.startswith(f"model{suffix} ")
+    assert str(tmp_path) not in caught.value.message
+
+
+def test_another_suffix_is_refused(tmp_path):
+    with pytest.raises(InvalidConfig, match=r"model\.npy is not a scikit-learn file.*\.pkl"):
+        ScikitLearnBackend().load(ModelSource("m", "1", tmp_path / "model.npy"))
+
+
+def test_an_unknown_type_in_a_skops_file_is_refused_and_named_unless_pickles_are_allowed(tmp_path):
+    transformer = FunctionTransformer(halve).fit(ROWS)
+    own = f"{halve.__module__}.halve"
+
+    with pytest.raises(InvalidConfig, match=rf"{own}.*spec\.model\.trusted"):
+        saved(tmp_path, transformer, ".skops", options={"allow_pickle": False})
+    model = saved(tmp_path, transformer, ".skops")
+
+    assert ask(model, [[2.0, 4.0]])["transform"].array.tolist() == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "reason"),
+    [
+        (LogisticRegression(), ""),
+        (make_pipeline(StandardScaler(), LogisticRegression()), ""),
+        # a custom function may use the mean of the batch
+        (make_pipeline(FunctionTransformer(halve), LogisticRegression()), "FunctionTransformer"),
+        # a subclass is not in the list
+        (Picky(), "Picky"),
+    ],
+)
+def test_only_estimators_that_are_known_to_keep_rows_apart_are_merged(tmp_path, estimator, reason):
+    model = saved(tmp_path, estimator.fit(ROWS, [0, 0, 1, 1]), outputs=(PREDICT,))
+
+    if reason:
+        assert f"estimator {reason} is not known to keep the rows" in model.merge_obstacle
+    else:
+        assert model.merge_obstacle == ""

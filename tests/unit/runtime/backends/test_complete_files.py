@@ -1,0 +1,317 @@
+"""Checks of the files of boosted trees, before libraries read them that end the process."""
+
+import copy
+import re
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage_runtime.backends.tables import lightgbm_text, ubjson, xgboost_trees
+
+# A tree with three leaves, of which a categorical node is the second; then one leaf alone.
+TEXT = """\
+tree
+version=v4
+num_class=1
+num_tree_per_iteration=1
+label_index=0
+max_feature_idx=2
+objective=regression
+feature_names=a b c
+feature_infos=[-1:1] 0:1:2 none
+tree_sizes=252 53
+
+Tree=0
+num_leaves=3
+num_cat=1
+split_feature=0 1
+split_gain=1 2
+threshold=0.5 0
+decision_type=2 1
+left_child=1 -2
+right_child=-1 -3
+leaf_value=0.1 0.2 0.3
+leaf_weight=1 2 3
+leaf_count=1 2 3
+cat_boundaries=0 1
+cat_threshold=6
+is_linear=0
+shrinkage=1
+
+
+Tree=1
+num_leaves=1
+num_cat=0
+leaf_value=0.1
+is_linear=0
+
+
+end of trees
+
+pandas_categorical:null
+"""
+
+
+def sized(text: str) -> str:
+    """The text with the sizes of its trees."""
+    start, end = text.index("Tree=0"), text.index("end of trees")
+    second = text.index("Tree=1")
+    return re.sub(r"tree_sizes=.*", f"tree_sizes={second - start} {end - second}", text)
+
+
+def test_a_complete_text_names_its_categorical_columns():
+    assert lightgbm_text.parse(sized(TEXT)).categorical == (1,)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("tree\nversion", "Tree\nversion", "first line"),
+        ("end of trees", "end", "'end of trees' is missing"),
+        ("max_feature_idx=2", "max_feature_idx=many", "max_feature_idx is 'many'"),
+        ("num_class=1", "", "num_class is ''"),
+        ("feature_names=a b c", "feature_names=a b", "feature_names has 2 entries: must have 3"),
+        ("feature_infos=[-1:1]", "feature_infos=", "feature_infos has 2 entries: must have 3"),
+        ("leaf_weight=1 2 3", "leaf_weight=1 2", "tree 0: leaf_weight must have 3"),
+        ("split_gain=1 2", "split_gain=1 2_0", "tree 0: split_gain must contain numbers"),
+        ("split_gain=1 2", "split_gain", "tree 0: the line 'split_gain' must be KEY=VALUE"),
+        ("shrinkage=1", "shrinkage=1 2", "tree 0: shrinkage must be a number"),
+        ("cat_boundaries=0 1", "cat_boundaries=0 9999999999", "integers of 32 bits"),
+        ("num_leaves=3", "num_leaves=0", "tree 0: num_leaves is 0"),
+        ("leaf_value=0.1 0.2 0.3", "leaf_value=0.1", "tree 0: leaf_value must have 3"),
+        ("leaf_value=0.1 0.2 0.3", "leaf_value=a b c", "tree 0: leaf_value must contain numbers"),
+        ("split_feature=0 1", "split_feature=0 3", "split_feature must be from 0 to 2"),
+        ("split_feature=0 1", "split_feature=0 x", "split_feature must contain integers"),
+        ("threshold=0.5 0", "threshold=0.5", "threshold must have 2 entries"),
+        ("left_child=1 -2", "left_child=1 -9", "do not form a tree"),
+        ("left_child=1 -2", "left_child=0 -2", "do not form a tree"),
+        ("right_child=-1 -3", "right_child=-1 -2", "do not form a tree"),
+        ("num_cat=1", "num_cat=0", "num_cat is 0, but a node is categorical"),
+        ("num_cat=1", "num_cat=2", "cat_boundaries must have 3"),
+        ("cat_boundaries=0 1", "cat_boundaries=0 2", "cat_threshold must have 2 entries"),
+        ("threshold=0.5 0\n", "threshold=0.5 7\n", "threshold of a categorical node"),
+        ("Tree=1\n", "Tree=2\n", "tree 1 does not start where tree_sizes says"),
+    ],
+)
+def test_a_damaged_text_is_refused_with_the_place(old, new, reason):
+    damaged = sized(TEXT).replace(old, new, 1)
+    if "Tree=" not in new:
+        damaged = sized(damaged) if "end of trees" in damaged else damaged
+
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        lightgbm_text.parse(damaged)
+
+
+def test_a_number_of_trees_other_than_listed_is_refused():
+    with pytest.raises(ValueError, match="it has 2 trees: tree_sizes lists 1"):
+        lightgbm_text.parse(re.sub(r"tree_sizes=.*", "tree_sizes=300", TEXT))
+
+
+@given(st.integers(0, len(TEXT) - len("end of trees\n\npandas_categorical:null\n") - 1))
+def test_every_beginning_of_a_text_is_refused(length):
+    with pytest.raises(ValueError, match=r"first line|incomplete"):
+        lightgbm_text.parse(sized(TEXT)[:length])
+
+
+def text(value: bytes) -> bytes:
+    return b"L" + struct.pack(">q", len(value)) + value
+
+
+DOCUMENT = b"".join(
+    [
+        b"{",
+        text(b"learner") + b"{" + text(b"name") + b"S" + text(b"gbtree") + b"}",
+        text(b"typed") + b"[$d#" + b"L" + struct.pack(">q", 2) + struct.pack(">ff", 1.0, 2.0),
+        text(b"counted") + b"[#i\x03ZTF",
+        text(b"open") + b"[i\x01U\x02I\x00\x03l\x00\x00\x00\x04D" + struct.pack(">d", 1.5) + b"]",
+        b"}",
+    ]
+)
+
+
+def test_a_complete_document_is_decoded():
+    found = ubjson.decode(DOCUMENT)
+
+    assert found["typed"].tolist() == [1.0, 2.0]
+    assert {name: found[name] for name in ("learner", "counted", "open")} == {
+        "learner": {"name": "gbtree"},
+        "counted": [None, True, False],
+        "open": [1, 2, 3, 4, 1.5],
+    }
+
+
+@given(st.integers(0, len(DOCUMENT) - 1))
+def test_every_beginning_of_a_document_is_refused(length):
+    with pytest.raises(ValueError, match=r"incomplete|first byte|followed by a count"):
+        ubjson.decode(DOCUMENT[:length])
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_accepted_or_refused_with_the_place(data):
+    try:
+        ubjson.decode(b"{" + data)
+    except ValueError as error:
+        assert "byte " in str(error)  # noqa: PT017 - most inputs are refused
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"[]", "the first byte must be '{'"),
+        (b"{}x", "byte 2: the document ends"),
+        (b"{i\x01ax}", "byte 4: b'x' is no type"),
+        (b"{i\x01a[$d]}", "byte 7: a type must be followed by a count"),
+        (b"{i\xffa", "a length is -1"),
+        (b"{i\x01\xff", "byte 3: the text is not UTF-8"),
+        (b"{d", "b'd' is no type of a length"),
+        (b"{i\x01a[$Z#L\x7f" + b"\xff" * 7, "b'Z' is no type of several values"),
+        (b"{i\x01a[$d#L\x7f" + b"\xff" * 7, "bytes must follow: the file is incomplete"),
+        (b"{i\x01a" * 100, "is no type"),
+    ],
+)
+def test_an_invalid_document_is_refused_with_the_place(data, reason):
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        ubjson.decode(data)
+
+
+# A categorical node with a leaf on its left and a node with two leaves on its right.
+TREE = {
+    "tree_param": {"num_nodes": "5", "num_feature": "2", "size_leaf_vector": "1"},
+    "left_children": [1, -1, 3, -1, -1],
+    "right_children": [2, -1, 4, -1, -1],
+    "parents": [2147483647, 0, 0, 2, 2],
+    "split_indices": [1, 0, 0, 0, 0],
+    "split_conditions": [0.0, 0.5, 1.5, 0.1, 0.2],
+    "split_type": [1, 0, 0, 0, 0],
+    "default_left": [0, 0, 1, 0, 0],
+    "base_weights": [0.0, 0.0, 0.0, 0.0, 0.0],
+    "categories_nodes": [0],
+    "categories_segments": [0],
+    "categories_sizes": [2],
+    "categories": [1, 3],
+}
+LINEAR = {"name": "gblinear", "model": {"weights": [1.0, 2.0, 3.0]}}
+
+
+def model(**changes) -> dict:
+    trees = {
+        "name": "gbtree",
+        "model": {"trees": [copy.deepcopy(TREE)], "tree_info": [0], "iteration_indptr": [0, 1]},
+    }
+    parameters = {"num_feature": "2", "num_class": "0", "num_target": "1"}
+    learner = {"learner_model_param": parameters, "gradient_booster": trees, **changes}
+    return {"learner": learner}
+
+
+@pytest.mark.parametrize(
+    "booster",
+    [
+        model()["learner"]["gradient_booster"],
+        {
+            "name": "dart",
+            "weight_drop": [1.0],
+            "gbtree": model()["learner"]["gradient_booster"],
+        },
+        LINEAR,
+    ],
+)
+def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
+    xgboost_trees.check(model(gradient_booster=booster))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("left_children", [1, -1, 3, -1], "left_children must have 5 entries"),
+        (
+            "left_children",
+            [1, -1, 9, -1, -1],
+            "left_children and right_children do not form a tree",
+        ),
+        (
+            "left_children",
+            [1, -1, 0, -1, -1],
+            "left_children and right_children do not form a tree",
+        ),
+        (
+            "left_children",
+            [2, -1, 3, -1, -1],
+            "left_children and right_children do not form a tree",
+        ),
+        (
+            "right_children",
+            [2, 1, 4, -1, -1],
+            "left_children and right_children do not form a tree",
+        ),
+        ("left_children", "text", "left_children must be a list of numbers"),
+        ("left_children", [[1], [2, 3]], "left_children must be a list of numbers"),
+        ("parents", [2147483647, 0, 0, 2, 0], "parents must be those of"),
+        ("parents", [0, 0, 0, 2, 2], "parents must be those of"),
+        ("split_indices", [2, 0, 0, 0, 0], "split_indices must be from 0 to 1"),
+        ("base_weights", [0.0], "base_weights must have 5 entries"),
+        ("split_type", [2, 0, 0, 0, 0], "split_type must have 5 entries of 0 or 1"),
+        ("split_type", [0, 0, 0, 0, 0], "categories_nodes must be the nodes"),
+        ("categories_nodes", [2], "categories_nodes must be the nodes"),
+        ("categories_sizes", [], "categories_segments and categories_sizes must have 1"),
+        ("categories_sizes", [3], "categories_segments must end by 2"),
+        ("categories_segments", [-1], "categories_segments must end by 2"),
+        ("categories", [-1, 3], "categories must be from 0"),
+        ("tree_param", {"num_nodes": "0"}, "num_nodes is 0"),
+        ("tree_param", {"num_nodes": "x"}, "num_nodes must be an integer"),
+        ("tree_param", {"num_nodes": "5", "num_feature": "3"}, "num_feature must be 2"),
+        ("tree_param", None, "tree_param is missing"),
+        (
+            "tree_param",
+            {"num_nodes": "5", "num_feature": "2", "size_leaf_vector": "2"},
+            "base_weights and leaf_weights must have 2 entries per node",
+        ),
+    ],
+)
+def test_a_damaged_tree_of_xgboost_is_refused_with_its_field(field, value, reason):
+    document = model()
+    document["learner"]["gradient_booster"]["model"]["trees"][0][field] = value
+
+    with pytest.raises(ValueError, match=re.escape(f"tree 0: {reason}")):
+        xgboost_trees.check(document)
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ([], "learner is missing"),
+        ({"learner": {}}, "learner_model_param is missing"),
+        (model(gradient_booster={"name": "gbtree"}), "model is missing"),
+        (
+            model(gradient_booster={"name": "gblinear", "model": {"weights": [1.0]}}),
+            "weights must have 3",
+        ),
+        (
+            model(gradient_booster={"name": "gbtree", "model": {"trees": [TREE]}}),
+            "tree_info must have 1 numbers from 0 to 0",
+        ),
+        (
+            model(
+                gradient_booster={
+                    "name": "gbtree",
+                    "model": {"trees": [TREE], "tree_info": [0], "iteration_indptr": [0, 2]},
+                }
+            ),
+            "iteration_indptr must ascend from 0 to 1",
+        ),
+        (
+            model(
+                gradient_booster={
+                    "name": "dart",
+                    "weight_drop": [],
+                    "gbtree": model()["learner"]["gradient_booster"],
+                }
+            ),
+            "weight_drop must have 1 entries",
+        ),
+    ],
+)
+def test_a_damaged_model_of_xgboost_is_refused_with_its_field(document, reason):
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        xgboost_trees.check(document)

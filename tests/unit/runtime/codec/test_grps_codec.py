@@ -1,0 +1,557 @@
+"""GRPS messages: JSON and protobuf in both directions, refusals, and the mapping to tensors."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from moorage_runtime.codec._generated import grps_pb2 as pb
+from moorage_runtime.codec.grps import json_form as grps_json
+from moorage_runtime.codec.grps import mapping as grps_mapping
+from moorage_runtime.codec.grps import proto as grps_proto
+from moorage_runtime.codec.grps import tensor_types as grps_tensors
+from moorage_runtime.codec.grps.message import (
+    OK,
+    Blob,
+    Message,
+    NestedArray,
+    Status,
+    Table,
+    Tensors,
+    Text,
+)
+from moorage_runtime.values.errors import InvalidRequest, UnsupportedDatatype
+from moorage_runtime.values.inference import ModelMetadata
+from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
+
+STATUS = {"code": 200, "msg": "OK", "status": "SUCCESS"}
+
+
+def as_array(values, datatype):
+    array = np.empty(len(values), NUMPY_DTYPE[Datatype(datatype)])
+    array[:] = values
+    return array
+
+
+def tensor(datatype, values, name="", shape=None):
+    array = as_array(values, datatype)
+    return Tensor(name, Datatype(datatype), array if shape is None else array.reshape(shape))
+
+
+def read(document):
+    return grps_json.decode(json.dumps(document).encode())
+
+
+def tensors_of(message):
+    return [
+        (t.name, str(t.datatype), t.array.shape, t.array.tolist()) for t in message.data.tensors
+    ]
+
+
+# (datatype, dtype, flat field, values, values in the JSON of the response)
+TENSORS = [
+    ("UINT8", "DT_UINT8", "flat_uint8", [0, 255], [0, 255]),
+    ("INT8", "DT_INT8", "flat_int8", [-128, 127], [-128, 127]),
+    ("INT16", "DT_INT16", "flat_int16", [-(2**15), 1], [-(2**15), 1]),
+    ("INT32", "DT_INT32", "flat_int32", [-(2**31), 1], [-(2**31), 1]),
+    ("INT64", "DT_INT64", "flat_int64", [-(2**63), 2**63 - 1], [str(-(2**63)), str(2**63 - 1)]),
+    ("FP16", "DT_FLOAT16", "flat_float16", [0.5, -math.inf], [0.5, "-Infinity"]),
+    ("FP32", "DT_FLOAT32", "flat_float32", [1.5, math.inf], [1.5, "Infinity"]),
+    ("FP64", "DT_FLOAT64", "flat_float64", [0.1, 1e300], [0.1, 1e300]),
+    ("BYTES", "DT_STRING", "flat_string", ["é", ""], ["é", ""]),
+]
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(TENSORS, 1)))
+def test_a_tensor_in_json_and_protobuf(number, case):
+    datatype, dtype, field, values, spelled = case
+    elements = [v.encode() for v in values] if datatype == "BYTES" else values
+    wanted = [("x", datatype, (2, 1), [[e] for e in elements])]
+
+    for enum in (dtype, number):
+        for members in (
+            {field: spelled},
+            {
+                field.replace("_f", "F")
+                .replace("_u", "U")
+                .replace("_i", "I")
+                .replace("_s", "S"): spelled
+            },
+        ):
+            document = {
+                "gtensors": {"tensors": [{"name": "x", "dtype": enum, "shape": [2, 1], **members}]}
+            }
+            assert tensors_of(read(document)) == wanted
+
+    item = pb.GenericTensor(name="x", dtype=dtype, shape=[2, 1], **{field: values})
+    message = pb.GrpsMessage(gtensors=pb.GenericTensorData(tensors=[item]))
+    decoded = grps_proto.decode(message)
+    assert tensors_of(decoded) == wanted
+
+    answer = json.loads(grps_json.encode(OK, decoded.data))
+    assert answer == {
+        "status": STATUS,
+        "gtensors": {"tensors": [{"name": "x", "dtype": dtype, "shape": [2, 1], field: spelled}]},
+    }
+    again = pb.GrpsMessage.FromString(grps_proto.encode(OK, decoded.data))
+    assert again.gtensors == message.gtensors
+    assert (again.status.code, again.status.msg, again.status.status) == (200, "OK", 1)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"str_data": "a"}, Message("", Text("a"))),
+        ({"strData": "a", "model": "m-1"}, Message("m-1", Text("a"))),
+        ({"str_data": "", "unknown": [1]}, Message("", Text(""))),
+        ({"str_data": None, "model": None}, Message("", None)),
+        ({}, Message("", None)),
+        ({"gtensors": {}}, Message("", Tensors(()))),
+        ({"gmap": {}}, Message("", Table({}))),
+        (
+            {
+                "gmap": {
+                    "s_s": {"k": "v"},
+                    "sB": {"k": "AP8"},
+                    "s_i32": {"k": 1},
+                    "s_i64": {"k": "-9223372036854775808", "l": 2},
+                    "s_f": {"k": "NaN"},
+                    "s_d": {"k": 0.1, "l": "1.5"},
+                    "s_t": {"ignored": 1},
+                }
+            },
+            None,
+        ),
+    ],
+)
+def test_json_members_have_two_spellings_and_presence_counts(document, message):
+    got = read(document)
+    if message is not None:
+        assert got == message
+        return
+    maps = got.data.maps
+    assert math.isnan(maps["s_f"].pop("k"))
+    assert maps == {
+        "s_s": {"k": "v"},
+        "s_b": {"k": b"\0\xff"},
+        "s_i32": {"k": 1},
+        "s_i64": {"k": -(2**63), "l": 2},
+        "s_f": {},
+        "s_d": {"k": 0.1, "l": 1.5},
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "shape"), [(3, ()), ([1, 2], (2,)), ([[1], [2]], (2, 1)), ([[[1.5, 0]]], (1, 1, 2))]
+)
+def test_ndarray_has_the_shape_of_its_nesting(value, shape):
+    array = read({"ndarray": value}).data.array
+    assert (array.shape, array.dtype, array.tolist()) == (shape, np.float32, value)
+
+
+def test_ndarray_accepts_the_form_of_responses():
+    assert read({"ndarray": ["Infinity"]}).data.array.tolist() == [math.inf]
+
+
+def one(**members):
+    return {"gtensors": {"tensors": [{"dtype": "DT_INT32", "shape": [1], **members}]}}
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"str_data": 1}, "str_data: 1"),
+        ({"model": 1}, "model: 1"),
+        ({"bin_data": "AA=="}, "application/octet-stream"),
+        ({"str_data": "a", "gmap": {}}, "str_data and gmap are both set"),
+        ({"gtensors": []}, "gtensors: an array"),
+        ({"gtensors": {"tensors": {}}}, r"gtensors\.tensors: an object"),
+        ({"gtensors": {"tensors": [1]}}, r"gtensors\.tensors\[0\]: 1"),
+        (one(name=1, flat_int32=[1]), r"gtensors\.tensors\[0\]\.name: 1"),
+        (one(dtype="DT_BOOL"), 'gtensors\\.tensors\\[0\\]\\.dtype: "DT_BOOL"'),
+        (one(dtype=0), r"gtensors\.tensors\[0\]\.dtype: 0"),
+        (one(dtype=True), r"gtensors\.tensors\[0\]\.dtype: true"),
+        (one(dtype=None), r"gtensors\.tensors\[0\]\.dtype: null"),
+        (one(dtype=[1]), r"gtensors\.tensors\[0\]\.dtype: an array"),
+        (one(shape=[-1]), r"gtensors\.tensors\[0\]\.shape\[0\]: -1"),
+        (one(shape=["x"]), 'gtensors\\.tensors\\[0\\]\\.shape\\[0\\]: "x" is not a valid number'),
+        (one(shape=1), r"gtensors\.tensors\[0\]\.shape: 1"),
+        (
+            one(shape=[2**31] * 3),
+            r"gtensors\.tensors\[0\]\.shape: the product of dimensions 0 to 1 is",
+        ),
+        (one(flat_int32=[1, 2]), r"gtensors\.tensors\[0\]\.flat_int32 has 2 elements"),
+        (one(), r"gtensors\.tensors\[0\]\.flat_int32 has 0 elements"),
+        (one(flat_int32=[2**31]), r"flat_int32\[0\]: 2147483648"),
+        (
+            one(flat_int32=["1x"]),
+            'gtensors\\.tensors\\[0\\]\\.flat_int32\\[0\\]: "1x" is not a valid number',
+        ),
+        (one(flat_int32=[[1]]), r"gtensors\.tensors\[0\]\.flat_int32 contains an array"),
+        (one(flat_int32=[True]), r"flat_int32\[0\]: true"),
+        (one(flat_int32=1), r"gtensors\.tensors\[0\]\.flat_int32: 1"),
+        (one(flat_float32=[1]), r"gtensors\.tensors\[0\]\.flat_float32 has values: DT_INT32"),
+        (one(flat_double=[1]), r"gtensors\.tensors\[0\]\.flat_double has values: DT_INT32"),
+        (
+            one(dtype="DT_FLOAT64", flat_double=[1], flat_float64=[1]),
+            r"gtensors\.tensors\[0\]: flat_double and flat_float64 are both set",
+        ),
+        (
+            one(dtype="DT_FLOAT32", flat_float32=["inf"]),
+            'gtensors\\.tensors\\[0\\]\\.flat_float32\\[0\\]: "inf" is not a valid number',
+        ),
+        (
+            {"ndarray": [[1], [2, 3]]},
+            "ndarray: the lists at depth 2 are empty or differ in length",
+        ),
+        ({"ndarray": [[], []]}, "ndarray: the lists at depth 2"),
+        ({"ndarray": [1, [2]]}, "ndarray: the lists at depth 2 are empty or differ in length"),
+        ({"ndarray": [[2], 1]}, "ndarray: the lists at depth 2 are empty or differ in length"),
+        ({"ndarray": []}, "ndarray: the lists at depth 1"),
+        ({"ndarray": [{}]}, r"ndarray\[0\]: an object"),
+        ({"ndarray": ["1"]}, 'ndarray\\[0\\]: "1"'),
+        ({"gmap": {"s_s": 1}}, r"gmap\.s_s: 1"),
+        ({"gmap": {"s_s": {"k": 1}}}, r"gmap\.s_s\.k: 1"),
+        ({"gmap": {"s_b": {"k": "?"}}}, 'gmap\\.s_b\\.k: "\\?" is not valid base64'),
+        ({"gmap": {"s_b": {"k": "é"}}}, 'gmap\\.s_b\\.k: "é" is not valid base64'),
+        ({"gmap": {"s_i32": {"k": 2**31}}}, "gmap.s_i32.k"),
+        ({"gmap": {"s_i32": {"k": [1]}}}, "gmap.s_i32.k"),
+        ({"gmap": {"s_i64": {"k": "1.5"}}}, r"gmap.s_i64.k"),
+        ({"gmap": {"s_d": {"k": True}}}, "gmap.s_d.k"),
+    ],
+)
+def test_invalid_json_is_refused_with_the_member(document, message):
+    with pytest.raises(InvalidRequest, match=message):
+        read(document)
+
+
+def test_the_printed_name_of_float64_elements_is_read():
+    document = one(dtype="DT_FLOAT64", flat_double=[1.5])
+    assert tensors_of(read(document)) == [("", "FP64", (1,), [1.5])]
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        (pb.GenericTensor(shape=[1]), r"gtensors\.tensors\[0\]\.dtype: 0"),
+        (pb.GenericTensor(dtype=99, shape=[1]), r"gtensors\.tensors\[0\]\.dtype: 99"),
+        (
+            pb.GenericTensor(dtype="DT_INT32", shape=[2], flat_int32=[1]),
+            r"gtensors\.tensors\[0\]\.flat_int32 has 1 elements",
+        ),
+        (
+            pb.GenericTensor(dtype="DT_INT32", flat_int8=[1]),
+            r"gtensors\.tensors\[0\]\.flat_int8 has values: DT_INT32",
+        ),
+        (
+            pb.GenericTensor(dtype="DT_UINT8", flat_uint8=[256]),
+            r"gtensors\.tensors\[0\]\.flat_uint8\[0\]: 256",
+        ),
+        (
+            pb.GenericTensor(dtype="DT_INT8", flat_int8=[-129]),
+            r"gtensors\.tensors\[0\]\.flat_int8\[0\]: -129",
+        ),
+    ],
+)
+def test_invalid_protobuf_tensors_are_refused(item, message):
+    with pytest.raises(InvalidRequest, match=message):
+        grps_proto.decode(pb.GrpsMessage(gtensors=pb.GenericTensorData(tensors=[item])))
+
+
+def test_protobuf_kinds_are_read_and_ndarray_is_not():
+    assert grps_proto.decode(pb.GrpsMessage(model="m", str_data="")) == Message("m", Text(""))
+    assert grps_proto.decode(pb.GrpsMessage(bin_data=b"\0")) == Message("", Blob(b"\0"))
+    assert grps_proto.decode(pb.GrpsMessage()) == Message("", None)
+    table = pb.GenericMapData(s_b={"k": b"\xff"}, s_i64={"l": 2})
+    wanted = Table({"s_b": {"k": b"\xff"}, "s_i64": {"l": 2}})
+    assert grps_proto.decode(pb.GrpsMessage(gmap=table)).data == wanted
+    with pytest.raises(InvalidRequest, match="ndarray is supported only in JSON"):
+        grps_proto.decode(pb.GrpsMessage(ndarray=pb.NDArrayData()))
+    with pytest.raises(InvalidRequest, match=r"grps\.protos\.v1\.GrpsMessage"):
+        grps_proto.parse(b"\xff")
+
+
+@pytest.mark.parametrize(
+    ("data", "wire"),
+    [
+        (None, ""),
+        (Text("hello grps"), "220a68656c6c6f2067727073"),
+        (Blob(b"\0\xff"), "1a0200ff"),
+        (Table({"s_b": {"k": b"\0\xff"}}), "3a0912070a016b120200ff"),
+        (
+            Tensors((tensor("INT32", [1, 2, 3, 4, 5, 6], "in1", (3, 2)),)),
+            "2a150a130a03696e3110041a0203023a06010203040506",
+        ),
+    ],
+)
+def test_protobuf_answers_byte_by_byte(data, wire):
+    assert grps_proto.encode(OK, data).hex() == "0a0908c80112024f4b1801" + wire
+
+
+@pytest.mark.parametrize(
+    ("data", "members"),
+    [
+        (None, {}),
+        (Text(""), {"str_data": ""}),
+        (NestedArray(np.array([[1.5], [2]], np.float32)), {"ndarray": [[1.5], [2.0]]}),
+        (NestedArray(np.array(1.5, np.float32)), {"ndarray": 1.5}),
+        (NestedArray(np.array([[math.nan, 1]], np.float32)), {"ndarray": [["NaN", 1.0]]}),
+        (Tensors(()), {"gtensors": {"tensors": []}}),
+        (
+            Tensors((tensor("FP32", [1.1], shape=()),)),
+            {"gtensors": {"tensors": [{"dtype": "DT_FLOAT32", "flat_float32": [1.1]}]}},
+        ),
+        (
+            Tensors((tensor("INT8", [], "e"),)),
+            {"gtensors": {"tensors": [{"name": "e", "dtype": "DT_INT8", "shape": [0]}]}},
+        ),
+        (
+            Table({"s_b": {"k": b"\0\xff"}, "s_i64": {"k": 1}, "s_f": {"k": 1.1}, "s_i32": {}}),
+            {"gmap": {"s_b": {"k": "AP8="}, "s_i64": {"k": "1"}, "s_f": {"k": 1.1}}},
+        ),
+        (Table({"s_d": {"k": math.inf}}), {"gmap": {"s_d": {"k": "Infinity"}}}),
+    ],
+)
+def test_json_answers(data, members):
+    assert json.loads(grps_json.encode(OK, data)) == {"status": STATUS, **members}
+
+
+def test_a_failure_has_the_failure_flag():
+    status = Status(404, "gone")
+    wanted = {"status": {"code": 404, "msg": "gone", "status": "FAILURE"}}
+    assert json.loads(grps_json.encode(status, None)) == wanted
+    assert grps_proto.encode(status, None).hex() == "0a0b0894031204676f6e651802"
+
+
+def test_strings_that_are_not_utf8_are_refused():
+    data = Tensors((tensor("BYTES", [b"\xff"], "y"),))
+    for encode in (grps_json.encode, grps_proto.encode):
+        with pytest.raises(InvalidRequest, match="output 'y' contains bytes that are not UTF-8"):
+            encode(OK, data)
+
+
+@given(
+    st.sampled_from([d for d in grps_tensors.FIELDS if d is not Datatype.BYTES]).flatmap(
+        lambda d: st.tuples(st.just(d), hnp.arrays(NUMPY_DTYPE[d], hnp.array_shapes(min_side=0)))
+    )
+)
+def test_tensors_survive_both_forms(case):
+    datatype, array = case
+    data = Tensors((Tensor("x", datatype, array),))
+    from_json = grps_json.decode(grps_json.encode(OK, data)).data
+    from_proto = grps_proto.decode(grps_proto.parse(grps_proto.encode(OK, data))).data
+    for again in (from_json, from_proto):
+        assert again.tensors[0].array.dtype == array.dtype
+        np.testing.assert_array_equal(again.tensors[0].array, array)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["gtensors", "tensors", "ndarray", "gmap", "s_b", "dtype", "shape"]
+                ),
+                inner,
+                max_size=3,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_arbitrary_json_is_a_message_or_a_refusal(value):
+    try:
+        read({"gtensors": value} if not isinstance(value, dict) else value)
+    except InvalidRequest as error:
+        assert error.message  # noqa: PT017 - both outcomes are valid, but a refusal needs a message
+
+
+# Data and tensors.
+
+
+def model(*inputs, batching=False):
+    specs = tuple(TensorSpec(f"x{i}", Datatype(d), shape) for i, (d, shape) in enumerate(inputs))
+    return ModelMetadata("m", "1", ("1",), "p", specs, (), batching=batching, dynamic=not inputs)
+
+
+def given_to(data, *inputs, **options):
+    tensors = grps_mapping.inputs_of(data, model(*inputs, **options))
+    return [(t.name, str(t.datatype), t.array.tolist()) for t in tensors]
+
+
+@pytest.mark.parametrize(
+    ("data", "inputs", "wanted"),
+    [
+        (Text("é"), [], [("str_data", "BYTES", ["é".encode()])]),
+        (Text("a"), [("BYTES", (-1,))], [("x0", "BYTES", [b"a"])]),
+        (Text("a"), [("BYTES", (-1, 1))], [("x0", "BYTES", [[b"a"]])]),
+        (Text("a"), [("BYTES", ())], [("x0", "BYTES", b"a")]),
+        (Blob(b"\xff"), [], [("bin_data", "BYTES", [b"\xff"])]),
+        (Blob(b"\xff"), [("BYTES", (1,))], [("x0", "BYTES", [b"\xff"])]),
+        (Blob(bytes(8)), [("FP32", (-1,))], [("x0", "FP32", [0.0, 0.0])]),
+        (
+            NestedArray(np.ones((1, 2), np.float32)),
+            [("FP32", (-1, 2))],
+            [("x0", "FP32", [[1.0, 1.0]])],
+        ),
+        (NestedArray(np.ones(1, np.float32)), [], [("", "FP32", [1.0])]),
+        (Tensors((tensor("INT8", [1], "x0"),)), [("INT8", (1,))], [("x0", "INT8", [1])]),
+        (
+            Tensors((tensor("INT8", [1]), tensor("INT8", [2]))),
+            [("INT8", (1,)), ("INT8", (1,))],
+            [("x0", "INT8", [1]), ("x1", "INT8", [2])],
+        ),
+        (
+            Tensors((tensor("INT8", [1]), tensor("INT8", [2]))),
+            [],
+            [("input0", "INT8", [1]), ("input1", "INT8", [2])],
+        ),
+        (
+            Tensors((tensor("UINT8", [0, 2], "x0"),)),
+            [("BOOL", (2,))],
+            [("x0", "BOOL", [False, True])],
+        ),
+        (
+            Tensors((tensor("INT32", [65535], "x0"),)),
+            [("UINT16", (1,))],
+            [("x0", "UINT16", [65535])],
+        ),
+        (
+            Tensors((tensor("INT64", [2**63 - 1]),)),
+            [("UINT64", (1,))],
+            [("x0", "UINT64", [2**63 - 1])],
+        ),
+        (Tensors((tensor("INT8", [1], "other"),)), [("INT8", (1,))], [("other", "INT8", [1])]),
+        (
+            Table({"s_s": {"k": "v"}, "s_b": {"k": b"w"}, "s_i64": {"l": 2}}),
+            [],
+            [("s_s.k", "BYTES", [b"v"]), ("s_b.k", "BYTES", [b"w"]), ("s_i64.l", "INT64", [2])],
+        ),
+        (Table({"s_d": {"x0": 0.5}}), [("FP64", (-1, 1))], [("x0", "FP64", [[0.5]])]),
+    ],
+)
+def test_data_becomes_the_inputs_of_the_model(data, inputs, wanted):
+    assert given_to(data, *inputs) == wanted
+
+
+@pytest.mark.parametrize(
+    ("data", "inputs", "message"),
+    [
+        (
+            Text("a"),
+            [("FP32", (1,))],
+            "str_data",
+        ),
+        (Text("a"), [("BYTES", (1,))] * 2, "str_data"),
+        (Blob(b"a"), [("FP32", (-1,))], "input 'x0' has 1 bytes"),
+        (Blob(b"a"), [("FP32", (-1,))] * 2, "exactly one input"),
+        (
+            Tensors((tensor("INT8", [1], "a"), tensor("INT8", [1]))),
+            [("INT8", (1,))] * 2,
+            "name all or none",
+        ),
+        (
+            Tensors((tensor("INT8", [1]),) * 2),
+            [("INT8", (1,))],
+            "gtensors has 2 tensors: model 'm' has 1 inputs",
+        ),
+        (
+            Tensors((tensor("INT32", [65536]),)),
+            [("UINT16", (1,))],
+            "input 'x0': 65536 is out of the range of UINT16",
+        ),
+        (
+            Tensors((tensor("INT64", [-1]),)),
+            [("UINT64", (1,))],
+            "input 'x0': -1 is out of the range of UINT64",
+        ),
+    ],
+)
+def test_data_that_no_input_can_take_is_refused(data, inputs, message):
+    with pytest.raises(InvalidRequest, match=message):
+        given_to(data, *inputs)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "request_data", "answer"),
+    [
+        ([tensor("BYTES", [b"a"], "y")], Text(""), Text("a")),
+        ([tensor("BYTES", [b"\xff"], "y")], Blob(b""), Blob(b"\xff")),
+        (
+            [tensor("INT32", [1], "y"), tensor("FP16", [0.5], "z"), tensor("BYTES", [b"a"], "t")],
+            Table({}),
+            Table({"s_i32": {"y": 1}, "s_f": {"z": 0.5}, "s_s": {"t": "a"}}),
+        ),
+        (
+            [tensor("BYTES", [b"a"], "s_b.k"), tensor("BYTES", [b"\xff"], "t")],
+            Table({}),
+            Table({"s_b": {"k": b"a", "t": b"\xff"}}),
+        ),
+        ([tensor("INT32", [1], "s_f.k")], Table({}), Table({"s_i32": {"s_f.k": 1}})),
+    ],
+)
+def test_the_response_has_the_form_of_the_request(outputs, request_data, answer):
+    assert grps_mapping.answer_of(outputs, request_data) == answer
+
+
+@pytest.mark.parametrize(
+    ("outputs", "request_data"),
+    [
+        ([tensor("BYTES", [b"a", b"b"], "y")], Text("")),
+        ([tensor("BYTES", [b"a"], "y"), tensor("BYTES", [b"a"], "z")], Blob(b"")),
+        ([tensor("FP32", [1], "y")], Text("")),
+        ([tensor("FP32", [1, 2], "y")], Table({})),
+        ([tensor("FP32", [1], "y")], NestedArray(np.ones(1))),
+    ],
+)
+def test_other_answers_are_tensors(outputs, request_data):
+    assert grps_mapping.answer_of(outputs, request_data) == Tensors(tuple(outputs))
+
+
+def test_a_text_answer_that_is_not_utf8_is_refused():
+    with pytest.raises(InvalidRequest, match="output 'y' contains bytes that are not UTF-8"):
+        grps_mapping.answer_of([tensor("BYTES", [b"\xff"], "y")], Text(""))
+
+
+@pytest.mark.parametrize(
+    ("datatype", "values", "carrier", "carried"),
+    [
+        ("BOOL", [True, False], "UINT8", [1, 0]),
+        ("UINT16", [65535], "INT32", [65535]),
+        ("UINT32", [2**32 - 1], "INT64", [2**32 - 1]),
+        ("UINT64", [2**63 - 1], "INT64", [2**63 - 1]),
+        ("BF16", [0x3FC0, 0xC000], "FP32", [1.5, -2.0]),
+        ("FP64", [0.1], "FP64", [0.1]),
+    ],
+)
+def test_datatypes_without_a_grps_type_use_a_wider_one(datatype, values, carrier, carried):
+    out = grps_tensors.carry(tensor(datatype, values))
+    assert (out.datatype, out.array.dtype, out.array.tolist()) == (
+        carrier,
+        NUMPY_DTYPE[Datatype(carrier)],
+        carried,
+    )
+
+
+def test_an_unsigned_element_above_int64_is_refused():
+    with pytest.raises(UnsupportedDatatype, match="'y' has UINT64 elements beyond INT64"):
+        grps_tensors.carry(tensor("UINT64", [2**63], "y"))
+
+
+def test_only_one_fp32_tensor_is_an_ndarray():
+    single = Tensors((tensor("FP32", [1.5]),))
+    assert grps_mapping.nested_of(single).array.tolist() == [1.5]
+    for data in (
+        Tensors(()),
+        Tensors(single.tensors * 2),
+        Tensors((tensor("FP64", [1]),)),
+        Text(""),
+    ):
+        with pytest.raises(InvalidRequest, match="not exactly one DT_FLOAT32 tensor"):
+            grps_mapping.nested_of(data)

@@ -1,0 +1,333 @@
+"""OIP's JSON: tensor data in both directions, requests, responses and refusals."""
+
+import json
+import math
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from moorage_runtime.codec.arrays import json_data
+from moorage_runtime.codec.json import text as json_text
+from moorage_runtime.codec.oip import request as oip_request
+from moorage_runtime.codec.oip import response as oip_response
+from moorage_runtime.codec.oip.request import ALL_JSON
+from moorage_runtime.values.errors import InvalidRequest
+from moorage_runtime.values.inference import InferResponse
+from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor
+
+INTEGERS = [d for d in Datatype if d.startswith(("INT", "UINT"))]
+FLOATS = [Datatype.FP16, Datatype.FP32, Datatype.FP64]
+
+
+def decode(data, datatype, *shape):
+    return json_data.decode_array(data, Datatype(datatype), shape, "data")
+
+
+def encode(*tensors, **members):
+    response = InferResponse("m", "1", tensors, **members)
+    text = oip_response.encode(response, ALL_JSON, "id").text
+    return text if isinstance(text, bytes) else b"".join(text)
+
+
+def tensor(datatype, values, name="y"):
+    dtype = NUMPY_DTYPE[Datatype(datatype)]
+    if datatype == "BYTES":
+        array = np.empty(len(values), object)
+        array[:] = values
+    else:
+        array = np.array(values, dtype)
+    return Tensor(name, Datatype(datatype), array)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "data", "values"),
+    [
+        ("BOOL", [True, False, 1, 0], [True, False, True, False]),
+        ("INT8", [-128, 127, 3.0], [-128, 127, 3]),
+        ("UINT8", [0, 255], [0, 255]),
+        ("UINT64", [2**64 - 1, 0], [2**64 - 1, 0]),
+        ("INT64", [-(2**63), 2**63 - 1], [-(2**63), 2**63 - 1]),
+        ("INT64", [2**53 + 1], [2**53 + 1]),
+        ("FP32", [1, 1.1, -0.0], [1.0, np.float32(1.1), 0.0]),
+        ("FP32", [1e39, -1e39], [math.inf, -math.inf]),
+        ("FP16", [70000, 0.1], [math.inf, np.float16(0.1)]),
+        ("FP64", [10**400, -(10**400)], [math.inf, -math.inf]),
+        ("FP64", [0.1], [0.1]),
+        ("BYTES", ["", "é", "a\u0000b"], [b"", "é".encode(), b"a\x00b"]),
+    ],
+)
+def test_elements_become_the_datatype(datatype, data, values):
+    array = decode(data, datatype, len(data))
+    assert array.dtype == NUMPY_DTYPE[Datatype(datatype)]
+    assert array.tolist() == values
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [1, 2, 3, 4, 5, 6],
+        [[1, 2, 3], [4, 5, 6]],
+        [[1, 2], [3, 4], [5, 6]],
+        [1, [2, [3]], 4, [5, 6]],
+    ],
+)
+def test_any_nesting_with_the_right_number_of_elements_is_read_in_order(data):
+    assert decode(data, "INT32", 2, 3).tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_a_scalar_is_a_list_of_one_element():
+    array = decode([7], "INT32")
+    assert array.shape == ()
+    assert array == 7
+
+
+@pytest.mark.parametrize(
+    ("datatype", "data", "message"),
+    [
+        ("INT8", [1, 128], r"data\[1\]: 128"),
+        ("INT8", [1, [2, -129]], r"data\[1\]\[1\]: -129"),
+        ("UINT8", [-1], r"data\[0\]: -1"),
+        ("INT64", [2**63], r"data\[0\]: 9223372036854775808"),
+        ("INT64", [-(2.0**63)], r"data\[0\]"),
+        ("UINT64", [2**64], r"data\[0\]"),
+        ("INT32", [1.5], r"data\[0\]: 1\.5"),
+        ("INT32", [math.nan], r"data\[0\]: NaN"),
+        ("INT32", [True], r"data\[0\]: true"),
+        ("INT32", ["1"], 'data\\[0\\]: "1"'),
+        ("BOOL", [2], r"data\[0\]: 2"),
+        ("BOOL", [1.0], r"data\[0\]: 1\.0"),
+        ("BOOL", ["true"], 'data\\[0\\]: "true"'),
+        ("FP32", ["x"], 'data\\[0\\]: "x"'),
+        ("FP32", [True], r"data\[0\]: true"),
+        ("FP32", [None], r"data\[0\]: null"),
+        ("FP32", [{}], r"data\[0\]: an object"),
+        ("BYTES", [1], r"data\[0\]: 1"),
+        ("BYTES", [None], r"data\[0\]: null"),
+        ("BF16", [1], "BF16 has no JSON form"),
+    ],
+)
+def test_an_invalid_element_is_reported(datatype, data, message):
+    with pytest.raises(InvalidRequest, match=message):
+        decode(data, datatype, json.dumps(data).count(",") + 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "shape", "message"),
+    [
+        ([1], (3,), "data has 1 elements"),
+        ([], (1,), "0 elements"),
+        ([1], (0,), "1 elements"),
+        (5, (), "data: 5"),
+        ("abc", (3,), 'data: "abc"'),
+        ({"0": 1}, (1,), "data: an object"),
+        (None, (1,), "data: null"),
+    ],
+)
+def test_data_of_another_size_or_kind_is_refused(data, shape, message):
+    with pytest.raises(InvalidRequest, match=message):
+        decode(data, "FP32", *shape)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "values", "text"),
+    [
+        ("BOOL", [True, False], b"[true,false]"),
+        ("UINT64", [2**64 - 1], b"[18446744073709551615]"),
+        ("INT64", [-(2**63)], b"[-9223372036854775808]"),
+        ("FP32", [1.1, 1e20, 16777216], b"[1.1,1e+20,16777216.0]"),
+        ("FP16", [0.1], b"[0.0999755859375]"),
+        ("FP64", [0.1], b"[0.1]"),
+        ("FP32", [math.nan, 1, math.inf, -math.inf], b"[NaN,1.0,Infinity,-Infinity]"),
+        ("FP16", [math.inf], b"[Infinity]"),
+        ("BYTES", ["é\n".encode(), b""], '["é\\n",""]'.encode()),
+        ("FP32", [], b"[]"),
+    ],
+)
+def test_elements_are_printed_flat(datatype, values, text):
+    assert b'"data":' + text + b"}" in encode(tensor(datatype, values))
+
+
+def test_a_tensor_is_printed_flat_with_its_shape():
+    array = np.arange(6, dtype="<i4").reshape(2, 3).T
+    document = json.loads(encode(Tensor("y", Datatype.INT32, array)))
+    assert document["outputs"] == [
+        {"name": "y", "datatype": "INT32", "shape": [3, 2], "data": [0, 3, 1, 4, 2, 5]}
+    ]
+
+
+def test_a_name_with_the_word_null_is_unchanged_beside_nan():
+    text = encode(tensor("FP32", [math.nan], "null"), tensor("BYTES", [b"null"], "s"))
+    assert text.count(b"null") == 2
+    assert b"[NaN]" in text
+
+
+@pytest.mark.parametrize(
+    ("given_tensor", "message"),
+    [
+        (tensor("BYTES", [b"\xff"]), "output 'y' contains bytes that are not UTF-8"),
+        (tensor("BF16", [1]), "'y' is BF16"),
+    ],
+)
+def test_an_output_without_json_form_asks_for_binary(given_tensor, message):
+    with pytest.raises(InvalidRequest, match=message):
+        encode(given_tensor)
+
+
+NUMERIC = [d for d in Datatype if d not in (Datatype.BYTES, Datatype.BF16)]
+
+
+@given(
+    st.sampled_from(NUMERIC).flatmap(
+        lambda d: st.tuples(st.just(d), hnp.arrays(NUMPY_DTYPE[d], hnp.array_shapes(min_side=0)))
+    )
+)
+def test_numbers_survive_a_round_trip(case):
+    datatype, array = case
+    body = encode(Tensor("x", datatype, array))
+    output = json_text.parse(body)["outputs"][0]
+    again = json_data.decode_array(output["data"], datatype, array.shape, "data")
+    assert again.dtype == array.dtype
+    np.testing.assert_array_equal(again, array)
+
+
+def request(**members):
+    item = {
+        "name": "x",
+        "datatype": "FP32",
+        "shape": [1],
+        "data": [1.5],
+        **members.pop("input", {}),
+    }
+    return json.dumps(
+        {"inputs": [{k: v for k, v in item.items() if v is not ...}], **members}
+    ).encode()
+
+
+def test_a_complete_request_is_read():
+    body = request(
+        id="42",
+        parameters={"a": 1},
+        outputs=[{"name": "y", "parameters": {"b": "c"}}],
+        model_name="ignored",
+        extra=[1],
+    )
+    decoded = oip_request.decode(body, None, "m", "3").request
+    assert (decoded.model_name, decoded.model_version, decoded.id) == ("m", "3", "42")
+    assert dict(decoded.parameters) == {"a": 1}
+    assert [(o.name, dict(o.parameters)) for o in decoded.outputs] == [("y", {"b": "c"})]
+    assert [(t.name, t.datatype, t.array.tolist()) for t in decoded.inputs] == [
+        ("x", "FP32", [1.5])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "the request body is empty"),
+        (b" ", "not valid JSON"),
+        (b"[]", "the request body is an array"),
+        (b"{}", "inputs is missing"),
+        (b'{"inputs":{}}', "inputs: an object"),
+        (b'{"inputs":null}', "inputs: null"),
+        (b'{"inputs":[1]}', r"inputs\[0\]: 1"),
+        (b'{"inputs":[]} x', "not valid JSON"),
+        (b'{"inputs":[],"id":7}', "id: 7 is invalid"),
+        (b'{"inputs":[],"outputs":{}}', "outputs: an object"),
+        (b'{"inputs":[],"outputs":[{}]}', r"outputs\[0\].name is missing"),
+        (b'{"inputs":[],"parameters":[]}', "parameters: an array"),
+        (
+            b'{"inputs":[],"parameters":{"a":null}}',
+            r"parameters\.a: null",
+        ),
+        (b'{"inputs":[],"parameters":{"a":{}}}', "parameters.a: an object"),
+        (
+            b'{"inputs":[],"parameters":{"binary_data_output":1}}',
+            r"parameters\.binary_data_output: 1",
+        ),
+        (b"\xff{}", "the JSON is not UTF-8: byte 0xff at position 0"),
+        (b'{"inputs":"\xc3"}', "not UTF-8"),
+        (b'{"id":"\\ud800"}', "unpaired surrogate"),
+        (b"[" * 101 + b"]" * 101, "nested deeper than 100 levels"),
+        (b'{"a":' * 50_000, "nested deeper than 100 levels"),
+        (b'{"a":' + b"9" * 5000 + b"}", "more than 4300 digits"),
+        (request(input={"name": ...}), r"inputs\[0\].name is missing"),
+        (request(input={"name": 1}), r"inputs\[0\]\.name: 1"),
+        (request(input={"datatype": ...}), r"inputs\[0\].datatype is missing"),
+        (request(input={"datatype": "fp32"}), 'inputs\\[0\\]\\.datatype: "fp32"'),
+        (request(input={"shape": ...}), r"inputs\[0\]\.shape is missing"),
+        (request(input={"shape": 1}), r"inputs\[0\]\.shape: 1"),
+        (request(input={"shape": [-1]}), r"inputs\[0\]\.shape\[0\]: -1"),
+        (request(input={"shape": [1.0]}), r"inputs\[0\].shape\[0\]: 1.0"),
+        (request(input={"shape": [True]}), r"inputs\[0\].shape\[0\]: true"),
+        (request(input={"shape": ["1"]}), r'inputs\[0\].shape\[0\]: "1"'),
+        (request(input={"shape": [2**63]}), r"inputs\[0\]\.shape: the product of dimensions 0 to"),
+        (
+            request(input={"shape": [2**33, 2**33]}),
+            r"inputs\[0\]\.shape: the product of dimensions 0 to",
+        ),
+        (
+            request(input={"shape": [0, 2**62]}),
+            r"inputs\[0\]\.shape: the product of dimensions 0 to",
+        ),
+        (request(input={"shape": [1] * 65}), r"65 dimensions"),
+        (
+            request(input={"data": ...}),
+            r"inputs\[0\] has neither data nor parameters\.binary_data_size",
+        ),
+    ],
+)
+def test_an_invalid_request_is_refused_with_the_field(body, message):
+    with pytest.raises(InvalidRequest, match=message):
+        oip_request.decode(body, None, "m", "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xef\xbb\xbf" + request(),
+        request() + b" \r\n",
+        request(id=None, outputs=None, parameters=None),
+        request(input={"data": [[[1.5]]]}),
+        b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[NaN]}]}',
+        b'{"inputs":[],"deep":' + b"[" * 99 + b"]" * 99 + b"}",
+        b'{"inputs":[],"text":"' + b"[" * 500 + b'"}',
+        b'{"inputs":[],"text":"\\"' + b"[" * 500 + b'"}',
+    ],
+)
+def test_unusual_but_valid_requests_are_accepted(body):
+    oip_request.decode(body, None, "m", "")
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(lambda t: t.encode("utf-8", "replace")))
+def test_arbitrary_bytes_are_a_request_or_a_refusal(body):
+    try:
+        oip_request.decode(body, None, "m", "")
+    except InvalidRequest as error:
+        assert error.message  # noqa: PT017 - both outcomes are valid, but a refusal needs a message
+
+
+def test_every_truncation_of_a_request_is_refused():
+    whole = request(id="é", parameters={"a": 1})
+    for size in range(len(whole)):
+        with pytest.raises(InvalidRequest):
+            oip_request.decode(whole[:size], None, "m", "")
+
+
+@given(st.integers(0, 130), st.sampled_from(["[]", "{}"]))
+def test_brackets_in_strings_do_not_count_as_depth(levels, kind):
+    opening = b"[" if kind == "[]" else b'{"]}\\"":'
+    closing = kind[1].encode()
+    assert json_text.depth(opening * levels + b'"[[{"' + closing * levels) == levels
+
+
+def test_an_error_text_that_is_not_unicode_is_escaped():
+    assert oip_response.encode_error("bad \udcff") == b'{"error":"bad \\\\udcff"}'
+
+
+def test_a_float_is_written_in_its_shortest_exact_form():
+    value = struct.unpack("<f", struct.pack("<f", 3.1))[0]
+    assert b"[3.1]" in encode(tensor("FP32", [value]))

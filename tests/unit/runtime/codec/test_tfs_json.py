@@ -1,0 +1,100 @@
+"""The outermost JSON: valid documents are accepted, and nothing else."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage_runtime.codec.tfs import document as tfs_document
+from moorage_runtime.values.errors import InvalidRequest
+
+
+@pytest.mark.parametrize(
+    ("body", "document"),
+    [
+        (b'{"a":1}', {"a": 1}),
+        (b' \r\n{"a": [1, 2.0] }\t', {"a": [1, 2.0]}),
+        (b'\xef\xbb\xbf{"a":1}', {"a": 1}),
+        (b'{"a":[Infinity,-Infinity,1e400]}', {"a": [math.inf, -math.inf, math.inf]}),
+        (b'{"a":18446744073709551616}', {"a": 2**64}),
+        (b'{"a":"\\u00e9"}', {"a": "\u00e9"}),
+        (bytearray(b'{"a":1}'), {"a": 1}),
+        (memoryview(b'{"a":1}'), {"a": 1}),
+    ],
+)
+def test_a_document_is_read(body, document):
+    assert tfs_document.parse_object(body) == document
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "JSON Parse error: the request body is empty"),
+        (b"   ", "JSON Parse error"),
+        (b'{"a":1', "JSON Parse error"),
+        (b'{"a":1} x', "JSON Parse error"),
+        (b'{"a":1}{"b":2}', "JSON Parse error"),
+        (b'{"a":Nan}', "JSON Parse error"),
+        (b'{"a":nan}', "JSON Parse error"),
+        (b'{"a":+1}', "JSON Parse error"),
+        (b'{"a":"\xff"}', "JSON Parse error"),
+        (b'{"a":"\\ud800"}', "JSON Parse error"),
+        (b'{"a":' + b"9" * 5000 + b"}", "JSON Parse error"),
+        (b"[1]", r"JSON Value: \[1\] Is not object"),
+        (b"NaN", "JSON Value: NaN Is not object"),
+    ],
+)
+def test_an_invalid_document_is_refused(body, message):
+    with pytest.raises(InvalidRequest, match=message):
+        tfs_document.parse_object(body)
+
+
+@pytest.mark.parametrize("depth", [99, 100])
+def test_nesting_of_a_hundred_levels_is_read(depth):
+    body = b'{"a":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+
+    assert "a" in tfs_document.parse_object(body)
+
+
+@pytest.mark.parametrize("depth", [101, 500, 5_000, 100_000])
+@pytest.mark.parametrize("token", [b"1", b"NaN"])
+def test_deeper_nesting_is_refused(depth, token):
+    body = b'{"a":' + b"[" * (depth - 1) + token + b"]" * (depth - 1) + b"}"
+
+    with pytest.raises(InvalidRequest, match="nested"):
+        tfs_document.parse_object(body)
+
+
+def test_brackets_in_strings_and_many_flat_lists_are_not_nesting():
+    body = b'{"a":"' + b"[" * 200 + b'\\"","b":[' + b",".join([b"[1]"] * 200) + b"]}"
+
+    assert len(tfs_document.parse_object(body)["b"]) == 200
+
+
+@pytest.mark.parametrize(("document", "name"), [({}, ""), ({"signature_name": "s"}, "s")])
+def test_the_signature_name_is_read(document, name):
+    assert tfs_document.parse_signature_name(document) == name
+
+
+@pytest.mark.parametrize("value", [1, None, ["s"], {}])
+def test_a_signature_name_must_be_a_string(value):
+    with pytest.raises(InvalidRequest, match="'signature_name' key must be a string value"):
+        tfs_document.parse_signature_name({"signature_name": value})
+
+
+@given(st.binary() | st.text(alphabet='{}[]":,0123456789.eE-+ntfaNI\\u').map(str.encode))
+def test_any_bytes_give_an_object_or_invalid_request(body):
+    try:
+        document = tfs_document.parse_object(body)
+    except InvalidRequest:
+        return
+    assert isinstance(document, dict)
+
+
+def test_a_body_cut_anywhere_is_refused():
+    body = b'{"signature_name":"s","instances":[{"b64":"YQ=="},NaN,-1.5e3,true,null]}'
+
+    for length in range(len(body)):
+        with pytest.raises(InvalidRequest):
+            tfs_document.parse_object(body[:length])

@@ -1,0 +1,127 @@
+"""gRPC's length-prefixed messages."""
+
+import gzip
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage_runtime.frontends.grpc.methods import GrpcFault
+from moorage_runtime.frontends.grpc.nghttp2 import framing
+from moorage_runtime.frontends.grpc.nghttp2.framing import MessageReader, Payload
+from moorage_runtime.frontends.grpc.nghttp2.replies import percent_encode
+from unit.runtime.http2_client import message
+
+LIMIT = 1000
+
+
+def read(*pieces, is_last=True, limit=LIMIT):
+    reader = MessageReader(limit)
+    found = [payload for piece in pieces for payload in reader.feed(piece)]
+    if is_last:
+        found += reader.feed(b"", is_last=True)
+    return found
+
+
+@given(st.lists(st.binary(max_size=40), max_size=6), st.lists(st.integers(0, 300)))
+def test_messages_do_not_depend_on_the_split_of_the_bytes(messages, cuts):
+    whole = b"".join(map(message, messages))
+    ends = sorted(min(cut, len(whole)) for cut in cuts)
+    pieces = [whole[start:end] for start, end in zip([0, *ends], [*ends, len(whole)], strict=True)]
+
+    assert read(*pieces) == [Payload(data, is_compressed=False) for data in messages]
+
+
+LARGE = bytes(range(256)) * 1024
+
+
+@given(st.lists(st.integers(0, len(LARGE) + 60), max_size=8))
+def test_large_messages_do_not_depend_on_the_split_of_the_bytes(cuts):
+    sent = [b"a", LARGE, b"", LARGE[:-1]]
+    whole = b"".join(map(message, sent))
+    ends = sorted(cuts)
+    pieces = [whole[start:end] for start, end in zip([0, *ends], [*ends, len(whole)], strict=True)]
+
+    assert [bytes(payload.data) for payload in read(*pieces, limit=len(LARGE))] == sent
+
+
+@pytest.mark.parametrize("odd", range(1, 8))
+def test_numbers_at_the_end_of_a_large_message_are_aligned(odd):
+    whole = message(LARGE[:-odd])
+
+    (payload,) = read(whole[:20_000], whole[20_000:100_000], whole[100_000:], limit=len(LARGE))
+
+    numbers = np.frombuffer(payload.data, np.float64, 8000, len(payload.data) - 64_000)
+    assert numbers.flags.aligned
+
+
+def test_a_large_message_must_come_to_its_end():
+    with pytest.raises(GrpcFault, match="ends within a message"):
+        read(message(LARGE)[:-1], limit=len(LARGE))
+
+
+def test_the_flag_says_what_is_compressed():
+    assert read(message(b"a", 1) + message(b"b")) == [
+        Payload(b"a", is_compressed=True),
+        Payload(b"b", is_compressed=False),
+    ]
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_a_call_must_not_end_within_a_message(size):
+    with pytest.raises(GrpcFault, match="ends within a message") as caught:
+        read(message(b"abc") + message(b"abcd")[:size])
+    assert caught.value.code == "INTERNAL"
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"\x02" + message(b"")[1:], "INTERNAL"),
+        (message(b"a" * (LIMIT + 1))[:5], "RESOURCE_EXHAUSTED"),
+        (b"\0\xff\xff\xff\xff", "RESOURCE_EXHAUSTED"),
+    ],
+)
+def test_an_invalid_prefix_is_refused_before_its_message_arrives(data, code):
+    with pytest.raises(GrpcFault) as caught:
+        read(data, is_last=False)
+    assert caught.value.code == code
+
+
+def test_a_message_at_the_limit_is_accepted():
+    assert read(message(b"a" * LIMIT))[0].data == b"a" * LIMIT
+
+
+@pytest.mark.parametrize(
+    ("coding", "compress"), [("gzip", gzip.compress), ("deflate", zlib.compress)]
+)
+async def test_compressed_messages_are_read_and_written(coding, compress):
+    data = b"text " * 300
+    payload = Payload(compress(data), is_compressed=True)
+
+    assert await framing.decompress(payload, coding, len(data)) == data
+    prefix, sent = framing.frame(data, coding)
+    assert prefix == message(sent, 1)[:5]
+    assert await framing.decompress(Payload(sent, is_compressed=True), coding, len(data)) == data
+    assert framing.frame(b"short", coding) == (message(b"short")[:5], b"short")
+    with pytest.raises(GrpcFault) as caught:
+        await framing.decompress(payload, coding, len(data) - 1)
+    assert caught.value.code == "RESOURCE_EXHAUSTED"
+    with pytest.raises(GrpcFault, match=coding) as caught:
+        await framing.decompress(Payload(payload.data[:-1], is_compressed=True), coding, len(data))
+    assert caught.value.code == "INTERNAL"
+
+
+async def test_a_message_cannot_be_compressed_without_a_coding():
+    with pytest.raises(GrpcFault, match="grpc-encoding") as caught:
+        await framing.decompress(Payload(b"", is_compressed=True), "identity", LIMIT)
+    assert caught.value.code == "INTERNAL"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoded"), [("50 %", b"50 %25"), ("é\n", b"%C3%A9%0A"), ("a~b/?", b"a~b/?")]
+)
+def test_status_messages_are_percent_encoded(text, encoded):
+    assert percent_encode(text) == encoded

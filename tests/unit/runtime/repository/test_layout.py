@@ -1,0 +1,229 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage_runtime.repository.contents.layout import (
+    Folder,
+    ModelLayout,
+    discover,
+    single_file,
+    version_key,
+)
+
+ENCODER = {"config.json": None, "tokenizer.json": None}
+
+
+def folder(tree: dict[str, Any]) -> Folder:
+    """A listing from a nested dict: None is a file."""
+    files = frozenset(name for name, content in tree.items() if content is None)
+    folders = {name: folder(content) for name, content in tree.items() if content is not None}
+    return Folder(files, folders)
+
+
+def found(tree: dict[str, Any], name: str | None = None) -> dict[str, dict[str, str]]:
+    """Model name to version to the file's path within the repository."""
+    return {
+        layout.name: {
+            item.version: "/".join(
+                part for part in (layout.folder, item.folder, item.file) if part
+            )
+            for item in layout.versions
+        }
+        for layout in discover(folder(tree), "root", name)
+    }
+
+
+@pytest.mark.parametrize(
+    ("tree", "name", "expected"),
+    [
+        ({}, None, {}),
+        ({"model.onnx": None}, None, {"root": {"1": "model.onnx"}}),
+        ({"model.onnx": None}, "m", {"m": {"1": "model.onnx"}}),
+        ({"digits.onnx": None}, "m", {"m": {"1": "digits.onnx"}}),
+        ({"model.py": None, "words.txt": None}, "m", {"m": {"1": "model.py"}}),
+        ({"model.onnx": None, "other.onnx": None}, "m", {"m": {"1": "model.onnx"}}),
+        (
+            {"1": {"model.onnx": None}, "2": {"model.onnx": None}},
+            None,
+            {"root": {"1": "1/model.onnx", "2": "2/model.onnx"}},
+        ),
+        ({"v10": {"model.onnx": None}}, "m", {"m": {"v10": "v10/model.onnx"}}),
+        (
+            {"1": {"saved_model.pb": None, "fingerprint.pb": None, "variables": {"v": None}}},
+            None,
+            {"root": {"1": "1/saved_model.pb"}},
+        ),
+        ({"saved_model.pb": None, "variables": {"v": None}}, "m", {"m": {"1": "saved_model.pb"}}),
+        ({"model.xml": None, "model.bin": None}, "m", {"m": {"1": "model.xml"}}),
+        ({"iris.skops": None}, "m", {"m": {"1": "iris.skops"}}),
+        ({"graph.pb": None}, "m", {"m": {"1": "graph.pb"}}),
+        # an encoder as on the Hugging Face Hub
+        (
+            {**ENCODER, "onnx": {"model.onnx": None, "model_q4.onnx": None}, "1_Pooling": {}},
+            "m",
+            {"m": {"1": "onnx/model.onnx"}},
+        ),
+        ({**ENCODER, "onnx": {"model.onnx": None}}, None, {"root": {"1": "onnx/model.onnx"}}),
+        ({**ENCODER, "model.onnx": None, "b.onnx": None}, "m", {"m": {"1": "model.onnx"}}),
+        (
+            {
+                "a": {**ENCODER, "onnx": {"model.onnx": None}},
+                "b": {"2": {**ENCODER, "model.onnx": None}},
+            },
+            None,
+            {"a": {"1": "a/onnx/model.onnx"}, "b": {"2": "b/2/model.onnx"}},
+        ),
+        ({**ENCODER, "model.py": None, "model.joblib": None}, "m", {"m": {"1": "model.py"}}),
+        # a class may read files beside it: a fixed name takes precedence, then the stem "model"
+        ({"model.py": None, "model.joblib": None}, "m", {"m": {"1": "model.py"}}),
+        ({"model.joblib": None, "scaler.joblib": None}, "m", {"m": {"1": "model.joblib"}}),
+        # without a model name or numbers, folders are models
+        ({"v10": {"model.onnx": None}}, None, {"v10": {"1": "v10/model.onnx"}}),
+        (
+            {"a": {"1": {"model.onnx": None}}, "b": {"model.py": None}},
+            None,
+            {"a": {"1": "a/1/model.onnx"}, "b": {"1": "b/model.py"}},
+        ),
+        # the layout of a mounted ConfigMap
+        (
+            {"..data": {"model.onnx": None}, "..2026": {"model.onnx": None}, "model.onnx": None},
+            "m",
+            {"m": {"1": "model.onnx"}},
+        ),
+        (
+            {"a": {"1": {"model.onnx": None}, "__pycache__": {}}},
+            None,
+            {"a": {"1": "a/1/model.onnx"}},
+        ),
+        (
+            {"a": {"1": {"model.onnx": None}, "assets": {"words.txt": None}}},
+            None,
+            {"a": {"1": "a/1/model.onnx"}},
+        ),
+        ({"model.yaml": None, "1": {"model.onnx": None}}, None, {"root": {"1": "1/model.onnx"}}),
+    ],
+)
+def test_discover_finds_models_and_versions(tree, name, expected):
+    assert found(tree, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        ({}, "no model file in the folder of model 'm'"),
+        ({"weights.bin": None}, "no model file in the folder of model 'm'"),
+        ({"a.onnx": None, "b.onnx": None}, "has several model files (a.onnx, b.onnx): keep one"),
+        ({"model.onnx": None, "model.py": None}, "several model files (model.onnx, model.py)"),
+        ({"model.xml": None, "model.skops": None}, "several model files (model.skops, model.xml)"),
+        ({"model.py": None, "saved_model.pb": None}, "model files (model.py, saved_model.pb)"),
+        ({"1": {}}, "version '1' contains no model file"),
+    ],
+)
+def test_a_folder_that_cannot_be_served_has_a_reason(tree, expected):
+    (layout,) = discover(folder(tree), "root", "m")
+
+    assert [expected in item.problem for item in layout.versions] == [True]
+    assert layout.versions[0].file == ""
+
+
+def test_an_invalid_version_does_not_affect_others():
+    (layout,) = discover(folder({"1": {"model.onnx": None}, "2": {}}), "root", "m")
+
+    assert [bool(item.problem) for item in layout.versions] == [False, True]
+
+
+def test_versions_ascend_by_number():
+    tree = {version: {"model.onnx": None} for version in ("10", "9", "v2", "v10", "v9")}
+
+    (layout,) = discover(folder(tree), "root", "m")
+
+    assert [item.version for item in layout.versions] == ["9", "10", "v2", "v9", "v10"]
+
+
+def test_model_yaml_is_detected():
+    layouts = discover(
+        folder({"a": {"model.yaml": None, "model.onnx": None}, "b": {"1": {}}}), "r", None
+    )
+
+    assert {layout.name: layout.has_config for layout in layouts} == {"a": True, "b": False}
+
+
+def test_a_single_file_is_a_model():
+    assert single_file("iris.onnx", None) == ModelLayout(
+        "iris", "", single_file("iris.onnx", "x").versions, has_config=False
+    )
+    assert single_file("model.onnx", "iris").name == "iris"
+    assert "notes.md is not a model file" in single_file("notes.md", None).versions[0].problem
+
+
+@pytest.mark.parametrize(
+    ("files", "file", "form"),
+    [
+        (["model.pkl"], "model.pkl", "sklearn"),
+        (["iris.pickle"], "iris.pickle", "sklearn"),
+        (["iris.ubj"], "iris.ubj", "xgboost"),
+        (["iris.cbm"], "iris.cbm", "catboost"),
+        (["model.json", "metadata.json", "README.txt"], "model.json", "xgboost"),
+        (["model.txt", "requirements.txt"], "model.txt", "lightgbm"),
+        # such files are common beside a model
+        (["iris.skops", "model.json", "model.txt"], "iris.skops", "sklearn"),
+        (["model.onnx", "model.json"], "model.onnx", "onnx"),
+        (["model.py", "scaler.pkl"], "model.py", "python"),
+        (["MLmodel", "model.pkl", "model.onnx", "model.py"], "MLmodel", "mlflow"),
+    ],
+)
+def test_the_file_with_the_strongest_name_is_the_model(files, file, form):
+    (found,) = discover(folder({"a": dict.fromkeys(files)}), "r", None)
+    (version,) = found.versions
+
+    assert (version.file, version.format, version.problem) == (file, form, "")
+
+
+@pytest.mark.parametrize("file", ["settings.json", "requirements.txt", "README.txt"])
+def test_a_common_file_does_not_make_its_folder_a_model(file):
+    assert discover(folder({"a": {file: None}}), "r", None) == ()
+
+
+def test_two_equally_strong_names_are_an_error():
+    (found,) = discover(folder({"a": {"model.json": None, "model.txt": None}}), "r", None)
+
+    assert "several model files (model.json, model.txt)" in found.versions[0].problem
+
+
+@pytest.mark.parametrize(
+    ("file", "form"), [("iris.json", "xgboost"), ("iris.txt", "lightgbm"), ("MLmodel", "mlflow")]
+)
+def test_a_single_file_with_a_common_suffix_is_a_model(file, form):
+    (version,) = single_file(file, None).versions
+
+    assert version.format == form
+
+
+@given(st.lists(st.text("0123456789v.", min_size=1), unique=True))
+def test_any_version_names_can_be_ordered(versions):
+    ordered = sorted(versions, key=version_key)
+    backwards = sorted(versions, key=version_key, reverse=True)
+
+    assert backwards[::-1] == ordered
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_numeric_versions_are_sorted_numerically(a, b):
+    assert (version_key(str(a)) < version_key(str(b))) == (a < b)
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        ({**ENCODER, "model.onnx": None}, "text"),
+        ({**ENCODER, "onnx": {"model.onnx": None}}, "text"),
+        ({"config.json": None, "model.onnx": None}, "onnx"),
+        ({**ENCODER, "model.py": None, "onnx": {"model.onnx": None}}, "python"),
+    ],
+)
+def test_a_tokenizer_beside_a_graph_makes_an_encoder(tree, expected):
+    (model,) = discover(folder(tree), "root", "m")
+
+    assert [version.format for version in model.versions] == [expected]

@@ -1,0 +1,161 @@
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from moorage_runtime.execution.batching.policy import BatchingPolicy
+from moorage_runtime.repository.contents import config
+from moorage_runtime.values.errors import InvalidConfig
+from moorage_runtime.values.tensors import Datatype, TensorSpec
+
+SCHEMA = Path(__file__).resolve().parents[4] / "docs" / "reference" / "model.schema.json"
+
+FULL = """\
+backend: python
+python_class: Iris
+platform: python_callable
+inputs: [{name: image, datatype: BYTES, shape: [-1]}]
+outputs: [{name: scores, datatype: FP32, shape: [-1, 2], optional: false}]
+batching: true
+default: true
+default_version: "2"
+versions: ["1", "2"]
+signatures:
+  classify:
+    method: classify
+    inputs: {image: image}
+    outputs: {scores: scores}
+labels: {stable: "1"}
+version_numbers: {beta: 7}
+parameters: {threshold: 0.5, words: [a, b]}
+onnx: {threads: 2}
+"""
+
+
+def test_every_field_is_read():
+    read = config.parse(FULL.encode())
+
+    assert read.backend == "python"
+    assert config.specs(read.inputs) == (TensorSpec("image", Datatype.BYTES, (-1,)),)
+    assert read.versions == ("1", "2")
+    assert config.signatures(read)["classify"].method == "classify"
+    assert read.parameters == {"threshold": 0.5, "words": ["a", "b"]}
+    assert read.onnx.threads == 2
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", b"# nothing\n", b"{}"])
+def test_an_empty_file_is_the_defaults(text):
+    assert config.parse(text) == config.NO_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- a", "['a'] is invalid"),
+        ("text", "'text' is invalid"),
+        ("a: [", "is not valid YAML"),
+        ("\ta: 1", "is not valid YAML"),
+        ("colour: red", "unknown field 'colour'"),
+        ("backend: tensorrt", "backend: 'tensorrt'"),
+        ("inputs: {}", "inputs: must be a list"),
+        ("inputs: [{name: x, datatype: float32, shape: [1]}]", "inputs[0].datatype: 'float32'"),
+        (
+            "inputs: [{name: x, datatype: FP32}]",
+            "inputs[0]: field 'shape' is missing",
+        ),
+        ("inputs: [{name: x, datatype: FP32, shape: [a]}]", "inputs[0].shape[0]"),
+        ("versions: [1]", "versions[0]: must be a string"),
+        ("signatures: {s: {inputs: {}, outputs: {}, method: guess}}", "method"),
+        ("onnx: {threads: many}", "onnx.threads"),
+    ],
+)
+def test_an_invalid_file_is_refused_with_the_path_of_the_field(text, expected):
+    with pytest.raises(InvalidConfig) as caught:
+        config.parse(text.encode())
+
+    assert caught.value.message.startswith("model.yaml")
+    assert expected in caught.value.message
+
+
+def test_bytes_that_are_not_text_are_refused():
+    with pytest.raises(InvalidConfig, match="is not valid YAML"):
+        config.parse(b"\xff\xfe\x00")
+
+
+def test_the_published_schema_matches_the_code():
+    assert json.loads(SCHEMA.read_text()) == config.schema()
+
+
+def test_the_schema_accepts_what_the_code_accepts():
+    jsonschema.validate(yaml.safe_load(FULL), config.schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"colour": "red"}, config.schema())
+
+
+VARIABLE = (TensorSpec("x", Datatype.FP32, (-1, 4)),)
+FIXED = (TensorSpec("x", Datatype.FP32, (1, 4)),)
+TEXT = (TensorSpec("x", Datatype.BYTES, (-1, 4)),)
+
+
+SHAPE = "input 'x' has shape [1, 4]"
+OFF = "model.yaml"
+
+
+@pytest.mark.parametrize(
+    ("text", "tensors", "merge_obstacle", "expected"),
+    [
+        ("", VARIABLE, "", BatchingPolicy()),
+        ("", VARIABLE, "it mixes", "it mixes"),
+        ("", FIXED, "", SHAPE),
+        ("batching: true", VARIABLE, "it mixes", BatchingPolicy()),
+        ("batching: true", FIXED, "", SHAPE),
+        ("batching: false", VARIABLE, "", OFF),
+        ("batching: {enabled: true}", TEXT, "it mixes", BatchingPolicy()),
+        ("batching: {enabled: true}", (), "it mixes", BatchingPolicy()),
+        ("batching: {enabled: false}", VARIABLE, "", OFF),
+        ("batching: {max_batch_size: 8}", VARIABLE, "", BatchingPolicy(8)),
+        ("batching: {max_batch_size: 8}", VARIABLE, "it mixes", "it mixes"),
+        (
+            "batching: {max_queue_delay_microseconds: 500}",
+            VARIABLE,
+            "",
+            BatchingPolicy(max_delay_seconds=5e-4),
+        ),
+    ],
+)
+def test_batching_follows_the_configuration_and_the_shapes(
+    text, tensors, merge_obstacle, expected
+):
+    found = config.parse(text.encode())
+
+    policy = config.batching_policy(found, tensors, tensors, merge_obstacle=merge_obstacle)
+
+    if isinstance(expected, str):
+        assert expected in policy
+    else:
+        assert policy == expected
+
+
+def test_batching_that_the_shapes_do_not_allow_is_refused():
+    found = config.parse(b"batching: {enabled: true}")
+
+    with pytest.raises(InvalidConfig, match=r"model\.yaml: batching\.enabled is true"):
+        config.batching_policy(found, FIXED, FIXED, merge_obstacle="")
+
+
+@pytest.mark.parametrize(
+    ("text", "tensors", "expected"),
+    [
+        ("", VARIABLE, True),
+        ("", FIXED, False),
+        ("batching: true", FIXED, True),
+        ("batching: false", VARIABLE, False),
+        ("batching: {enabled: false}", VARIABLE, True),
+        ("batching: {enabled: true}", (), True),
+        ("batching: {max_batch_size: 8}", VARIABLE, True),
+    ],
+)
+def test_whether_the_first_dimension_is_a_batch(text, tensors, expected):
+    assert config.has_batch(config.parse(text.encode()), tensors, tensors) is expected
