@@ -1,8 +1,11 @@
-"""Limits how many children are created concurrently, and creates Services first.
+"""Limits how many children are created concurrently, and creates Deployments last.
 
 The API server allocates the addresses of Services one at a time. Each takes milliseconds while it
 is idle and tenths of a second once controllers create pods. If a thousand models are created at
 once, all of them therefore get their Services before the first gets its Deployment.
+
+A reconcile ends once all children exist, and only the next one reports a pod that became ready. So
+the other children come before the Deployment too, except for autoscalers, which refer to it.
 """
 
 import asyncio
@@ -13,8 +16,9 @@ from itertools import count
 
 __all__ = ["Turns"]
 
-FIRST = ("NetworkPolicy", "Service", "Deployment")
-"""The kinds that a model needs to serve, in the order of their creation."""
+FIRST = "NetworkPolicy"
+LAST = frozenset({"Deployment", "HorizontalPodAutoscaler", "ScaledObject"})
+"""The kinds that are created before and after all others."""
 
 
 class Turns:
@@ -32,7 +36,7 @@ class Turns:
     @asynccontextmanager
     async def turn(self, kind: str) -> AsyncGenerator[None]:
         """Hold a place while a child of this kind is created."""
-        await self._take(FIRST.index(kind) if kind in FIRST else len(FIRST))
+        await self._take(_rank(kind))
         try:
             yield
         finally:
@@ -58,3 +62,7 @@ class Turns:
                 place.set_result(None)
                 return
         self._free += 1
+
+
+def _rank(kind: str) -> int:
+    return (kind != FIRST) + (kind in LAST)

@@ -28,20 +28,28 @@ class Creations:
         return self.began
 
 
-async def test_services_are_created_before_deployments_and_these_before_other_kinds() -> None:
+async def test_deployments_are_created_after_services_and_network_policies_first() -> None:
     creations = Creations(1)
-    creations.start("PodDisruptionBudget", "first")
+    creations.start("Service", "first")
     await creations.settle()
-    for kind, name in {"HTTPRoute": "d", "Deployment": "b", "Service": "a"}.items():
+    order = [
+        ("Deployment", "e"),
+        ("HorizontalPodAutoscaler", "f"),
+        ("Service", "b"),
+        ("PodDisruptionBudget", "c"),
+        ("ScaledObject", "g"),
+        ("HTTPRoute", "d"),
+        ("NetworkPolicy", "a"),
+    ]
+    for kind, name in order:
         creations.start(kind, name)
-    creations.start("Deployment", "c")
     await creations.settle()
 
-    for name in ("first", "a", "b", "c", "d"):
+    for name in ("first", *"abcdefg"):
         creations.ends[name].set()
         await creations.settle()
 
-    assert creations.began == ["first", "a", "b", "c", "d"]
+    assert creations.began == ["first", *"abcdefg"]
 
 
 async def test_concurrent_creations_are_limited() -> None:
