@@ -24,7 +24,7 @@ FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_p
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-down images test check format lint types unit fixtures generate lock audit
-.PHONY: conformance openai attack hostile fuzz mutate integration idle faults transitions simulate chaos soak autoscalers
+.PHONY: conformance openai attack hostile fuzz mutate integration idle faults transitions simulate chaos soak soak-grpc autoscalers
 .PHONY: e2e bench clean
 
 help: ## Show the targets
@@ -123,6 +123,9 @@ chaos: setup ## Send traffic to six models while everything below them fails at 
 soak: setup ## Operator and runtime under steady load for SOAK_SECONDS; fail if memory, descriptors or threads grow
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/python tests/soak/run.py --seconds $(SOAK_SECONDS)
+
+soak-grpc: setup ## The runtime's gRPC port under mixed calls for SOAK_SECONDS; fail on wrong answers or growth
+	$(BIN)/python tests/soak/grpc_load.py --seconds $(SOAK_SECONDS)
 
 idle: setup ## Leave the operator alone for 15 minutes; fail if it restarts or reports itself unhealthy
 	$(CLUSTER_PROGRAM) install

@@ -105,6 +105,13 @@ def answers(url: str) -> bool:
     )
 
 
+def readiness(kubectl: Kubectl) -> object:
+    """What decides whether the Service of digits answers, to be shown if it does not."""
+    pods = kubectl.items("pods", "moorage.dev/model=digits")
+    slices = kubectl.items("endpointslices", "kubernetes.io/service-name=digits")
+    return [each["status"] for each in pods], [each.get("endpoints") for each in slices]
+
+
 @pytest.fixture
 def namespaces() -> list[str]:
     """No checks: these tests cause restarts, and some of them end the whole cluster."""
@@ -157,9 +164,9 @@ def test_a_model_serves_through_the_loss_of_every_part_and_after_up(serving):
     # and the operator may not have heard of that yet
     eventually(
         "the Service answers",
-        lambda: answers(url) or serving.items("pods", "moorage.dev/model=digits"),
+        lambda: answers(url) or readiness(serving),
         lambda seen: seen is True,
-        60,
+        180,
     )
 
     kill(*PARTS)
