@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from moorage_cli.manifests.lint import crd, lint, lint_text
+from moorage_cli.manifests.lint import crd, lint, lint_text, schemas
 from moorage_cli.manifests.rules import holds
 from moorage_cli.manifests.structural import with_defaults
 from moorage_cli.printing.tables import Palette
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[4]
 EXAMPLES = sorted((ROOT / "examples").rglob("inferencemodel.yaml"))
 PLAIN = Palette(coloured=False)
 SCHEMA = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-SCHEMAS = {"moorage.dev/v1alpha1": SCHEMA}
+SCHEMAS = schemas()
 
 
 def findings(text):
