@@ -21,6 +21,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from .api.inference_runtime import InferenceRuntime
+from .decide.runtimes.selection import could_use
 from .kube import auth, kinds
 from .kube.client import KubeClient
 from .kube.leadership import Leadership
@@ -32,12 +34,16 @@ from .process.lifecycle import Lifecycle
 from .process.metrics import Metrics
 from .reconcile.policy import Policy
 from .reconcile.reconciler import Hands, Reconciler, rest_seconds, work
+from .reconcile.runtime_fleet import RuntimeFleet
+from .reconcile.runtime_turns import RuntimeTurns
 from .reconcile.status_pace import StatusPace
 from .reconcile.workqueue import WorkQueue
 from .settings import Settings
 from .store.existence import Existence
+from .store.runtimes import RuntimeStore
 from .store.store import Store
 from .values.observed import ObjectKey
+from .values.runtimes import read_runtime_use
 from .values.urgency import Urgency
 from .watch import image_volumes
 from .watch.models import Models
@@ -46,8 +52,10 @@ from .watch.optional_kinds import OptionalKinds
 from .watch.references import Lookups
 from .watch.reflectors import Watches
 from .watch.revision_history import History
+from .watch.runtimes import RuntimeWatch
 from .write.children import Applier
 from .write.events import EventPoster
+from .write.runtime_statuses import RuntimeStatusWriter
 from .write.statuses import StatusWriter
 from .write.turns import Turns
 
@@ -103,6 +111,10 @@ class App:
         self._store = Store(
             changed=self._queue.add, pod_moved=self._pod_moved, child_gone=self._existence.doubt
         )
+        self._runtimes = RuntimeStore(
+            changed=self._runtime_changed, namespace_changed=self._labels_changed
+        )
+        self._turns = RuntimeTurns()
         self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
         self._drivers = Drivers()
         self._poller = Poller(
@@ -146,6 +158,17 @@ class App:
             self._existence,
             self._namespaces,
             settings.watch_label_selector,
+        )
+        self._runtime_watch = RuntimeWatch(
+            self._client, self._runtimes, self._metrics.watch_restarted, time.monotonic
+        )
+        self._fleet = RuntimeFleet(
+            self._store,
+            self._runtimes,
+            self._turns,
+            RuntimeStatusWriter(self._client, wrote=self._metrics.wrote),
+            now=utc_now,
+            again=self._queue.add,
         )
         self._leadership = self._make_leadership()
         self._leads = asyncio.Event()
@@ -235,10 +258,13 @@ class App:
         for reflector in self._reflectors:
             self._lifecycle.spawn(reflector.run(), f"watch {reflector.kind.rbac_name}")
         self._lifecycle.spawn(self._optional.run(), "optional kinds")
+        self._lifecycle.spawn(self._runtime_watch.run(), "watch inferenceruntimes")
         # Models are listed meanwhile, but reconciled only after pods and children are known.
         self._lifecycle.spawn(self._models.run(), "watch inferencemodels")
         self._lifecycle.spawn(self._look_at_namespaces(), "namespaces")
-        synced = asyncio.gather(self._settled.wait(), self._optional.settled.wait())
+        synced = asyncio.gather(
+            self._settled.wait(), self._optional.settled.wait(), self._runtime_watch.settled()
+        )
         if not await self._lifecycle.unless_one_ends(synced):
             return  # a reflector ended by itself, which is a bug
         config = await image_volumes.settled(
@@ -265,6 +291,7 @@ class App:
         reconcile = partial(self._reconcile_served, reconciler)
         worker = work(self._queue, reconcile, self._passed, self._clock)
         self._lifecycle.spawn(self._once_leading(worker), "worker")
+        self._lifecycle.spawn(self._once_leading(self._fleet.run()), "runtimes")
         self._lifecycle.spawn(self._poller.run(), "poller")
         self._lifecycle.spawn(self._events.run(), "events")
         self._lifecycle.spawn(self._models.sweep(), "sweep")
@@ -273,7 +300,10 @@ class App:
         """Reconcile a model if its pods and children are known."""
         if self._store.model(key) is not None and not self._namespaces.is_served(key.namespace):
             return None  # it is added again once the namespace is served
-        return await reconciler.reconcile(key)
+        try:
+            return await reconciler.reconcile(key)
+        finally:
+            self._fleet.look()
 
     def _passed(self, outcome: str, seconds: float) -> None:
         self._passed_at = self._clock()
@@ -324,10 +354,39 @@ class App:
             History(self._client),
             self._events,
             StatusPace(self._clock),
+            lambda: self._runtimes.current,
+            self._turns,
         )
 
     def _make_optional_reflectors(self, kind: str) -> list[Reflector]:
         return self._watches.make_optional(kind, self._optional.look_again)
+
+    def _runtime_changed(
+        self, before: InferenceRuntime | None, after: InferenceRuntime | None
+    ) -> None:
+        """Reconcile the models that use a changed runtime or could use it."""
+        versions = [each for each in (before, after) if each]
+        for record in self._store.models():
+            use = read_runtime_use(record.status)
+            if any(
+                could_use(record.model, each) or (use and use.name == each.name)
+                for each in versions
+            ):
+                self._queue.add(record.key, Urgency.ROUTINE)
+        self._fleet.look()
+
+    def _labels_changed(self, namespace: str) -> None:
+        """Reconcile the models of a namespace whose labels changed."""
+        runtimes = self._runtimes.current.by_name.values()
+        selecting = [each for each in runtimes if each.allowed_namespaces]
+        if not selecting:
+            return
+        for record in self._store.models():
+            if record.key.namespace == namespace and any(
+                could_use(record.model, each) for each in selecting
+            ):
+                self._queue.add(record.key, Urgency.ROUTINE)
+        self._fleet.look()
 
     def _kinds_changed(self, available: frozenset[str]) -> None:
         for kind in kinds.OPTIONAL:

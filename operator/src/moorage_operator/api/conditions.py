@@ -38,6 +38,7 @@ class ConditionType(StrEnum):
     UP_TO_DATE = "UpToDate"
     SCALING_ACTIVE = "ScalingActive"
     ROUTE_ACCEPTED = "RouteAccepted"
+    RUNTIME_UPDATE_PENDING = "RuntimeUpdatePending"
     PAUSED = "Paused"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
@@ -53,6 +54,12 @@ class Reason(StrEnum):
     UNSUPPORTED_SCHEME = "UnsupportedScheme"
     FORBIDDEN_BY_QUOTA = "ForbiddenByQuota"
     NAME_CONFLICT = "NameConflict"
+    RUNTIME_NOT_FOUND = "RuntimeNotFound"
+    RUNTIME_NOT_ALLOWED = "RuntimeNotAllowed"
+    RUNTIME_AMBIGUOUS = "RuntimeAmbiguous"
+    NO_RUNTIME_FOR_FORMAT = "NoRuntimeForFormat"
+    RUNTIME_INVALID = "RuntimeInvalid"
+    SEVERAL_DEFAULTS = "SeveralDefaults"
     AWAITING_DELETION = "AwaitingDeletion"
     APPLY_REFUSED = "ApplyRefused"
     APPLY_FAILED = "ApplyFailed"
@@ -126,6 +133,8 @@ class Reason(StrEnum):
     AWAITING_GATEWAY = "AwaitingGateway"
     GATEWAY_REFUSED = "GatewayRefused"
     GATEWAY_API_MISSING = "GatewayAPIMissing"
+    # RuntimeUpdatePending
+    RUNTIME_CHANGED = "RuntimeChanged"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,29 @@ from .fields import Fields
 from .model_uri import ModelUri, Scheme, parse_model_uri
 from .uri_patterns import NAME_LIMIT
 
-__all__ = ["BYTES", "Credentials", "Download", "Files", "ImageVolume", "ModelSpec", "parse_model"]
+__all__ = [
+    "BYTES",
+    "FORMAT",
+    "FORMAT_EXPECTED",
+    "Credentials",
+    "Download",
+    "Files",
+    "ImageVolume",
+    "ModelSpec",
+    "parse_model",
+    "parse_object_name",
+]
 
 # A model's name or version is used as one segment of URL paths and file paths.
 MODEL_NAME = re.compile(r"[A-Za-z0-9._-]+")
 # RFC 1123 subdomain, the name of a Secret.
 OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# The name of a model format, which an InferenceRuntime lists.
+FORMAT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+FORMAT_EXPECTED = (
+    "1 to 63 lowercase letters, digits, '.' and '-', with a letter or digit at both ends, such as "
+    "savedmodel"
+)
 # A number of bytes, so without milli and without a fraction.
 BYTES = re.compile(r"[1-9][0-9]{0,17}([kMGTP]|[KMGTP]i)?")
 # A pattern of files is one line and relative.
@@ -63,7 +80,8 @@ class ImageVolume(StrEnum):
 class ModelSpec:
     """`spec.model` with the default `name`; with an empty `version` the server chooses one.
 
-    `trusted` lets the bundled runtime load files that can run code, such as pickles.
+    `trusted` lets the bundled runtime load files that can run code, such as pickles. `format`
+    selects an InferenceRuntime; "" if the spec has none.
     """
 
     name: str
@@ -74,6 +92,7 @@ class ModelSpec:
     files: Files = Files()
     image_volume: ImageVolume = ImageVolume.AUTO
     trusted: bool = False
+    format: str = ""
 
     def is_mounted_image(self, *, available: bool) -> bool:
         """Whether the node mounts the image; otherwise an init container downloads the model.
@@ -108,11 +127,29 @@ def parse_model(fields: Fields, resource_name: str) -> ModelSpec:
         files=_parse_files(fields.child("files")),
         image_volume=fields.choice("imageVolume", ImageVolume.AUTO),
         trusted=fields.flag("trusted", default=False),
+        format=_parse_format(fields),
     )
     fields.unknown()
     _check_fetched(fields, spec.uri)
     _check_image_volume(fields, spec)
     return spec
+
+
+def parse_object_name(fields: Fields, field: str, kind: str) -> str:
+    """Read the name of an object, "" if it is absent; `kind` has its article for the message."""
+    name = fields.text(field)
+    if not name or (OBJECT_NAME.fullmatch(name) and len(name) <= NAME_LIMIT):
+        return name
+    fields.reject(field, name, f"a valid name of {kind}")
+    return ""
+
+
+def _parse_format(fields: Fields) -> str:
+    text = fields.text("format")
+    if not text or FORMAT.fullmatch(text):
+        return text
+    fields.reject("format", text, FORMAT_EXPECTED)
+    return ""
 
 
 def _parse_credentials(fields: Fields) -> Credentials:

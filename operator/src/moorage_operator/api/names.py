@@ -28,6 +28,7 @@ __all__ = [
     "READINESS_GATE",
     "RESTARTED_AT",
     "RUNTIME_CONTAINER",
+    "RUNTIME_KIND",
     "SPEC",
     "STATUS_FIELD_MANAGER",
     "TMP_VOLUME",
@@ -48,6 +49,7 @@ __all__ = [
 API_VERSION = f"{GROUP}/v1alpha1"
 KIND = "InferenceModel"
 PLURAL = "inferencemodels"
+RUNTIME_KIND = "InferenceRuntime"
 
 FIELD_MANAGER = "moorage"
 STATUS_FIELD_MANAGER = "moorage-status"

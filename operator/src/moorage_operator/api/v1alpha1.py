@@ -15,7 +15,7 @@ from .canary import Canary, CanaryStep
 from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
 from .http_paths import parse_path
-from .model_spec import Credentials, Download, Files, ModelSpec, parse_model
+from .model_spec import Credentials, Download, Files, ModelSpec, parse_model, parse_object_name
 from .model_uri import ModelUri, Scheme
 from .rollout import BlueGreen, OnFailure, Rollout, Strategy, parse_rollout
 from .route import ParentRef, Route, parse_route
@@ -129,7 +129,10 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSpec:
-    """`spec.runtime`; an empty `image` means the bundled runtime."""
+    """`spec.runtime`; an empty `image` means the bundled runtime.
+
+    `name` is that of an InferenceRuntime; "" if the spec does not name one.
+    """
 
     image: str = ""
     command: tuple[str, ...] = ()
@@ -137,6 +140,7 @@ class RuntimeSpec:
     env: tuple[Mapping[str, Any], ...] = ()
     resources: Mapping[str, Any] | None = None
     ports: Ports = Ports()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +247,13 @@ class InferenceModel:
         return self.contract.is_enforced or self.smoke_tests.is_enforced
 
 
-def parse(body: Mapping[str, Any]) -> InferenceModel:
-    """Parse a resource; never raises for user input."""
+def parse(body: Mapping[str, Any], *, is_whole: bool = True) -> InferenceModel:
+    """Parse a resource; never raises for user input.
+
+    Args:
+        body: The resource.
+        is_whole: Whether to check that the fields fit together; not for a part of a spec.
+    """
     metadata = cast("Mapping[str, Any]", body["metadata"])
     name = str(metadata["name"])
     problems: list[Problem] = []
@@ -279,7 +288,8 @@ def parse(body: Mapping[str, Any]) -> InferenceModel:
         written=NOTHING_WRITTEN,
     )
     spec.unknown()
-    _check_together(parsed, spec)
+    if is_whole:
+        _check_together(parsed, spec)
     if problems:
         return replace(parsed, problems=tuple(problems))
     return replace(parsed, written=write_spec(parsed.uid, spec.written()))
@@ -307,6 +317,7 @@ def _parse_runtime(fields: Fields) -> RuntimeSpec:
             http=ports.integer("http", 8000, 1, 65535),
             grpc=ports.integer("grpc", 8001, 1, 65535),
         ),
+        name=parse_object_name(fields, "name", "an InferenceRuntime"),
     )
     if spec.ports.http == spec.ports.grpc:
         sentence = "ports.http and ports.grpc must differ; the defaults are 8000 and 8001"

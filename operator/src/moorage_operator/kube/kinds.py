@@ -55,6 +55,15 @@ INFERENCE_MODELS = Kind(
 INFERENCE_MODEL_STATUS = Kind(
     "moorage.dev", "v1alpha1", "inferencemodels", frozenset({"patch"}), subresource="status"
 )
+# Cluster-scoped, so granted by a ClusterRole even to an operator of some namespaces.
+INFERENCE_RUNTIMES = Kind(
+    "moorage.dev", "v1alpha1", "inferenceruntimes", frozenset({"list", "watch"})
+)
+INFERENCE_RUNTIME_STATUS = Kind(
+    "moorage.dev", "v1alpha1", "inferenceruntimes", frozenset({"patch"}), subresource="status"
+)
+# The labels of namespaces decide which of them may use a runtime.
+NAMESPACES = Kind("", "v1", "namespaces", frozenset({"list", "watch"}))
 DEPLOYMENTS = Kind("apps", "v1", "deployments", OWNED)
 CONTROLLER_REVISIONS = Kind("apps", "v1", "controllerrevisions", OWNED)
 SERVICES = Kind("", "v1", "services", OWNED)
@@ -96,6 +105,9 @@ CHILDREN = {
 }
 # Kinds of children that a cluster may lack; watched only while it has them.
 OPTIONAL = frozenset({"ScaledObject", "HTTPRoute"})
+
+# Granted for the whole cluster.
+OF_CLUSTER = (INFERENCE_RUNTIMES, INFERENCE_RUNTIME_STATUS, NAMESPACES)
 
 ALL = (
     INFERENCE_MODELS,

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,7 @@ from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import ObjectKey, Observed
 from moorage_operator.values.plan import Plan
+from moorage_operator.values.runtimes import NO_RUNTIMES, Runtimes, RuntimeState
 from moorage_operator.values.urgency import Urgency
 from moorage_operator.watch.references import Lookups
 from moorage_operator.watch.revision_history import History
@@ -36,6 +37,8 @@ from moorage_operator.write.children import Applier
 from moorage_operator.write.events import EventPoster
 from moorage_operator.write.statuses import StatusWriter
 
+from .resolutions import Resolutions
+from .runtime_turns import RuntimeTurns
 from .status_pace import StatusPace, is_urgent
 from .workqueue import Closed, WorkQueue
 
@@ -69,6 +72,8 @@ class Hands:
     history: History
     events: EventPoster
     pace: StatusPace
+    runtimes: Callable[[], Runtimes] = lambda: NO_RUNTIMES
+    turns: RuntimeTurns = field(default_factory=RuntimeTurns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,7 @@ class Reconciler:
             changed=self._tell_of_isolation,
         )
         self._seen: dict[ObjectKey, str] = {}  # uids
+        self._resolutions = Resolutions(hands.runtimes, hands.turns)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Reconcile a model.
@@ -122,16 +128,18 @@ class Reconciler:
             self._forget(key)
             return None
         self._seen[key] = record.model.uid
+        resolution = self._resolutions.of(record)
+        self._hands.turns.wait(key, resolution.state.awaits)
         try:
-            return await self._pass(record)
+            return await self._pass(replace(record, model=resolution.model), resolution.state)
         except ModelGone:
             self._hands.store.drop_model(key, record.model.uid)
             return None
 
-    async def _pass(self, record: ModelRecord) -> float | None:
+    async def _pass(self, record: ModelRecord, runtime: RuntimeState) -> float | None:
         """Take all steps, even if one of them fails."""
         hands, failures = self._hands, list[errors.ApiError]()
-        seen = await self._observe(record, self._render(record.model))
+        seen = await self._observe(record, self._render(record.model), runtime)
         plan = self._decide(seen)
         self._ask(seen, plan)  # before the writes, which a webhook may delay
         with _collected(failures):
@@ -143,7 +151,7 @@ class Reconciler:
                     record, plan.objects, keeps_others=plan.keeps_others
                 )
         if changed:
-            seen = await self._observe(record, seen.rendered)
+            seen = await self._observe(record, seen.rendered, runtime)
             plan = self._decide(seen)
             self._ask(seen, plan)
         later = None
@@ -158,11 +166,14 @@ class Reconciler:
         """Return the pod template of the spec; empty for an invalid spec."""
         return {} if model.problems else make_pod_template(model, self._config)
 
-    async def _observe(self, record: ModelRecord, rendered: dict[str, Any]) -> Seen:
+    async def _observe(
+        self, record: ModelRecord, rendered: dict[str, Any], runtime: RuntimeState
+    ) -> Seen:
         """Return everything known about the model, with the revisions that its plan needs."""
         store, key = self._hands.store, record.key
         while True:
-            observed = replace(store.observed(key), is_cut_off=self._isolation.is_cut_off)
+            is_cut_off = self._isolation.is_cut_off
+            observed = replace(store.observed(key), is_cut_off=is_cut_off, runtime=runtime)
             unread = planning.unread(record.model, observed, rendered, now=self._now())
             if not unread:
                 return Seen(record, rendered, observed)
@@ -206,7 +217,10 @@ class Reconciler:
         logger.info("status written", extra=_ready_of(plan))
         for event in plan.events:
             hands.events.post(record, event)
-        before, after = (status.get("revisions") for status in (record.status, plan.status))
+        before, after = (
+            (status.get("revisions"), status.get("runtime"))
+            for status in (record.status, plan.status)
+        )
         return 0.0 if record.status and before != after else LATER_SECONDS
 
     def _tell_of_isolation(self, silent: int, models: int) -> None:
@@ -222,6 +236,8 @@ class Reconciler:
         self._hands.pace.forget(key)
         self._isolation.forget(key)
         self._hands.lookups.forget(key)
+        self._hands.turns.forget(key)
+        self._resolutions.forget(key)
         if uid := self._seen.pop(key, None):
             self._hands.statuses.forget(uid)
 

@@ -9,7 +9,7 @@ Source: Kubernetes API concepts, "Strategic merge patch"; merge keys of core/v1 
 from collections.abc import Mapping
 from typing import Any, cast
 
-__all__ = ["merged"]
+__all__ = ["merged", "overlaid"]
 
 # Items with the same key merge.
 MERGED_ITEMS = {"containers": "name", "initContainers": "name"}
@@ -43,6 +43,23 @@ def merged(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any
             result[key] = _merged_list(key, result[key], cast("list[Any]", value))
         else:
             result[key] = value
+    return result
+
+
+def overlaid(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one overlay for two: `base` with `overlay` over it; neither is changed.
+
+    Unlike `merged`, it keeps null, which removes a field of what the result is merged into.
+    """
+    result = merged(base, overlay)
+    for key, value in overlay.items():
+        if value is None:
+            result[key] = None
+        elif isinstance(value, Mapping):
+            below = base.get(key)
+            part = cast("Mapping[str, Any]", below) if isinstance(below, Mapping) else {}
+            upper = cast("Mapping[str, Any]", value)
+            result[key] = overlaid(_without_handlers(key, part, upper), upper)
     return result
 
 

@@ -20,7 +20,7 @@ from .explicit import explicit
 from .merge import merged
 from .probes import make_probes, make_readiness_gates
 from .spreading import make_topology_spread
-from .storage import NAME_VARIABLE, Storage, make_storage
+from .storage import NAME_VARIABLE, PATH_VARIABLE, Storage, make_storage
 from .termination import make_drain_env, make_lifecycle
 
 __all__ = ["canonical_hash", "make_pod_template", "revision_of"]
@@ -171,6 +171,7 @@ def _make_env(
     ports = model.runtime.ports
     planned: list[dict[str, Any]] = [
         *(storage.env or _make_name_env(model)),
+        *_make_path_env(model, storage),
         {"name": "MOORAGE_HTTP_PORT", "value": str(ports.http)},
         {"name": "MOORAGE_GRPC_PORT", "value": str(ports.grpc)},
         # also for an image of the user: the bundled runtime with other backends is one
@@ -182,14 +183,21 @@ def _make_env(
 
 
 def _make_name_env(model: InferenceModel) -> list[dict[str, Any]]:
-    """Build the model's name for an OpenAI server in whose image the model is.
+    """Build the model's name for an OpenAI server in whose image the model is, or for a runtime.
 
     The server gets the name from this variable. A changed name needs new pods, because running
     pods keep serving the old name.
     """
-    if model.protocol is not Protocol.OPENAI:
+    if model.protocol is not Protocol.OPENAI and not model.runtime.name:
         return []
     return [{"name": NAME_VARIABLE, "value": model.model.name}]
+
+
+def _make_path_env(model: InferenceModel, storage: Storage) -> list[dict[str, Any]]:
+    """Build the model's path for the command and arguments of an InferenceRuntime."""
+    if not model.runtime.name or not storage.path:
+        return []
+    return [{"name": PATH_VARIABLE, "value": storage.path}]
 
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,20 +15,25 @@ from moorage_operator.api.v1alpha1 import ModelSpec, ModelUri, Scheme
 
 from .fetch import make_fetch_container, make_fetch_volume
 
-__all__ = ["NAME_VARIABLE", "Storage", "make_storage"]
+__all__ = ["NAME_VARIABLE", "PATH_VARIABLE", "Storage", "make_storage"]
 
 REPOSITORY_VARIABLE = "MOORAGE_MODEL_REPOSITORY"
 NAME_VARIABLE = "MOORAGE_MODEL_NAME"
+PATH_VARIABLE = "MOORAGE_MODEL_PATH"
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Parts of a pod template; all empty if the image contains the model."""
+    """Parts of a pod template; all empty if the image contains the model.
+
+    `path` is where the container finds the model.
+    """
 
     volumes: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()
     env: tuple[dict[str, Any], ...] = ()
     init_containers: tuple[dict[str, Any], ...] = ()
+    path: str = ""
 
 
 def make_storage(model: ModelSpec, config: OperatorConfig) -> Storage:
@@ -46,14 +51,16 @@ def make_storage(model: ModelSpec, config: OperatorConfig) -> Storage:
     mount: dict[str, Any] = {"name": names.MODEL_VOLUME, "mountPath": root, "readOnly": True}
     if fetched:
         mount["subPath"] = names.FETCHED_FOLDER
+    path = f"{root}/{uri.path}" if uri.path else root
     return Storage(
         volumes=(_make_image_volume(uri) if mounted else _make_volume(model, uri),),
         mounts=(mount,),
         env=(
-            {"name": REPOSITORY_VARIABLE, "value": f"{root}/{uri.path}" if uri.path else root},
+            {"name": REPOSITORY_VARIABLE, "value": path},
             {"name": NAME_VARIABLE, "value": model.name},
         ),
         init_containers=(make_fetch_container(model, uri, config),) if fetched else (),
+        path=path,
     )
 
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from moorage_operator.api import labels, names, v1alpha1
 from moorage_operator.api.v1alpha1 import is_parsed_from
 from moorage_operator.kube.versions import is_newer
@@ -133,7 +135,10 @@ class Store:
         if known and is_parsed:
             family.record = replace(known, resource_version=version, status=status)
             return True
-        family.record = ModelRecord(key, v1alpha1.parse(body), version, status)
+        model = v1alpha1.parse(body)
+        takes_runtime = model.runtime.name or not model.runtime.image
+        spec = msgspec.json.encode(body.get("spec") or {}) if takes_runtime else b""
+        family.record = ModelRecord(key, model, version, status, spec)
         return False
 
     def forget_versions(self) -> None:

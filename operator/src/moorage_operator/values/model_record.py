@@ -15,12 +15,21 @@ __all__ = ["ModelRecord"]
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """A version of an InferenceModel at the API server."""
+    """A version of an InferenceModel at the API server.
+
+    Attributes:
+        key: Its namespace and name.
+        model: The parsed resource.
+        resource_version: Its version.
+        status: Its status.
+        spec: Its spec as JSON, to merge it over an InferenceRuntime; empty if it takes none.
+    """
 
     key: ObjectKey
     model: v1alpha1.InferenceModel
     resource_version: str
     status: Mapping[str, Any]
+    spec: bytes = b""
 
     @property
     def ready(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from .answers import ProbeResult
 from .objects import ChildKey, ChildObserved, DeploymentObserved, PodObserved
+from .runtimes import NO_RUNTIME, RuntimeState
 
 REFUSAL_RETRY_SECONDS = 15.0
 """The delay before a refused object is retried, because no event reports when it would succeed."""
@@ -113,6 +114,7 @@ class Observed:
         status: The status at the API server, for transition times, `lastFailure`, and results
             that a restarted operator has not queried again.
         is_cut_off: Whether most models do not answer, although their kubelets report them ready.
+        runtime: The InferenceRuntime that the model was resolved with.
     """
 
     deployment: DeploymentObserved | None = None
@@ -131,3 +133,4 @@ class Observed:
     )
     status: Mapping[str, Any] = field(default_factory=dict[str, Any])
     is_cut_off: bool = False
+    runtime: RuntimeState = NO_RUNTIME

@@ -25,6 +25,7 @@ from moorage_operator.decide.rollout.course import Course
 from moorage_operator.decide.rollout.routing import route_accepted
 from moorage_operator.values.observed import Observed, Refusal
 from moorage_operator.values.revisions import Revisions, read_revisions
+from moorage_operator.values.runtimes import RuntimeState
 
 from .autoscaling import scaling_active
 from .kstatus import reconciling_or_stalled
@@ -121,18 +122,36 @@ def decide(
         ready = _unknown(replicas) or ready
     desired = model.desired_replicas
     up_to_date = decide_up_to_date(course, observed, replicas, blamed, desired, canary)
+    if observed.runtime.follows and up_to_date.status:
+        up_to_date = _following(observed.runtime)
     found = sorted(
         (*needed, *reported, *unshown), key=lambda condition: ORDER.index(condition.type)
     )
     scaling = scaling_active(model, observed)
     beside = (
-        *(each for each in (scaling, route) if each),
+        *(each for each in (scaling, route, _runtime_update_pending(observed)) if each),
         *reconciling_or_stalled(up_to_date, blamed),
     )
     conditions = (*found, ready, up_to_date, *beside)
     awaits = any(has(each.finding.reason, Trait.AWAITED) for each in reported)
     serves = blamed is None and not awaits and 0 < desired <= _count_serving(replicas)
     return Judgement(conditions, ready, blamed, revisions, route, canary, serves)
+
+
+def _runtime_update_pending(observed: Observed) -> Condition | None:
+    """Report that the model would get another content of its runtime; None if it would not."""
+    finding = observed.runtime.pending
+    if finding is None:
+        return None
+    return Condition(ConditionType.RUNTIME_UPDATE_PENDING, status=True, finding=finding)
+
+
+def _following(runtime: RuntimeState) -> Condition:
+    """Report the model as not up to date before it is changed, so that others wait for it."""
+    name = runtime.use.name if runtime.use else ""
+    sentence = f"the model follows the edited InferenceRuntime {name!r}"
+    finding = Finding(Reason.ROLLING_OUT, sentence)
+    return Condition(ConditionType.UP_TO_DATE, status=False, finding=finding)
 
 
 def _blamed(needed: Sequence[Condition]) -> Finding | None:

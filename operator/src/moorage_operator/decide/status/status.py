@@ -22,6 +22,7 @@ from moorage_operator.values.answers import ModelInfo, ServerInfo, TensorInfo
 from moorage_operator.values.objects import ContainerObserved
 from moorage_operator.values.observed import Observed
 from moorage_operator.values.revisions import write_revisions
+from moorage_operator.values.runtimes import write_runtime_use
 
 from . import protocols
 from .conditions import Judgement
@@ -77,6 +78,8 @@ def make_status(  # noqa: PLR0913 -- the inputs of a status
             judgement.conditions, observed.status, generation=model.generation, now=now
         ),
     }
+    if observed.runtime.use:
+        status["runtime"] = write_runtime_use(observed.runtime.use)
     timings = make_timings(judgement.revisions.current, replicas, observed.status)
     if timings:
         status["timings"] = timings

@@ -1,0 +1,95 @@
+"""Keeps the statuses of InferenceRuntimes current, and grants turns to follow edited ones.
+
+any reconcile, any change of a runtime --> RuntimeFleet --> statuses, turns --> reconciles
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from moorage_operator.decide.runtimes.fleet import runtime_status, user_of
+from moorage_operator.kube import errors
+from moorage_operator.store.runtimes import RuntimeStore
+from moorage_operator.store.store import Store
+from moorage_operator.values.observed import ObjectKey
+from moorage_operator.values.urgency import Urgency
+from moorage_operator.write.runtime_statuses import RuntimeStatusWriter
+
+from .runtime_turns import RuntimeTurns
+
+__all__ = ["RuntimeFleet"]
+
+logger = logging.getLogger(__name__)
+
+APART_SECONDS = 0.5
+"""The minimum time between two looks at all models."""
+
+RETRY_SECONDS = 5.0
+
+
+class RuntimeFleet:
+    """The models of all runtimes.
+
+    Args:
+        store: The models.
+        runtimes: The runtimes.
+        turns: The models that wait to follow a runtime.
+        statuses: Writes the statuses of runtimes.
+        now: Returns the time in UTC.
+        again: Called with a model that needs a reconcile, and its urgency.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        runtimes: RuntimeStore,
+        turns: RuntimeTurns,
+        statuses: RuntimeStatusWriter,
+        *,
+        now: Callable[[], datetime],
+        again: Callable[[ObjectKey, Urgency], None],
+    ) -> None:
+        self._store = store
+        self._runtimes = runtimes
+        self._turns = turns
+        self._statuses = statuses
+        self._now = now
+        self._again = again
+        self._news = asyncio.Event()
+
+    def look(self) -> None:
+        """Look at all models soon, because one of them or a runtime changed."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Look at all models after changes until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self.look_now()
+            except errors.ApiError as error:
+                logger.warning("status of a runtime not written", extra={"error": error.message})
+                await asyncio.sleep(RETRY_SECONDS)
+                self._news.set()
+            await asyncio.sleep(APART_SECONDS)
+
+    async def look_now(self) -> None:
+        """Grant turns, and write the statuses that have changed.
+
+        Raises:
+            ApiError: A status could not be written; the turns are granted.
+        """
+        runtimes = self._runtimes.current
+        if not runtimes.by_name:
+            return
+        found = (user_of(each.key, each.status) for each in self._store.models())
+        users = [each for each in found if each]
+        for key in sorted(self._turns.grant(runtimes.by_name.values(), users)):
+            self._again(key, Urgency.SPEC)
+        for runtime in runtimes.by_name.values():
+            before = self._runtimes.statuses.get(runtime.name, {})
+            status = runtime_status(runtime, runtimes, users, before, self._now())
+            if status != before:
+                await self._statuses.write(runtime, status)

@@ -1,0 +1,122 @@
+"""The InferenceRuntimes and the labels of namespaces, in memory.
+
+reflectors --> RuntimeStore --> Runtimes --> decide.runtimes
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from moorage_operator.api.inference_runtime import InferenceRuntime, parse_inference_runtime
+from moorage_operator.values.runtimes import Runtimes
+
+__all__ = ["NamespaceSink", "RuntimeSink", "RuntimeStore"]
+
+
+class RuntimeStore:
+    """All runtimes.
+
+    Args:
+        changed: Called with a runtime before and after a change of its spec, None if absent.
+        namespace_changed: Called with a namespace whose labels changed.
+
+    Attributes:
+        current: The runtimes.
+        statuses: The status of each runtime at the API server, by name.
+    """
+
+    def __init__(
+        self,
+        *,
+        changed: Callable[[InferenceRuntime | None, InferenceRuntime | None], None],
+        namespace_changed: Callable[[str], None],
+    ) -> None:
+        self.current = Runtimes()
+        self.statuses: dict[str, Mapping[str, Any]] = {}
+        self._changed = changed
+        self._namespace_changed = namespace_changed
+        self._names: dict[str, str] = {}  # by uid
+        self._namespaces: dict[str, str] = {}  # names by uid
+
+    def put_unreadable(self, why: str) -> None:
+        """Set why runtimes cannot be read; "" if they can."""
+        if why != self.current.unreadable:
+            self._replace(unreadable=why)
+
+    def put_runtime(self, body: Mapping[str, Any]) -> None:
+        """Store a runtime."""
+        runtime = parse_inference_runtime(body)
+        before = self.current.by_name.get(runtime.name)
+        self._names[runtime.uid] = runtime.name
+        self.statuses[runtime.name] = body.get("status") or {}
+        if before != runtime:
+            self._replace(by_name={**self.current.by_name, runtime.name: runtime})
+            self._changed(before, runtime)
+
+    def drop_runtime(self, uid: str) -> None:
+        """Remove a deleted runtime, unless another one has its name."""
+        name = self._names.pop(uid, "")
+        before = self.current.by_name.get(name)
+        if before is None or before.uid != uid:
+            return
+        left = {key: each for key, each in self.current.by_name.items() if key != name}
+        self.statuses.pop(name, None)
+        self._replace(by_name=left)
+        self._changed(before, None)
+
+    def put_namespace(self, body: Mapping[str, Any]) -> None:
+        """Store the labels of a namespace."""
+        metadata = body["metadata"]
+        name, labels = metadata["name"], dict(metadata.get("labels") or {})
+        self._namespaces[metadata["uid"]] = name
+        known = self.current.namespace_labels or {}
+        if known.get(name) != labels:
+            self._replace(namespace_labels={**known, name: labels})
+            self._namespace_changed(name)
+
+    def drop_namespace(self, uid: str) -> None:
+        """Remove a deleted namespace."""
+        name = self._namespaces.pop(uid, "")
+        known = self.current.namespace_labels or {}
+        if name in known and name not in self._namespaces.values():
+            left = {key: labels for key, labels in known.items() if key != name}
+            self._replace(namespace_labels=left)
+
+    def _replace(self, **parts: Any) -> None:
+        self.current = replace(self.current, **parts, version=self.current.version + 1)
+
+
+class RuntimeSink:
+    """Passes runtimes of a reflector to the store."""
+
+    def __init__(self, store: RuntimeStore) -> None:
+        self._store = store
+
+    def put(self, body: dict[str, Any], *, listed_at: str = "") -> None:  # noqa: ARG002 -- a sink
+        """Store a runtime."""
+        self._store.put_runtime(body)
+
+    def drop(self, uid: str, version: str = "") -> None:  # noqa: ARG002 -- a sink
+        """Remove a runtime."""
+        self._store.drop_runtime(uid)
+
+    def end_list(self, namespace: str, version: str) -> None:
+        """Do nothing: the reflector drops what a list lacks."""
+
+
+class NamespaceSink:
+    """Passes namespaces of a reflector to the store."""
+
+    def __init__(self, store: RuntimeStore) -> None:
+        self._store = store
+
+    def put(self, body: dict[str, Any], *, listed_at: str = "") -> None:  # noqa: ARG002 -- a sink
+        """Store the labels of a namespace."""
+        self._store.put_namespace(body)
+
+    def drop(self, uid: str, version: str = "") -> None:  # noqa: ARG002 -- a sink
+        """Remove a namespace."""
+        self._store.drop_namespace(uid)
+
+    def end_list(self, namespace: str, version: str) -> None:
+        """Do nothing: the reflector drops what a list lacks."""

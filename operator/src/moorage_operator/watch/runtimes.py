@@ -1,0 +1,124 @@
+"""Watches InferenceRuntimes and the labels of namespaces.
+
+    discovery --> is the kind installed? --> reflectors --> store.runtimes
+
+Both are cluster-scoped, so they are watched with a ClusterRole even if the operator serves only
+some namespaces. Without the kind or the right to read it, the operator works as without runtimes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from moorage_operator.kube import errors, kinds
+from moorage_operator.kube.client import KubeClient
+from moorage_operator.kube.reflector import Reflector, Sink
+from moorage_operator.store.runtimes import NamespaceSink, RuntimeSink, RuntimeStore
+
+__all__ = ["RuntimeWatch"]
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 20.0
+"""The interval of API discovery while the kind is not installed."""
+
+STATE_SECONDS = 0.1
+"""The interval of checks whether the runtimes are listed."""
+
+SETTLE_SECONDS = 5.0
+"""How long reconciles wait at startup until the runtimes are listed."""
+
+NOT_INSTALLED = (
+    "the kind InferenceRuntime is not installed; apply crds/inferenceruntimes.yaml or install the "
+    "chart"
+)
+
+
+class RuntimeWatch:
+    """Keeps the runtimes in the store in sync with the cluster.
+
+    Args:
+        client: The API.
+        store: Receives the runtimes and namespaces.
+        restarted: Returns, for a kind, a function that counts restarts of its watch by reason.
+        clock: Returns monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        store: RuntimeStore,
+        restarted: Callable[[str], Callable[[str], None]],
+        clock: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._restarted = restarted
+        self._clock = clock
+        self._is_settled = asyncio.Event()
+
+    async def settled(self) -> None:
+        """Wait until the runtimes are listed or it is known why they cannot be, or a timeout."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await self._is_settled.wait()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        self._store.put_unreadable("they are not listed yet")
+        while not await self._is_installed():  # noqa: ASYNC110 -- discovery has no events
+            await asyncio.sleep(LOOK_SECONDS)
+        runtimes = self._make(kinds.INFERENCE_RUNTIMES, RuntimeSink(self._store))
+        namespaces = self._make(kinds.NAMESPACES, NamespaceSink(self._store))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(runtimes.run())
+            group.create_task(namespaces.run())
+            await _listed_or_refused(namespaces)
+            if not namespaces.synced.is_set():
+                logger.warning(
+                    "the operator may not read the labels of namespaces, so no model can use an "
+                    "InferenceRuntime with allowedNamespaces: grant it list and watch",
+                    extra={"error": namespaces.liveness.failure},
+                )
+            await _listed_or_refused(runtimes)
+            if not runtimes.synced.is_set():
+                why = f"the operator may not read them: {runtimes.liveness.failure}"
+                self._report(why)
+                await runtimes.synced.wait()
+            self._store.put_unreadable("")
+            self._is_settled.set()
+            logger.info("runtimes listed")
+
+    async def _is_installed(self) -> bool:
+        try:
+            if await self._client.serves(kinds.INFERENCE_RUNTIMES):
+                return True
+        except errors.ApiError as error:
+            logger.warning("discovery failed", extra={"error": error.message})
+            return False
+        self._report(NOT_INSTALLED)
+        return False
+
+    def _report(self, why: str) -> None:
+        """Record why runtimes cannot be read, and log it once."""
+        if self._store.current.unreadable != why:
+            logger.warning("works without runtimes", extra={"reason": why})
+        self._store.put_unreadable(why)
+        self._is_settled.set()
+
+    def _make(self, kind: kinds.Kind, sink: Sink) -> Reflector:
+        return Reflector(
+            self._client,
+            kind,
+            sink,
+            clock=self._clock,
+            restarted=self._restarted(kind.rbac_name),
+        )
+
+
+async def _listed_or_refused(reflector: Reflector) -> None:
+    while not (  # noqa: ASYNC110 -- there is no event for a refusal
+        reflector.synced.is_set() or reflector.liveness.refused_seconds() > 0
+    ):
+        await asyncio.sleep(STATE_SECONDS)

@@ -1,0 +1,128 @@
+"""How many models use a runtime, and how many of them follow an edit at a time."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage_operator.decide.runtimes.fleet import User, runtime_status, take_turns, user_of
+from moorage_operator.values.observed import ObjectKey
+from support.operator_runtimes import runtime, runtimes
+from support.operator_values import NOW
+
+AUTOMATIC = runtime("triton", image="t", updatePolicy="Automatic", maxConcurrentRollouts=2)
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey("ns", name)
+
+
+def user(name: str, **facts: Any) -> User:
+    facts = {"runtime": "triton", "is_outdated": True, "is_up_to_date": True, **facts}
+    return User(key(name), **facts)
+
+
+def turns(*users: User, waiting: str, granted: str = "", of: Any = AUTOMATIC) -> str:
+    found = take_turns(of, users, [key(each) for each in waiting], {key(each) for each in granted})
+    return "".join(sorted(each.name for each in found))
+
+
+@pytest.mark.parametrize(
+    ("users", "waiting", "granted", "expected"),
+    [
+        ([user("a"), user("b"), user("c")], "abc", "", "ab"),
+        ([user("a", is_outdated=False, is_up_to_date=False), user("b"), user("c")], "bc", "", "b"),
+        ([user("a", is_outdated=False), user("b"), user("c")], "bc", "", "bc"),
+        ([user("a"), user("b"), user("c")], "abc", "c", "ac"),
+        ([user("a", is_up_to_date=False), user("b"), user("c")], "abc", "", "bc"),
+        ([user("a", runtime="x", is_outdated=False, is_up_to_date=False)], "b", "", "b"),
+        ([], "abc", "", "ab"),
+    ],
+    ids=[
+        "as many as may", "one is moving", "one has moved", "a turn stays", "a broken one is last",
+        "others do not count", "models without a runtime so far",
+    ],
+)  # fmt: skip
+def test_turns_are_granted(users, waiting, granted, expected):
+    assert turns(*users, waiting=waiting, granted=granted) == expected
+
+
+def test_nobody_follows_a_runtime_without_the_policy():
+    assert turns(user("a"), waiting="a", granted="a", of=runtime("triton", image="t")) == ""
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans()), max_size=8),
+    st.integers(1, 4),
+    st.integers(1, 30),
+)
+def test_never_more_than_the_limit_move_and_all_arrive(models, limit, seed):
+    """Each round grants turns; one of those that follow completes, in an order of the seed."""
+    of = runtime("triton", image="t", updatePolicy="Automatic", maxConcurrentRollouts=limit)
+    waiting = {key(str(at)) for at in range(len(models))}
+    moving: set[ObjectKey] = set()
+    granted: frozenset[ObjectKey] = frozenset()
+    for _ in range(4 * len(models) + 1):
+        users = [
+            User(
+                key(str(at)),
+                "triton",
+                is_outdated=key(str(at)) in waiting,
+                is_up_to_date=key(str(at)) not in moving,
+            )
+            for at in range(len(models))
+        ]
+        granted = take_turns(of, users, waiting, granted & waiting)
+        assert len(moving | granted) <= limit
+        if granted and seed % 2:
+            first = min(granted)
+            waiting.discard(first)
+            moving.add(first)
+        elif moving:
+            moving.discard(max(moving))
+        elif granted:
+            first = max(granted)
+            waiting.discard(first)
+            moving.add(first)
+        seed = seed * 7 % 31
+    assert not waiting or len(moving) == limit or granted
+
+
+def test_a_status_counts_the_models():
+    users = [user("a"), user("b", is_outdated=False), user("c", runtime="x")]
+
+    status = runtime_status(AUTOMATIC, runtimes(AUTOMATIC), users, {}, NOW)
+
+    assert (status["models"], status["outdatedModels"]) == (2, 1)
+    assert status["conditions"][0]["reason"] == "Valid"
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "word"),
+    [
+        ({"protocol": "REST"}, "InvalidSpec", "spec.protocol"),
+        ({"default": True}, "SeveralDefaults", "standard"),
+    ],
+)
+def test_a_status_says_what_is_wrong_with_a_runtime(spec, reason, word):
+    one = runtime("triton", **spec)
+    known = runtimes(one, runtime("standard", default=True))
+
+    condition = runtime_status(one, known, [], {}, NOW)["conditions"][0]
+
+    assert (condition["status"], condition["reason"]) == ("False", reason)
+    assert word in condition["message"]
+
+
+def test_a_user_is_read_from_a_status():
+    conditions = [
+        {"type": "RuntimeUpdatePending", "status": "True"},
+        {"type": "UpToDate", "status": "False"},
+    ]
+    use = {"name": "triton", "content": "{}", "specHash": "v1:0", "generation": 1}
+
+    assert user_of(key("a"), {"runtime": use, "conditions": conditions}) == user(
+        "a", is_up_to_date=False
+    )
+    assert user_of(key("a"), {}) is None
