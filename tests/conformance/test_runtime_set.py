@@ -1,8 +1,9 @@
 """The runtimes of the chart with their real servers: `make runtimes`.
 
-The operator plans the container of a model, and its process runs here: the same command, arguments
-and variables, with the model's folder in place of the mount. The kubelet's probes are answered as
-the pod needs them, the operator finds the model ready, and the server answers a request.
+The operator resolves and plans a model that names the runtime, and the process of its container
+runs here: the same command, arguments and variables, with the model's folder in place of the
+mount. The kubelet's probes are answered as the pod needs them, the operator finds the model ready,
+and the server answers a request.
 """
 
 import contextlib
@@ -20,14 +21,18 @@ from typing import Any
 import pytest
 
 from moorage_operator.api import names
+from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.decide import plan as planning
+from moorage_operator.decide.runtimes.resolution import resolve
 from moorage_operator.probe.protocols.drivers import Drivers
 from moorage_operator.probe.schedule.interrogation import interrogate
 from moorage_operator.values.observed import Observed
+from moorage_operator.values.runtimes import Runtimes
 from support import model_servers
 from support.environments import ROOT
 from support.listening import free_port
-from support.operator_values import CONFIG, NOW, model, observed, pod
+from support.operator_runtimes import runtime
+from support.operator_values import CONFIG, NOW, body, observed, pod
 from support.runtime_set import ALL, command_of, runtimes, variables_of
 from support.waiting import eventually
 
@@ -174,23 +179,19 @@ def planned(of: Any) -> dict[str, Any]:
 
 
 def model_of(case: Case, http: int, grpc: int) -> Any:
-    """The model of a spec that uses the runtime, with ports that are free here."""
+    """A model that names the runtime, as the operator resolves it, on ports that are free here."""
     spec = runtimes(*ALL)[case.runtime]
-    args = [*spec.get("args", []), *case.args()]
-    env = [{"name": "MOORAGE_MODEL_PATH", "value": names.MODEL_MOUNT_PATH}]
-    env += [*spec.get("env", []), *({"name": n, "value": v} for n, v in case.env.items())]
-    return model(
-        case.name,
-        model={"uri": "pvc://models"},
-        runtime={
-            "image": spec["image"],
-            "command": spec["command"],
-            "args": args,
-            "env": env,
-            "ports": {"http": http, "grpc": grpc},
-        },
-        **{key: spec[key] for key in ("protocol", "health", "podTemplate") if key in spec},
-    )
+    server = {
+        "name": case.runtime,
+        "args": [*spec.get("args", []), *case.args()],
+        "env": [{"name": name, "value": value} for name, value in case.env.items()],
+        "ports": {"http": http, "grpc": grpc},
+    }
+    own = body(case.name, model={"uri": "pvc://models"}, runtime=server)
+    known = Runtimes({case.runtime: runtime(case.runtime, **spec)})
+    found = resolve(parse(own), own["spec"], {}, known, may_follow=True)
+    assert found.state.use
+    return found.model
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case.runtime)

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from moorage_operator.api.v1alpha1 import PathOverrides
-from support.chart import refusal
-from support.operator_values import model
+from moorage_cli.manifests.lint import lint_text, schemas
+from support.chart import refusal, template
+from support.control_plane import kubectl_of
+from support.operator_cluster import Api
+from support.operator_runtimes import runtime
 from support.runtime_set import ALL, CHART, SECTIONS, command_of, runtimes
 
 pytestmark = pytest.mark.integration
@@ -53,17 +55,28 @@ def test_every_runtime_can_be_enabled():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_model_accepts_the_fields_of_the_runtime(name):
-    spec = runtimes(*ALL)[name]
-    below = {key: spec[key] for key in ("image", "command", "args", "env", "ports") if key in spec}
-    shared = {
-        key: spec[key] for key in ("protocol", "health", "paths", "podTemplate") if key in spec
-    }
-
-    parsed = model(model={"uri": "pvc://models"}, runtime=below, **shared)
+def test_the_operator_accepts_every_runtime(name):
+    parsed = runtime(name, **runtimes(*ALL)[name])
 
     assert parsed.problems == ()
-    assert parsed.paths == PathOverrides()  # the paths of its protocol
+    assert parsed.formats
+    assert parsed.name == name
+
+
+def test_the_api_server_accepts_every_runtime(api: Api):
+    done = template(*ALL, "--set", "updatePolicy=Automatic", chart=CHART)
+
+    answer = kubectl_of(api.kubeconfig, api.namespace).run(
+        *("apply", "--dry-run=server", "--validate=strict", "-f", "-"), stdin=done.stdout
+    )
+
+    assert answer.count("created (server dry run)") == len(NAMES)
+
+
+def test_lint_finds_nothing_in_the_runtimes():
+    done = template(*ALL, chart=CHART)
+
+    assert lint_text("runtimes", done.stdout, schemas()) == []
 
 
 @pytest.mark.parametrize("name", NAMES)

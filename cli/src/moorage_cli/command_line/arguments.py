@@ -205,7 +205,8 @@ COMMANDS: tuple[Command, ...] = (
         "Restores the spec of the last revision that served, or of REVISION, field for field. "
         "Fields that are not part of a revision stay: replicas, suspend, paused, scaling, "
         "disruptionBudget, networkPolicy, route and rollout. The exit status is 1 if that spec is "
-        "not kept or cannot be restored exactly; nothing is changed then.",
+        "not kept or cannot be restored exactly, such as that of a model with an "
+        "InferenceRuntime; nothing is changed then.",
         (
             _NAME,
             Argument(

@@ -168,8 +168,8 @@ def test_the_report_has_one_line_per_problem():
 
 
 def test_defaults_are_set_only_in_objects_that_exist():
-    filled = with_defaults({"spec": {"health": {"periodSeconds": None}}}, SCHEMA)
+    filled = with_defaults({"spec": {"contract": {"policy": None}}}, SCHEMA)
 
     assert filled["spec"]["replicas"] == 1
-    assert filled["spec"]["health"]["periodSeconds"] == 5
-    assert "runtime" not in filled["spec"]
+    assert filled["spec"]["contract"]["policy"] == "Warn"
+    assert "smokeTests" not in filled["spec"]
