@@ -26,6 +26,7 @@ from moorage_operator.api import (
 )
 from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.values.objects import ContainerObserved
+from moorage_operator.values.runtimes import RuntimeState, RuntimeUse
 from moorage_operator.values.smoke import SmokeOutcome, SmokeVerdict
 from support.operator_values import (
     DIGITS,
@@ -81,6 +82,9 @@ NOT_SPEC = {
 }  # fmt: skip
 # Numbers whose default is made from another field's.
 DEPENDENT = {"rollout.progressDeadlineSeconds"}
+# Fields that an InferenceRuntime may set. The CRD has no defaults for them, because these would
+# hide whether the user wrote a value, which would then override the runtime's.
+OF_RUNTIME = ("protocol", "transport", "runtime", "paths", "health", "podTemplate")
 
 
 def camel(name: str) -> str:
@@ -244,10 +248,19 @@ def test_every_number_has_its_default_in_the_crd():
         if schema.get("type") in {"integer", "boolean"}
         and "default" not in schema
         and path not in DEPENDENT
+        and not path.startswith(OF_RUNTIME)
         and not is_required(path)
     ]
 
     assert without == []
+
+
+def test_a_field_that_a_runtime_may_set_has_its_default_only_in_the_operator():
+    assert [path for path, _ in DEFAULTS if path.startswith(OF_RUNTIME)] == []
+    for path in ("protocol", "transport", "runtime.ports.http", "health.periodSeconds"):
+        assert f"Defaults to {value_at(model(), path)}" in " ".join(
+            at(path)["description"].split()
+        )
 
 
 @pytest.mark.parametrize(("path", "lowest", "highest"), BOUNDS)
@@ -521,7 +534,9 @@ def mended_status(**spec: Any) -> dict[str, Any]:
     one = pod("p0", of)
     passed = SmokeOutcome(of.smoke_digest, SmokeVerdict.PASSED)
     info = replace(DIGITS, context_length=4096)
-    facts = {"probes": said(one, smoke=passed, model=info), "status": crash_status()}
+    runtime = RuntimeState(RuntimeUse("triton", 1, "v1:0123456789", "{}"))
+    facts: dict[str, Any] = {"status": crash_status(), "runtime": runtime}
+    facts["probes"] = said(one, smoke=passed, model=info)
     return planned(of, with_service(observed(one, **facts))).status
 
 

@@ -18,6 +18,7 @@ PROTOCOLS, TROUBLE = "integration/test_protocols.py", "integration/test_trouble.
 ROLLOUTS, SCALING = "integration/test_rollouts.py", "integration/test_scaling.py"
 CANARY, WHAT_RUNS = "integration/test_canary.py", "integration/test_what_runs.py"
 REFUSED, VERBS = "integration/test_refused_children.py", "integration/test_verbs.py"
+RUNTIMES = "integration/test_runtimes.py"
 CAUSES, LIFECYCLE = "e2e/test_causes.py", "e2e/test_lifecycle.py"
 
 # Reason to file and function.
@@ -32,6 +33,25 @@ PRODUCED_BY = {
         "test_a_refused_pod_template_is_reported_until_it_is_corrected",
     ),
     Reason.UNSUPPORTED_SCHEME: (REASONS, "test_an_unsupported_scheme_is_reported"),
+    Reason.RUNTIME_NOT_FOUND: (
+        RUNTIMES,
+        "test_a_model_without_its_runtime_is_told_and_goes_on_serving",
+    ),
+    Reason.NO_RUNTIME_FOR_FORMAT: (
+        RUNTIMES,
+        "test_a_model_without_its_runtime_is_told_and_goes_on_serving",
+    ),
+    Reason.RUNTIME_NOT_ALLOWED: (
+        RUNTIMES,
+        "test_a_namespace_that_is_not_allowed_is_allowed_once_it_has_the_label",
+    ),
+    Reason.RUNTIME_AMBIGUOUS: (
+        RUNTIMES,
+        "test_a_format_selects_the_runtime_with_the_highest_priority",
+    ),
+    Reason.RUNTIME_INVALID: (RUNTIMES, "test_an_invalid_runtime_is_reported_by_the_model"),
+    Reason.SEVERAL_DEFAULTS: (RUNTIMES, "test_a_new_default_applies_to_new_models_only"),
+    Reason.RUNTIME_CHANGED: (RUNTIMES, "test_an_edited_runtime_changes_a_model_at_its_next_edit"),
     Reason.FORBIDDEN_BY_QUOTA: (CAUSES, "test_a_quota_that_forbids_the_pods"),
     Reason.NAME_CONFLICT: (TROUBLE, "test_an_object_with_another_owner_is_not_taken_over"),
     Reason.AWAITING_DELETION: (

@@ -25,6 +25,7 @@ Key = tuple[str, str]
 
 GENERATIONS = {
     "inferencemodels",
+    "inferenceruntimes",
     "deployments",
     "replicasets",
     "networkpolicies",
@@ -35,9 +36,11 @@ GENERATIONS = {
 GRACEFUL = {"pods"}
 """Kinds whose objects are first marked as deleted and then removed by a controller."""
 
-CUSTOM = {"inferencemodels"}
+CUSTOM = {"inferencemodels", "inferenceruntimes"}
 
-UNTRACKED = {"inferencemodels", "pods", "replicasets", "leases", "events"}
+UNTRACKED = {
+    "inferencemodels", "inferenceruntimes", "pods", "replicasets", "leases", "events",
+}  # fmt: skip
 """Kinds whose managed fields are never read."""
 
 
@@ -346,7 +349,7 @@ class ApiServer:
 
     def _apply_status(self, plural: str, body: Object, who: str) -> Stored:
         metadata = body["metadata"]
-        key = metadata["namespace"], metadata["name"]
+        key = metadata.get("namespace", ""), metadata["name"]
         stored = self._need(plural, key)
         # For the status of a custom resource the API server only compares the resourceVersion.
         compared = {k: v for k, v in metadata.items() if k != "uid" or plural not in CUSTOM}

@@ -13,15 +13,19 @@ from typing import Any
 from moorage_operator.api.config import OperatorConfig
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.leadership import Leadership
-from moorage_operator.kube.reflector import watch_seconds
+from moorage_operator.kube.reflector import Reflector, watch_seconds
 from moorage_operator.probe.schedule.poller import Edges, Poller
 from moorage_operator.reconcile.policy import Policy
 from moorage_operator.reconcile.reconciler import Hands, Reconciler, rest_seconds, work
+from moorage_operator.reconcile.runtime_fleet import RuntimeFleet
+from moorage_operator.reconcile.runtime_turns import RuntimeTurns
 from moorage_operator.reconcile.status_pace import StatusPace
 from moorage_operator.reconcile.workqueue import WorkQueue
 from moorage_operator.store.existence import Existence
+from moorage_operator.store.runtimes import RuntimeSink, RuntimeStore
 from moorage_operator.store.store import Store
 from moorage_operator.values.observed import ObjectKey
+from moorage_operator.values.urgency import Urgency
 from moorage_operator.watch import kopf_source
 from moorage_operator.watch.models import SWEEP_SECONDS
 from moorage_operator.watch.references import Lookups
@@ -29,6 +33,7 @@ from moorage_operator.watch.reflectors import Watches
 from moorage_operator.watch.revision_history import History
 from moorage_operator.write.children import Applier
 from moorage_operator.write.events import EventPoster
+from moorage_operator.write.runtime_statuses import RuntimeStatusWriter
 from moorage_operator.write.statuses import StatusWriter
 from moorage_operator.write.turns import Turns
 from simulation.clock import OWNER, Owner, SimulatedLoop, moment
@@ -51,6 +56,7 @@ class Process:
         loop: The event loop of the simulation.
         identity: Its name for leader election; empty for a single process.
         ended: Called when the process exits on its own.
+        has_runtimes: Whether the kind InferenceRuntime is installed.
     """
 
     def __init__(
@@ -60,6 +66,8 @@ class Process:
         loop: SimulatedLoop,
         identity: str,
         ended: Callable[["Process", str], None],
+        *,
+        has_runtimes: bool = False,
     ) -> None:
         self.network = network
         self.identity = identity
@@ -69,6 +77,7 @@ class Process:
         self._ended = ended
         self._owner = Owner()
         self._is_dead = False
+        self._has_runtimes = has_runtimes
 
     def start(self) -> None:
         """Start the process, with all tasks in its own context."""
@@ -106,7 +115,7 @@ class Process:
         if not self._is_dead:
             self._ended(self, why)
 
-    async def _work(self) -> None:
+    async def _work(self) -> None:  # noqa: PLR0915 -- assembles everything, like App
         loop, servers = self._loop, self._servers
         queue: WorkQueue[ObjectKey] = WorkQueue(
             call_later=loop.call_later,
@@ -148,6 +157,22 @@ class Process:
             turns=Turns(PLACES),
             clock=loop.time,
         )
+        turns = RuntimeTurns()
+
+        def again(_: object) -> None:
+            for key in store.uids():
+                queue.add(key, Urgency.ROUTINE)
+            fleet.look()
+
+        runtimes = RuntimeStore(changed=lambda *_: again(_), namespace_changed=again)
+        fleet = RuntimeFleet(
+            store,
+            runtimes,
+            turns,
+            RuntimeStatusWriter(client, wrote=lambda _: None),
+            now=now,
+            again=queue.add,
+        )
         hands = Hands(
             store,
             applier,
@@ -157,8 +182,21 @@ class Process:
             History(client),
             events,
             StatusPace(loop.time),
+            lambda: runtimes.current,
+            turns,
         )
         reconciler = Reconciler(hands, CONFIG, now=now, again=queue.add)
+
+        async def reconcile(key: ObjectKey) -> float | None:
+            try:
+                return await reconciler.reconcile(key)
+            finally:
+                fleet.look()
+
+        if self._has_runtimes:
+            sink = RuntimeSink(runtimes)
+            kind = kinds.INFERENCE_RUNTIMES
+            reflectors.append(Reflector(client, kind, sink, clock=loop.time))
         async with asyncio.TaskGroup() as group:
             for reflector in reflectors:
                 group.create_task(reflector.run())
@@ -182,8 +220,10 @@ class Process:
             else:
                 leads.set()
             await leads.wait()
-            group.create_task(work(queue, reconciler.reconcile, lambda *_: None, loop.time))
+            group.create_task(work(queue, reconcile, lambda *_: None, loop.time))
             group.create_task(poller.run())
+            if self._has_runtimes:
+                group.create_task(fleet.run())
             group.create_task(events.run())
             group.create_task(_sweep(client, store))
 

@@ -22,13 +22,14 @@ class World:
     Args:
         seed: The seed of all random numbers, including the operators'.
         leaders: The number of processes that share a lease; a single process needs none.
+        has_runtimes: Whether the kind InferenceRuntime is installed.
 
     Attributes:
         history: One line per action and write.
         troubles: Exits of processes, and the errors that they logged.
     """
 
-    def __init__(self, seed: object, leaders: int = 1) -> None:
+    def __init__(self, seed: object, leaders: int = 1, *, has_runtimes: bool = False) -> None:
         random.seed(f"operator {seed}")
         self.chance = random.Random(f"world {seed}")
         self.loop = SimulatedLoop()
@@ -40,6 +41,7 @@ class World:
         self.controllers = Controllers(self.api, self.servers, self.chance, self.loop)
         self.api.followers.append(self._note_write)
         self.leaders = leaders
+        self._has_runtimes = has_runtimes
         self.processes: list[Process | None] = [None] * leaders
         self._starts = 0
         for slot in range(leaders):
@@ -61,7 +63,14 @@ class World:
         who = f"operator-{self._starts}"
         network = Network(self.api, self.weather, self.chance, who, self.note)
         identity = who if self.leaders > 1 else ""
-        process = Process(network, self.servers, self.loop, identity, self._ended)
+        process = Process(
+            network,
+            self.servers,
+            self.loop,
+            identity,
+            self._ended,
+            has_runtimes=self._has_runtimes,
+        )
         self.processes[slot] = process
         self.note(f"{who}: starts")
         process.start()

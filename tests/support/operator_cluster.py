@@ -27,10 +27,12 @@ import kubernetes
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "localcluster" / "cluster"
 CRD = ROOT / "crds" / "inferencemodels.yaml"
+RUNTIMES_CRD = ROOT / "crds" / "inferenceruntimes.yaml"
 HELD_WATCH = ROOT / "tests" / "support" / "held_watch.py"
 GROUP = "moorage.dev/v1alpha1"
 KINDS = {
     "InferenceModel": GROUP,
+    "InferenceRuntime": GROUP,
     "Deployment": "apps/v1",
     "ReplicaSet": "apps/v1",
     "ControllerRevision": "apps/v1",
@@ -68,13 +70,22 @@ def control_plane(verb: str, folder: Path) -> None:
 
 def install_crd(kubeconfig: Path) -> None:
     """Create the CRD and wait until the API server serves it."""
+    _install(kubeconfig, CRD)
+
+
+def install_runtimes_crd(kubeconfig: Path) -> None:
+    """Create the CRD of InferenceRuntimes and wait until the API server serves it."""
+    _install(kubeconfig, RUNTIMES_CRD)
+
+
+def _install(kubeconfig: Path, crd: Path) -> None:
     client = new_client_from_config(str(kubeconfig))
-    kubernetes.utils.create_from_yaml(client, str(CRD))
+    kubernetes.utils.create_from_yaml(client, str(crd))
 
     def is_served() -> bool:
         try:
             api = kubernetes.client.CustomObjectsApi(client)
-            api.list_cluster_custom_object("moorage.dev", "v1alpha1", "inferencemodels")
+            api.list_cluster_custom_object("moorage.dev", "v1alpha1", crd.stem)
         except kubernetes.client.ApiException:
             return False
         return True

@@ -236,7 +236,7 @@ class KubeClient:
         return await self._write(
             "patch",
             kind,
-            kind.path(metadata["namespace"], metadata["name"]),
+            kind.path(metadata.get("namespace", ""), metadata["name"]),
             method="PATCH",
             # Apply rejects unknown fields anyway; the default, Warn, parses the body a second
             # time.
