@@ -11,7 +11,7 @@ import yaml
 from moorage_cli.manifests.lint import lint_text, schemas
 from support.chart import refusal, template
 from support.control_plane import kubectl_of
-from support.operator_cluster import Api
+from support.operator_cluster import Api, install_runtimes_crd
 from support.operator_runtimes import runtime
 from support.runtime_set import ALL, CHART, SECTIONS, command_of, runtimes
 
@@ -64,6 +64,7 @@ def test_the_operator_accepts_every_runtime(name):
 
 
 def test_the_api_server_accepts_every_runtime(api: Api):
+    install_runtimes_crd(api.kubeconfig)
     done = template(*ALL, "--set", "updatePolicy=Automatic", chart=CHART)
 
     answer = kubectl_of(api.kubeconfig, api.namespace).run(
