@@ -24,7 +24,8 @@ FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_p
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-down images test check format lint types unit fixtures generate lock audit
-.PHONY: conformance openai attack hostile fuzz mutate integration idle faults transitions simulate chaos soak soak-grpc autoscalers
+.PHONY: conformance openai runtimes attack hostile fuzz mutate integration idle faults transitions simulate chaos soak
+.PHONY: soak-grpc autoscalers
 .PHONY: e2e bench clean
 
 help: ## Show the targets
@@ -81,6 +82,10 @@ conformance: setup fixtures ## Protocol vectors and third-party clients against 
 
 openai: setup ## Build a real OpenAI-compatible server (five CPU-minutes), query and test it
 	OPENAI_SERVER=1 CMAKE_ARGS="$(SMALL_LLAMA_CPP)" $(BIN)/pytest tests/conformance/test_operator_openai.py
+
+runtimes: setup ## Start the servers of charts/moorage-runtimes with models: Triton, MLServer, llama.cpp; 2 GB, ten CPU-minutes
+	$(CLUSTER_PROGRAM) install
+	RUNTIME_SERVERS=1 $(BIN)/pytest tests/integration/test_runtime_set.py tests/conformance/test_runtime_set.py
 
 attack: setup ## Hostile clients and overload against the running server, for a minute each
 	ATTACK_SECONDS=60 $(BIN)/pytest tests/attack --timeout=600
@@ -160,6 +165,7 @@ lock: setup ## Resolve the hashed requirements again (needs uv)
 	printf 'tritonclient[http,grpc]\n' | $(RESOLVE) - -o requirements/clients.txt
 	printf 'kserve\n' | $(RESOLVE) - -o requirements/clients-kserve.txt
 	printf 'llama-cpp-python[server]\ngguf\n' | $(RESOLVE) - -o requirements/openai.txt
+	printf '%s\n' gguf mlserver==1.7.1 mlserver-sklearn==1.7.1 mlserver-xgboost==1.7.1 mlserver-lightgbm==1.7.1 | $(RESOLVE) - -o tests/e2e/peers/runtimes/requirements.txt
 	echo atheris | $(RESOLVE) - -o requirements/fuzz.txt
 	echo mutmut | $(RESOLVE) -c requirements/dev.txt - -o requirements/mutation.txt
 	echo pip-audit | $(RESOLVE) - -o requirements/audit.txt

@@ -1,7 +1,7 @@
 """The data of the command-line tool and its reference page.
 
-The CRD is a copy of crds/, the advice comes from docs/reference/conditions.md, the fields of pods
-from the `kubernetes` package, and docs/reference/cli.md from the parser.
+The CRDs are copies of crds/, the advice comes from docs/reference/conditions.md, the fields of
+pods from the `kubernetes` package, and docs/reference/cli.md from the parser.
 """
 
 import json
@@ -22,7 +22,7 @@ def files(root: Path) -> dict[str, str]:
     reasons = json.dumps(advice(conditions), indent=1, ensure_ascii=False)
     fields = json.dumps(pod_fields(), indent=1, sort_keys=True)
     return {
-        f"{DATA}/inferencemodels.yaml": (root / "crds" / "inferencemodels.yaml").read_text(),
+        **{f"{DATA}/{each.name}": each.read_text() for each in (root / "crds").glob("*.yaml")},
         f"{DATA}/advice.json": f"{reasons}\n",
         f"{DATA}/pod_fields.json": f"{fields}\n",
         "docs/reference/cli.md": page(),

@@ -24,10 +24,11 @@ def test_the_dashboard_asks_for_metrics_that_exist():
     assert used <= documented
 
 
-def test_every_value_of_the_chart_is_in_its_schema():
+@pytest.mark.parametrize("chart", ["moorage", "moorage-runtimes"])
+def test_every_value_of_a_chart_is_in_its_schema(chart):
     yaml = pytest.importorskip("yaml")
-    values = yaml.safe_load((CHARTS / "moorage" / "values.yaml").read_text())
-    schema = json.loads((CHARTS / "moorage" / "values.schema.json").read_text())
+    values = yaml.safe_load((CHARTS / chart / "values.yaml").read_text())
+    schema = json.loads((CHARTS / chart / "values.schema.json").read_text())
 
     assert set(values) <= set(schema["properties"])
     assert schema["additionalProperties"] is False

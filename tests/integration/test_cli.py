@@ -11,7 +11,7 @@ import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
-from moorage_cli.manifests.lint import crd, lint_text
+from moorage_cli.manifests.lint import lint_text, schemas
 from support.cli_manifests import REFUSED, manifest
 from support.iris import start
 from support.operator_cluster import (
@@ -26,10 +26,7 @@ from support.operator_cluster import (
 pytestmark = pytest.mark.integration
 
 MOORAGE = Path(sys.executable).parent / "moorage"
-SCHEMAS = {
-    f"moorage.dev/{version['name']}": version["schema"]["openAPIV3Schema"]
-    for version in crd()["spec"]["versions"]
-}
+SCHEMAS = schemas()
 
 
 def command(api: Api, name: str, *arguments: str) -> list[str]:

@@ -12,7 +12,7 @@ import yaml
 
 from support.control_plane import kubectl_of
 from support.kubectl import Kubectl, as_list
-from support.operator_cluster import GROUP, Api
+from support.operator_cluster import GROUP, Api, install_runtimes_crd
 
 pytestmark = pytest.mark.integration
 
@@ -50,6 +50,12 @@ def written() -> list[Any]:
         for path, line, made in found
         if made
     ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runtimes_crd(kubeconfig: Path) -> None:
+    """The other kind of the examples."""
+    install_runtimes_crd(kubeconfig)
 
 
 @pytest.fixture

@@ -126,7 +126,11 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
         "spec.rollout.canary.steps",
         "weights of steps must increase",
     ),
-    ({"model": URI, "runtime": {"ports": {"grpc": 8000}}}, "spec.runtime.ports", "must differ"),
+    (
+        {"model": URI, "runtime": {"ports": {"http": 8000, "grpc": 8000}}},
+        "spec.runtime.ports",
+        "must differ",
+    ),
     (
         {"model": URI, "scaling": {"minReplicas": 3, "maxReplicas": 2}},
         "spec.scaling",

@@ -1,4 +1,4 @@
-"""Virtual environments for third-party clients, separate from the project's own packages."""
+"""Virtual environments for third-party clients and servers, beside the project's own."""
 
 import subprocess
 import sys
@@ -7,10 +7,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def environment(name: str) -> Path:
-    """Python of build/NAME with what requirements/NAME.txt lists, made when it is not there."""
+def environment(name: str, requirements: Path | None = None) -> Path:
+    """Python of build/NAME with the listed packages, made when it is not there.
+
+    Args:
+        name: The folder below build/.
+        requirements: The list; requirements/NAME.txt by default.
+    """
     folder = ROOT / "build" / name
-    wanted = ROOT / "requirements" / f"{name}.txt"
+    wanted = requirements or ROOT / "requirements" / f"{name}.txt"
     installed = folder / "requirements.txt"
     if not installed.exists() or installed.read_bytes() != wanted.read_bytes():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
 
@@ -80,7 +81,11 @@ def install_runtimes_crd(kubeconfig: Path) -> None:
 
 def _install(kubeconfig: Path, crd: Path) -> None:
     client = new_client_from_config(str(kubeconfig))
-    kubernetes.utils.create_from_yaml(client, str(crd))
+    try:
+        kubernetes.utils.create_from_yaml(client, str(crd))
+    except kubernetes.utils.FailToCreateError as error:
+        if any(each.status != HTTPStatus.CONFLICT for each in error.api_exceptions):
+            raise  # another module of the session may have created it
 
     def is_served() -> bool:
         try:

@@ -24,7 +24,8 @@ from moorage_cli.edit import verbs
 from moorage_cli.edit.model import Edit, Patch, Resource
 from moorage_cli.edit.rollback import kept_specs, rollback
 from moorage_cli.judge import conformance, traffic
-from moorage_cli.judge.model_view import ModelView, view
+from moorage_cli.judge.model_view import ModelView, runtime_view, view
+from moorage_cli.judge.runtimes import models_of_runtime, runtimes
 from moorage_cli.judge.status import status_of_many, status_of_one
 from moorage_cli.judge.waiting import Outcome, outcome_of
 from moorage_cli.judge.why import EventView, why
@@ -55,6 +56,8 @@ class ClusterLike(Protocol):
 
     def models(self, namespace: str | None) -> list[dict[str, Any]]: ...
     def model(self, namespace: str, name: str) -> dict[str, Any]: ...
+    def runtimes(self) -> list[dict[str, Any]]: ...
+    def runtime(self, name: str) -> dict[str, Any]: ...
     def changes(self, namespace: str | None, name: str) -> Iterator[dict[str, Any]]: ...
     def events(self, namespace: str, names: list[str]) -> list[EventView]: ...
     def pods(self, namespace: str, selector: str) -> list[dict[str, Any]]: ...
@@ -113,6 +116,16 @@ def run_why(shell: Shell, given: argparse.Namespace) -> Report:
     cluster = shell.connect(given)
     model = view(cluster.model(given.namespace or cluster.namespace, given.name))
     return _explained(shell, cluster, model)
+
+
+def run_runtimes(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage runtimes`."""
+    cluster = shell.connect(given)
+    if not given.runtime:
+        return runtimes([runtime_view(item) for item in cluster.runtimes()], shell.palette)
+    found = runtime_view(cluster.runtime(given.runtime))
+    models = [view(item) for item in cluster.models(given.namespace or None)]
+    return models_of_runtime(found, models, shell.palette)
 
 
 def run_wait(shell: Shell, given: argparse.Namespace) -> Report:
@@ -318,6 +331,7 @@ def run_completion(shell: Shell, given: argparse.Namespace) -> Report:
 RUN: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
     "status": run_status,
     "why": run_why,
+    "runtimes": run_runtimes,
     "wait": run_wait,
     "promote": run_promote,
     "abort": run_abort,

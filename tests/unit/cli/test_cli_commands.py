@@ -22,6 +22,7 @@ MODEL = {
     "status": {
         "observedGeneration": 1,
         "selector": "moorage.dev/model=iris",
+        "runtime": {"name": "triton"},
         "protocol": {"detected": "OpenInference"},
         "endpoints": [{"url": "http://iris.models.svc:8000"}],
         "conditions": [
@@ -30,6 +31,7 @@ MODEL = {
         ],
     },
 }
+RUNTIME = {"metadata": {"name": "triton"}, "spec": {"image": "triton:1"}}
 DOCUMENT = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}
 
 
@@ -78,6 +80,14 @@ class FakeCluster:
         if (namespace, name) != ("models", "iris"):
             raise Failure(f"inferencemodel {namespace}/{name}: not found")
         return MODEL
+
+    def runtimes(self):
+        return [RUNTIME]
+
+    def runtime(self, name):
+        if name != "triton":
+            raise Failure(f"inferenceruntime {name}: not found")
+        return RUNTIME
 
     def changes(self, namespace, name):
         del namespace, name
@@ -142,6 +152,17 @@ def test_status_is_0_for_ready_models_in_every_form(run):
         assert "iris" in out
     assert run(FakeCluster(), "status", "-o", "name")[1] == "iris\n"
     assert json.loads(run(FakeCluster(), "status", "iris", "-o", "json")[1])["ready"] is True
+
+
+def test_runtimes_shows_all_or_the_models_of_one(run):
+    assert run(FakeCluster(), "runtimes", "-o", "name") == (0, "triton\n", "")
+    code, out, _ = run(FakeCluster(), "runtimes", "triton", "-o", "json")
+    assert (code, json.loads(out)["usedBy"][0]["name"]) == (0, "iris")
+    assert (
+        json.loads(run(FakeCluster(), "runtimes", "triton", "-n", "b", "-o", "json")[1])["usedBy"]
+        == []
+    )
+    assert run(FakeCluster(), "runtimes", "x")[2] == "moorage: inferenceruntime x: not found\n"
 
 
 def test_a_missing_model_is_status_1(run):

@@ -26,6 +26,7 @@ from moorage_cli.printing.failures import Failure, reason_of
 __all__ = ["Cluster", "Conflict"]
 
 GROUP, VERSION, PLURAL = "moorage.dev", "v1alpha1", "inferencemodels"
+RUNTIMES = "inferenceruntimes"
 # kubectl waits forever; a script that queries a dead cluster should not.
 TIMEOUT_SECONDS = 30
 EVENT_LIMIT = 500
@@ -83,6 +84,27 @@ class Cluster:
         with _failures_of(f"inferencemodel {namespace}/{name}"):
             return api.get_namespaced_custom_object(
                 GROUP, VERSION, namespace, PLURAL, name, _request_timeout=TIMEOUT_SECONDS
+            )
+
+    def runtimes(self) -> list[dict[str, Any]]:
+        """All InferenceRuntimes."""
+        api: Any = client.CustomObjectsApi(self._client)
+        with _failures_of("inferenceruntimes"):
+            listed = api.list_cluster_custom_object(
+                GROUP, VERSION, RUNTIMES, _request_timeout=TIMEOUT_SECONDS
+            )
+        return listed["items"]
+
+    def runtime(self, name: str) -> dict[str, Any]:
+        """One InferenceRuntime.
+
+        Raises:
+            Failure: It does not exist.
+        """
+        api: Any = client.CustomObjectsApi(self._client)
+        with _failures_of(f"inferenceruntime {name}"):
+            return api.get_cluster_custom_object(
+                GROUP, VERSION, RUNTIMES, name, _request_timeout=TIMEOUT_SECONDS
             )
 
     def changes(self, namespace: str | None, name: str) -> Iterator[dict[str, Any]]:

@@ -100,6 +100,33 @@ COMMANDS: tuple[Command, ...] = (
         ("moorage why iris",),
     ),
     Command(
+        "runtimes",
+        "show the InferenceRuntimes and which models lag behind",
+        "Prints one row per InferenceRuntime. OUTDATED counts the models that would get other "
+        "fields from the runtime than they run with. With NAME, also prints the models that use "
+        "the runtime and why each lags behind. The exit status is 0 if every runtime shown is "
+        "accepted, otherwise 1.",
+        (
+            Argument(
+                "runtime",
+                metavar="NAME",
+                nargs="?",
+                default="",
+                help="name of an InferenceRuntime",
+            ),
+            Argument(
+                "-n",
+                "--namespace",
+                metavar="NS",
+                default="",
+                help="with NAME, models of this namespace; defaults to all namespaces",
+            ),
+            _output("table", "json", "name"),
+            *_CLUSTER,
+        ),
+        ("moorage runtimes", "moorage runtimes triton"),
+    ),
+    Command(
         "wait",
         "wait until the applied spec serves, or its rollout fails",
         "Waits until the status describes the applied spec and both UpToDate and Ready are true. "
@@ -178,7 +205,8 @@ COMMANDS: tuple[Command, ...] = (
         "Restores the spec of the last revision that served, or of REVISION, field for field. "
         "Fields that are not part of a revision stay: replicas, suspend, paused, scaling, "
         "disruptionBudget, networkPolicy, route and rollout. The exit status is 1 if that spec is "
-        "not kept or cannot be restored exactly; nothing is changed then.",
+        "not kept or cannot be restored exactly, such as that of a model with an "
+        "InferenceRuntime; nothing is changed then.",
         (
             _NAME,
             Argument(
@@ -258,11 +286,12 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "lint",
         "check manifests without a cluster",
-        "Checks each InferenceModel in the files against the schema and rules of the API, the "
-        "shapes of smoke tests, the fields of podTemplate, and the requirements of scaling. "
-        "Prints one line per problem, with the path of the field. With --model, also compares "
-        "contract and smoke tests with the tensors of the model. The exit status is 1 if there is "
-        "a problem, otherwise 0.",
+        "Checks each InferenceModel and InferenceRuntime in the files against the schema and "
+        "rules of the API, the shapes of smoke tests, the fields of podTemplate, the variables "
+        "in the commands of runtimes, and the requirements of scaling. Compares models with the "
+        "runtimes in the same files. Prints one line per problem, with the path of the field. "
+        "With --model, also compares contract and smoke tests with the tensors of the model. The "
+        "exit status is 1 if there is a problem, otherwise 0.",
         (
             Argument("files", metavar="FILE", nargs="+", help="manifest; '-' is standard input"),
             Argument(

@@ -1,5 +1,7 @@
 """`moorage completion`: scripts that complete commands, options and model names; pure."""
 
+from collections.abc import Mapping
+
 from moorage_cli.command_line.arguments import COMMANDS, Command
 
 __all__ = ["script"]
@@ -29,7 +31,10 @@ _moorage() {{
 complete -F _moorage moorage
 """
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
-_NAMES = "$(moorage status -o name 2>/dev/null)"
+_NAMES: Mapping[tuple[str, ...], str] = {
+    ("name",): "$(moorage status -o name 2>/dev/null)",
+    ("runtime",): "$(moorage runtimes -o name 2>/dev/null)",
+}
 
 
 def script(shell: str) -> str:
@@ -62,8 +67,8 @@ def _values() -> dict[str, str]:
 def _words(command: Command) -> str:
     words = [name for each in command.arguments if each.is_option for name in each.names]
     for argument in command.arguments:
-        if argument.names == ("name",):
-            words.append(_NAMES)
+        if argument.names in _NAMES:
+            words.append(_NAMES[argument.names])
         elif not argument.is_option:
             words += argument.options.get("choices", ())
     return " ".join([*words, "--help"])

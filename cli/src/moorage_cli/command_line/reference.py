@@ -9,9 +9,9 @@ _HEAD = """\
 
 `moorage` shows the state of InferenceModels in a cluster, explains failures and controls rollouts.
 It uses your kubeconfig and your permissions, and requires only the CRD in the cluster.
-`status` reads `inferencemodels`, and `why` and `wait` also read `events`. `infer` and `top` read
-`pods` and create `pods/portforward`. `lint`, `convert`, `conformance` and `completion` need no
-cluster.
+`status` reads `inferencemodels`, `runtimes` also `inferenceruntimes`, and `why` and `wait` also
+`events`. `infer` and `top` read `pods` and create `pods/portforward`. `lint`, `convert`,
+`conformance` and `completion` need no cluster.
 `promote`, `abort`, `restart`, `rollback`, `pause` and `resume` each patch fields of the spec, if
 nobody has changed the model in between; no other command changes anything. `rollback` also reads
 `replicasets` and `controllerrevisions`.

@@ -27,6 +27,22 @@ INFLATED_LIMIT_BYTES = 4 << 20
 SPEC = "moorage.dev/spec"
 REVISION = "moorage.dev/revision"
 # Fields of the spec that are not part of a revision.
+# Defaults that the operator applies after the fields of an InferenceRuntime, so the CRD has none.
+# tests/contract compares them.
+OPERATOR_DEFAULTS: Mapping[str, Any] = {
+    "protocol": "OpenInference",
+    "transport": "HTTP",
+    "runtime": {"ports": {"http": 8000, "grpc": 8001}},
+    "health": {
+        "startupTimeoutSeconds": 600,
+        "periodSeconds": 5,
+        "timeoutSeconds": 2,
+        "failureThreshold": 3,
+        "pollIntervalSeconds": 30,
+        "terminationGracePeriodSeconds": 30,
+        "readinessTarget": "Model",
+    },
+}
 APART = frozenset(
     {
         "replicas", "suspend", "paused", "scaling", "disruptionBudget", "networkPolicy", "route",
@@ -77,6 +93,7 @@ def rollback(model: Resource, kept: Sequence[KeptSpec], to: str = "") -> Edit:
     if found is None:
         raise Failure(f"{model.name}: the spec of revision {target} is not kept{_known(kept)}")
     wanted = _spec_of(model, found)
+    _refuse_with_runtime(model, wanted, target)
     schema = _schema()
     operations: list[dict[str, Any]] = []
     for name in sorted({*model.spec, *wanted} - APART):
@@ -138,6 +155,30 @@ def _spec_of(model: Resource, kept: KeptSpec) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", spec)
 
 
+def _refuse_with_runtime(model: Resource, wanted: Mapping[str, Any], target: str) -> None:
+    """Refuse a spec that contains the fields of an InferenceRuntime, or would get some.
+
+    Fields that equal a default are not kept, and those of the runtime would take their place.
+
+    Raises:
+        Failure: The kept spec, or the model by default, has a runtime.
+    """
+    kept = mapping(wanted.get("runtime")).get("name")
+    by_default = not _names_server(model.spec) and mapping(model.status.get("runtime")).get("name")
+    if name := kept or by_default:
+        raise Failure(
+            f"{model.name}: revision {target} cannot be restored exactly, because the model gets "
+            f"fields from the InferenceRuntime {name}, which may have changed since: edit the "
+            "spec, or correct the runtime and run moorage restart"
+        )
+
+
+def _names_server(spec: Mapping[str, Any]) -> bool:
+    """Whether a spec names its runtime, its format or its image."""
+    server, served = mapping(spec.get("runtime")), mapping(spec.get("model"))
+    return bool(server.get("name") or server.get("image") or served.get("format"))
+
+
 def _uncompressed(text: str) -> bytes:
     if text.startswith("{"):
         return text.encode()
@@ -155,7 +196,17 @@ def _filled(spec: Mapping[str, Any], name: str, schema: Mapping[str, Any]) -> An
     """A field as the API server stores it; an object with all defaults equals an absent one."""
     below = schema["properties"]["spec"]["properties"].get(name, {})
     value = spec.get(name, {} if below.get("type") == "object" else below.get("default"))
-    return _with_objects(with_defaults(value, below), below)
+    filled = _with_objects(with_defaults(value, below), below)
+    return _over(OPERATOR_DEFAULTS.get(name), filled)
+
+
+def _over(default: Any, value: Any) -> Any:
+    """The value with the defaults of fields that it lacks."""
+    if isinstance(default, Mapping) and isinstance(value, Mapping):
+        given = cast("Mapping[str, Any]", value)
+        parts = cast("Mapping[str, Any]", default)
+        return {**given, **{name: _over(part, given.get(name)) for name, part in parts.items()}}
+    return default if value is None else value
 
 
 def _with_objects(value: Any, schema: Mapping[str, Any]) -> Any:

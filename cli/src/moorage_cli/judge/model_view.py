@@ -1,4 +1,4 @@
-"""Parses an InferenceModel from the API into frozen values; pure.
+"""Parses InferenceModels and InferenceRuntimes from the API into frozen values; pure.
 
 Every command reads resources through this module. The status contains text of model servers, and
 a CRD of another version may have other fields. A field of an unexpected type counts as absent.
@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-__all__ = ["Condition", "FailureView", "ModelView", "ReplicaView", "moment", "view"]
+__all__ = [
+    "RUNTIME_UPDATE_PENDING",
+    "Condition",
+    "FailureView",
+    "ModelView",
+    "ReplicaView",
+    "RuntimeView",
+    "moment",
+    "runtime_view",
+    "view",
+]
 
 # The order of blame: Ready has the reason of the first condition that is not true.
 STEPS = (
@@ -21,6 +31,7 @@ STEPS = (
     "SmokeTestPassed",
 )
 NOT_SEEN = "NotSeenYet"
+RUNTIME_UPDATE_PENDING = "RuntimeUpdatePending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +79,7 @@ class FailureView:
 
 @dataclass(frozen=True, slots=True)
 class ModelView:
-    """An InferenceModel, with its conditions by type."""
+    """An InferenceModel, with its conditions by type; `runtime` is that of an InferenceRuntime."""
 
     namespace: str
     name: str
@@ -83,6 +94,7 @@ class ModelView:
     url: str
     urls: tuple[str, ...]
     selector: str
+    runtime: str
     conditions: Mapping[str, Condition]
     replicas: tuple[ReplicaView, ...]
     omitted_replicas: int
@@ -106,9 +118,51 @@ class ModelView:
         return self.is_current and self.ready.holds
 
     @property
+    def lags(self) -> bool:
+        """Whether its runtime has a newer content than the model runs with."""
+        pending = self.conditions.get(RUNTIME_UPDATE_PENDING)
+        return pending is not None and pending.holds
+
+    @property
     def steps(self) -> tuple[Condition, ...]:
         """The conditions that lead to Ready, in the order of blame."""
         return tuple(self.conditions[name] for name in STEPS if name in self.conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeView:
+    """An InferenceRuntime; the counts are those of its status.
+
+    `problem` is the reason and the message of its condition Accepted, empty if it is accepted.
+    """
+
+    name: str
+    is_default: bool
+    image: str
+    protocol: str
+    formats: tuple[str, ...]
+    update_policy: str
+    models: int
+    outdated_models: int
+    problem: str
+
+
+def runtime_view(resource: Mapping[str, Any]) -> RuntimeView:
+    """Parse an InferenceRuntime."""
+    spec, status = _object(resource, "spec"), _object(resource, "status")
+    conditions = [_condition(item) for item in _objects(status, "conditions")]
+    refused = [each for each in conditions if each.type == "Accepted" and not each.holds]
+    return RuntimeView(
+        name=_text(_object(resource, "metadata"), "name"),
+        is_default=spec.get("default") is True,
+        image=_text(spec, "image"),
+        protocol=_text(spec, "protocol"),
+        formats=tuple(_text(item, "name") for item in _objects(spec, "formats")),
+        update_policy=_text(spec, "updatePolicy"),
+        models=_integer(status, "models"),
+        outdated_models=_integer(status, "outdatedModels"),
+        problem=f"{refused[0].reason}: {refused[0].message}" if refused else "",
+    )
 
 
 def view(resource: Mapping[str, Any]) -> ModelView:
@@ -136,6 +190,7 @@ def view(resource: Mapping[str, Any]) -> ModelView:
         url=_text(endpoints[0], "url") if endpoints else "",
         urls=tuple(_text(endpoint, "url") for endpoint in endpoints),
         selector=_text(status, "selector"),
+        runtime=_text(_object(status, "runtime"), "name"),
         conditions={condition.type: condition for condition in conditions},
         replicas=tuple(_replica(item) for item in _objects(status, "replicaStatuses")),
         omitted_replicas=_integer(status, "omittedReplicas"),

@@ -12,7 +12,12 @@ from datetime import datetime
 from typing import Any
 
 from moorage_cli.judge.advice import advice_for
-from moorage_cli.judge.model_view import Condition, FailureView, ModelView
+from moorage_cli.judge.model_view import (
+    RUNTIME_UPDATE_PENDING,
+    Condition,
+    FailureView,
+    ModelView,
+)
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.sanitizing import clean, clean_lines
 from moorage_cli.printing.tables import Palette, Tone, age
@@ -27,6 +32,8 @@ NO_OPERATOR = (
 EVENT_LIMIT = 10
 # A state that has lasted longer does not resolve by waiting.
 PATIENCE_SECONDS = 600
+# Conditions that are worth a note while they are true, also of a model that serves.
+TOLD_WHILE_TRUE = ("Paused", RUNTIME_UPDATE_PENDING)
 # UpToDate with these reasons only says that the rollout waits for the root cause.
 CONSEQUENCES = frozenset({"RollingOut", "OperatorUpdatePending"})
 
@@ -83,9 +90,10 @@ def causes(model: ModelView, now: datetime) -> list[Cause]:
     rollout = model.conditions.get("UpToDate")
     if rollout and not rollout.holds and not (found and rollout.reason in CONSEQUENCES):
         found.append(_of_condition(rollout, model, now))
-    held = model.conditions.get("Paused")
-    if held and held.holds and not any(cause.reason == held.reason for cause in found):
-        found.append(_of_condition(held, model, now))
+    for name in TOLD_WHILE_TRUE:
+        held = model.conditions.get(name)
+        if held and held.holds and not any(cause.reason == held.reason for cause in found):
+            found.append(_of_condition(held, model, now))
     known = {cause.reason for cause in found}
     found += [
         _advised(_where(pods), reason, message)

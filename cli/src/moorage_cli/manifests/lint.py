@@ -1,7 +1,10 @@
 """`moorage lint`: checks manifests without an API server; pure.
 
-The schema and the messages of its rules come from the packaged CRD. Documents of other kinds are
-ignored. A file without an InferenceModel is a problem, because nothing was checked.
+    texts --> resources --> schema and rules of their kind --> further checks of the kind
+                       `--> checks of all resources together
+
+The schemas and the messages of their rules come from the packaged CRDs. Documents of other kinds
+are ignored. A file without a resource of these kinds is a problem, because nothing was checked.
 """
 
 import re
@@ -15,23 +18,31 @@ import yaml
 from moorage_cli.manifests.convert.earlier import moved_fields
 from moorage_cli.manifests.documents import DocumentError, read_documents
 from moorage_cli.manifests.model_check import ModelTensors, model_problems
+from moorage_cli.manifests.runtime_check import Named, runtime_problems, together
 from moorage_cli.manifests.spec_check import spec_problems
 from moorage_cli.manifests.structural import Problem, problems
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.sanitizing import clean
 from moorage_cli.printing.tables import Palette, Tone
 
-__all__ = ["Finding", "crd", "lint", "lint_text"]
+__all__ = ["Finding", "crd", "lint", "lint_text", "schemas"]
 
-KIND = "InferenceModel"
+MODEL, RUNTIME = "InferenceModel", "InferenceRuntime"
+CRDS = {MODEL: "inferencemodels.yaml", RUNTIME: "inferenceruntimes.yaml"}
 GROUP = "moorage.dev"
 # RFC 1123 subdomain, which the API server requires as the name of an object.
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
+Schemas = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""The schemas by kind and `apiVersion`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem of a file; `document` is the model's name, or its position in the file."""
+    """One problem of a file.
+
+    `document` is the model's name, the runtime's name with its kind, or a position in the file.
+    """
 
     file: str
     document: str
@@ -39,10 +50,31 @@ class Finding:
     message: str
 
 
-def crd() -> Mapping[str, Any]:
-    """The CustomResourceDefinition that is packaged with the tool."""
-    text = (files("moorage_cli") / "data" / "inferencemodels.yaml").read_text(encoding="utf-8")
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """A document of a checked kind, and its name in findings."""
+
+    file: str
+    label: str
+    kind: str
+    body: Mapping[str, Any]
+
+
+def crd(kind: str = MODEL) -> Mapping[str, Any]:
+    """The CustomResourceDefinition of a kind that is packaged with the tool."""
+    text = (files("moorage_cli") / "data" / CRDS[kind]).read_text(encoding="utf-8")
     return yaml.safe_load(text)
+
+
+def schemas() -> Schemas:
+    """The packaged schemas."""
+    return {
+        kind: {
+            f"{GROUP}/{version['name']}": version["schema"]["openAPIV3Schema"]
+            for version in crd(kind)["spec"]["versions"]
+        }
+        for kind in CRDS
+    }
 
 
 def lint(
@@ -55,10 +87,7 @@ def lint(
         palette: Colours.
         tensors: Tensors of the model, to compare the manifests with.
     """
-    versions = _schemas()
-    found = [
-        finding for name, text in texts for finding in lint_text(name, text, versions, tensors)
-    ]
+    found = _findings(texts, schemas(), tensors)
     bad = {finding.file for finding in found}
     lines = [
         f"{clean(item.file)}: {clean(item.document)}: "
@@ -72,46 +101,73 @@ def lint(
 
 
 def lint_text(
-    name: str, text: str, versions: Mapping[str, Any], tensors: ModelTensors | None = None
+    name: str, text: str, known: Schemas, tensors: ModelTensors | None = None
 ) -> list[Finding]:
-    """The findings for one file, with the schemas by `apiVersion`."""
-    try:
-        documents = [document.value for document in read_documents(text)]
-    except DocumentError as error:
-        return [Finding(name, "YAML", "-", f"is not valid YAML: {error}")]
+    """The findings for one file."""
+    return _findings([(name, text)], known, tensors)
+
+
+def _findings(
+    texts: Sequence[tuple[str, str]], known: Schemas, tensors: ModelTensors | None
+) -> list[Finding]:
     found: list[Finding] = []
-    models = 0
-    for number, document in enumerate(documents, start=1):
-        if not isinstance(document, Mapping):
+    valid: list[_Resource] = []
+    for name, text in texts:
+        try:
+            resources = _resources(name, text)
+        except DocumentError as error:
+            found.append(Finding(name, "YAML", "-", f"is not valid YAML: {error}"))
             continue
-        resource = cast("Mapping[str, Any]", document)
-        if resource.get("kind") != KIND:
+        for resource in resources:
+            judged = _judged(resource, known, tensors)
+            found += [_finding(resource, item) for item in judged]
+            valid += [] if judged else [resource]
+        if not resources:
+            nothing = f"no document has kind {' or '.join(CRDS)}"
+            found.append(Finding(name, "file", "kind", nothing))
+    named = [
+        Named(each.kind == RUNTIME, str(each.body["metadata"].get("name", "")), each.body["spec"])
+        for each in valid
+    ]
+    return found + [_finding(valid[at], item) for at, item in together(named)]
+
+
+def _finding(resource: _Resource, problem: Problem) -> Finding:
+    return Finding(resource.file, resource.label, problem.path or "-", problem.message)
+
+
+def _resources(file: str, text: str) -> list[_Resource]:
+    """The documents of the checked kinds.
+
+    Raises:
+        DocumentError: The text is not valid YAML.
+    """
+    found: list[_Resource] = []
+    for number, document in enumerate(read_documents(text), start=1):
+        if not isinstance(document.value, Mapping):
             continue
-        models += 1
-        label = _label(resource, number)
-        found += [
-            Finding(name, label, item.path or "-", item.message)
-            for item in _judged(resource, versions, tensors)
-        ]
-    if not models:
-        found.append(Finding(name, "file", "kind", f"no document has kind {KIND}"))
+        body = cast("Mapping[str, Any]", document.value)
+        kind = body.get("kind")
+        if isinstance(kind, str) and kind in CRDS:
+            found.append(_Resource(file, _label(body, kind, number), kind, body))
     return found
 
 
-def _judged(
-    resource: Mapping[str, Any], versions: Mapping[str, Any], tensors: ModelTensors | None
-) -> list[Problem]:
-    version = resource.get("apiVersion")
+def _judged(resource: _Resource, known: Schemas, tensors: ModelTensors | None) -> list[Problem]:
+    body, versions = resource.body, known[resource.kind]
+    version = body.get("apiVersion")
     schema = versions.get(version) if isinstance(version, str) else None
     if schema is None:
         problem = f"{version!r} is invalid: must be {' or '.join(versions)}"
         return [Problem("apiVersion", problem)]
-    if moved := moved_fields(resource):
+    if resource.kind == MODEL and (moved := moved_fields(body)):
         return moved  # the other checks need fields in their present places
-    found = [*_wrong_names(resource.get("metadata")), *problems(resource, schema)]
+    found = [*_wrong_names(body.get("metadata")), *problems(body, schema)]
     if found:
         return found  # the further checks need a valid spec
-    spec = cast("Mapping[str, Any]", resource["spec"])
+    spec = cast("Mapping[str, Any]", body["spec"])
+    if resource.kind == RUNTIME:
+        return runtime_problems(spec)
     found = spec_problems(spec)
     return found if tensors is None else [*found, *model_problems(spec, tensors)]
 
@@ -127,15 +183,9 @@ def _wrong_names(metadata: Any) -> list[Problem]:
     return [Problem("metadata.name", f"{name!r} is invalid: {allowed}")]
 
 
-def _label(resource: Mapping[str, Any], number: int) -> str:
-    metadata = resource.get("metadata")
+def _label(body: Mapping[str, Any], kind: str, number: int) -> str:
+    metadata = body.get("metadata")
     name = cast("Mapping[str, Any]", metadata).get("name") if isinstance(metadata, Mapping) else ""
-    return str(name) if name else f"document {number}"
-
-
-def _schemas() -> dict[str, Any]:
-    """The schemas by `apiVersion`."""
-    return {
-        f"{GROUP}/{version['name']}": version["schema"]["openAPIV3Schema"]
-        for version in crd()["spec"]["versions"]
-    }
+    if not name:
+        return f"document {number}"
+    return f"{kind} {name}" if kind == RUNTIME else str(name)

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from moorage_cli.manifests.structural import Problem
 
-__all__ = ["spec_problems"]
+__all__ = ["pod_template_problems", "request_problems", "spec_problems"]
 
 _POD_SPEC = "V1PodSpec"
 _RUNTIME_CONTAINER = "runtime"
@@ -33,8 +33,9 @@ def spec_problems(spec: Mapping[str, Any]) -> list[Problem]:
     """The problems of a spec as the user wrote it, without the CRD's defaults."""
     return [
         *_smoke_test_problems(spec),
-        *_pod_template_problems(spec),
+        *pod_template_problems(spec),
         *_scaling_problems(spec),
+        *([] if _takes_runtime(spec) else request_problems(spec)),
     ]
 
 
@@ -95,7 +96,8 @@ def _fits(value: Any, datatype: str) -> bool:
     return integers is None or (isinstance(value, int) and value in integers)
 
 
-def _pod_template_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+def pod_template_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """The unknown fields of the pod template of a model or a runtime."""
     template = _mapping(spec.get("podTemplate"))
     path = "spec.podTemplate.spec"
     yield from _unknown(template.get("spec"), _POD_SPEC, path)
@@ -117,20 +119,38 @@ def _unknown(value: Any, kind: str, path: str) -> Iterator[Problem]:
             yield Problem(f"{path}.{name}", f"unknown field{hint}")
 
 
+def _takes_runtime(spec: Mapping[str, Any]) -> bool:
+    """Whether an InferenceRuntime may set the requests of the model."""
+    named = _mapping(spec.get("runtime")).get("name"), _mapping(spec.get("model")).get("format")
+    return any(named)
+
+
 def _scaling_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    scaling = _mapping(spec.get("scaling"))
-    if not scaling:
-        return
-    if spec.get("replicas") is not None:
+    if _mapping(spec.get("scaling")) and spec.get("replicas") is not None:
         yield Problem(
             "spec.replicas",
             f"{spec['replicas']} conflicts with spec.scaling, which sets the number of replicas: "
             "remove spec.replicas",
         )
+
+
+def request_problems(
+    spec: Mapping[str, Any], runtime: Mapping[str, Any] | None = None
+) -> Iterator[Problem]:
+    """The requests that the metrics of scaling need and that are absent.
+
+    Args:
+        spec: The spec of a model.
+        runtime: The spec of its InferenceRuntime, whose requests count as well.
+    """
+    scaling = _mapping(spec.get("scaling"))
+    if not scaling:
+        return
     given = _mappings(scaling.get("metrics"))
     for at, metric in enumerate(given or [{"type": "CPU"}]):
         resource = str(metric["type"]).lower()
-        if resource in {"cpu", "memory"} and not _has_request(spec, resource):
+        has_request = _has_request(spec, resource) or _has_request(runtime or {}, resource)
+        if resource in {"cpu", "memory"} and not has_request:
             yield Problem(
                 f"spec.scaling.metrics[{at}]" if given else "spec.scaling",
                 f"a metric of type {metric['type']} requires a request: set "
@@ -139,7 +159,10 @@ def _scaling_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _has_request(spec: Mapping[str, Any], resource: str) -> bool:
-    """Whether the runtime container has a request; a limit without a request implies one."""
+    """Whether the runtime container has a request; a limit without a request implies one.
+
+    The spec is that of a model, or of an InferenceRuntime, which has `resources` at its top.
+    """
     template = _mapping(_mapping(spec.get("podTemplate")).get("spec"))
     containers = [
         container
@@ -148,7 +171,7 @@ def _has_request(spec: Mapping[str, Any], resource: str) -> bool:
     ]
     return any(
         _mapping(_mapping(container.get("resources")).get(bound)).get(resource) is not None
-        for container in (_mapping(spec.get("runtime")), *containers)
+        for container in (spec, _mapping(spec.get("runtime")), *containers)
         for bound in ("requests", "limits")
     )
 

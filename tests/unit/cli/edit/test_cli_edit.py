@@ -21,13 +21,17 @@ COMPLETE = {"current": "old", "lastGood": "old"}
 
 
 def iris(
-    revisions: dict[str, Any], spec: dict[str, Any] | None = None, *, observed: int = 3
+    revisions: dict[str, Any],
+    spec: dict[str, Any] | None = None,
+    *,
+    observed: int = 3,
+    **status: Any,
 ) -> Resource:
     return Resource(
         {
             "metadata": {"name": "iris", "resourceVersion": "7", "generation": 3},
             "spec": {"model": {"uri": "pvc://models/iris"}, **(spec or {})},
-            "status": {"observedGeneration": observed, "revisions": revisions},
+            "status": {"observedGeneration": observed, "revisions": revisions, **status},
         }
     )
 
@@ -157,6 +161,21 @@ def test_a_null_of_a_pod_template_is_restored() -> None:
 
     assert isinstance(edit.patch, list)
     assert {"op": "add", "path": "/spec/podTemplate", "value": template} in edit.patch
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "old"),
+    [
+        ({}, {}, {**OLD, "runtime": {"name": "triton", "args": ["--a"]}}),
+        ({"model": {"uri": "pvc://a"}}, {"runtime": {"name": "triton"}}, OLD),
+    ],
+    ids=["kept with a runtime", "a runtime by default"],
+)
+def test_a_spec_with_fields_of_a_runtime_is_not_restored(spec, status, old) -> None:
+    model = iris(ROLLING, {**LIVE, **spec}, **status)
+
+    with pytest.raises(Failure, match="the InferenceRuntime triton, which may have changed"):
+        rollback(model, [kept("old", old)])
 
 
 def test_a_spec_that_is_there_already_needs_no_patch() -> None:

@@ -173,6 +173,19 @@ def test_a_rolled_back_spec_is_the_cause_of_a_serving_model():
     assert cause.reason == "RolledBack"
 
 
+@pytest.mark.parametrize("type_", ["Paused", "RuntimeUpdatePending"])
+def test_what_holds_back_a_serving_model_is_a_note(type_):
+    reason = {"Paused": "PausedBySpec", "RuntimeUpdatePending": "RuntimeChanged"}[type_]
+    held = condition(type_, "True", reason, "the InferenceRuntime 'triton' was edited")
+    status = {**SERVING["status"], "conditions": [*SERVING["status"]["conditions"], held]}
+
+    report = why(view({**SERVING, "status": status}), [], NOW, PLAIN)
+
+    assert report.ok
+    assert f"Note: {reason} ({type_} is True)" in report.text
+    assert "the InferenceRuntime 'triton' was edited" in report.text
+
+
 def test_a_status_of_an_earlier_spec_is_the_only_cause():
     stale = {**CRASHING, "metadata": {**CRASHING["metadata"], "generation": 3}}
     (cause,) = causes(view(stale), NOW)

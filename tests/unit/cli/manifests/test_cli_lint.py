@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from moorage_cli.manifests.lint import crd, lint, lint_text
+from moorage_cli.manifests.lint import crd, lint, lint_text, schemas
 from moorage_cli.manifests.rules import holds
 from moorage_cli.manifests.structural import with_defaults
 from moorage_cli.printing.tables import Palette
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[4]
 EXAMPLES = sorted((ROOT / "examples").rglob("inferencemodel.yaml"))
 PLAIN = Palette(coloured=False)
 SCHEMA = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-SCHEMAS = {"moorage.dev/v1alpha1": SCHEMA}
+SCHEMAS = schemas()
 
 
 def findings(text):
@@ -168,8 +168,8 @@ def test_the_report_has_one_line_per_problem():
 
 
 def test_defaults_are_set_only_in_objects_that_exist():
-    filled = with_defaults({"spec": {"health": {"periodSeconds": None}}}, SCHEMA)
+    filled = with_defaults({"spec": {"contract": {"policy": None}}}, SCHEMA)
 
     assert filled["spec"]["replicas"] == 1
-    assert filled["spec"]["health"]["periodSeconds"] == 5
-    assert "runtime" not in filled["spec"]
+    assert filled["spec"]["contract"]["policy"] == "Warn"
+    assert "smokeTests" not in filled["spec"]

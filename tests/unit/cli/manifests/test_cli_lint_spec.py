@@ -3,10 +3,10 @@
 import pytest
 import yaml
 
-from moorage_cli.manifests.lint import crd, lint_text
+from moorage_cli.manifests.lint import lint_text, schemas
 from support.cli_manifests import manifest
 
-SCHEMAS = {"moorage.dev/v1alpha1": crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]}
+SCHEMAS = schemas()
 TEST = "spec.smokeTests.tests[0]"
 DATA = f"{TEST}.inputs[0].data"
 CPU = {"maxReplicas": 4, "metrics": [{"type": "CPU", "target": 70}]}

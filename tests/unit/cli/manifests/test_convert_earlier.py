@@ -5,10 +5,10 @@ import yaml
 
 from moorage_cli.manifests.convert.conversion import ConversionError
 from moorage_cli.manifests.convert.texts import convert_text
-from moorage_cli.manifests.lint import crd, lint_text
+from moorage_cli.manifests.lint import lint_text, schemas
 from support.cli_manifests import manifest
 
-SCHEMAS = {"moorage.dev/v1alpha1": crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]}
+SCHEMAS = schemas()
 MODEL = {"model": {"uri": "pvc://models/iris"}}
 WEB = [{"name": "web", "namespace": "gateways"}]
 TEST = {
