@@ -141,6 +141,8 @@ HARMFUL: dict[Path_, list[Any]] = {
         {"containers": [{"name": "runtime", "imagePullPolicy": "Sometimes"}]},
     ],
     ("serviceAccountName",): ["misspelt"],
+    ("runtime", "name"): ["misspelt"],
+    ("model", "format"): ["misspelt"],
     ("smokeTests", "tests"): [
         [
             {
