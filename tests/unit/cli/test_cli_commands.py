@@ -446,7 +446,7 @@ class EditedCluster(FakeCluster):
             **found,
             "metadata": {**found["metadata"], "resourceVersion": str(self.reads)},
             "spec": {"route": {"parentRefs": [{"name": "web"}]}, "rollout": rollout},
-            "status": {**found["status"], "revisions": revisions},
+            "status": {**found["status"], "revisions": revisions, "runtime": {}},
         }
 
     def patch(self, namespace, name, patch):

@@ -26,7 +26,6 @@ FORMAT = 1
 INFLATED_LIMIT_BYTES = 4 << 20
 SPEC = "moorage.dev/spec"
 REVISION = "moorage.dev/revision"
-# Fields of the spec that are not part of a revision.
 # Defaults that the operator applies after the fields of an InferenceRuntime, so the CRD has none.
 # tests/contract compares them.
 OPERATOR_DEFAULTS: Mapping[str, Any] = {
@@ -43,6 +42,7 @@ OPERATOR_DEFAULTS: Mapping[str, Any] = {
         "readinessTarget": "Model",
     },
 }
+# Fields of the spec that are not part of a revision.
 APART = frozenset(
     {
         "replicas", "suspend", "paused", "scaling", "disruptionBudget", "networkPolicy", "route",
