@@ -58,7 +58,7 @@ def test_the_metrics_service_answers(system):
     assert "moorage_polls_total" in text
 
 
-def test_with_a_list_of_namespaces_the_operator_gets_no_cluster_wide_rights(demo):
+def test_with_a_list_of_namespaces_the_operator_can_only_read_runtimes_elsewhere(demo):
     objects = rendered(demo, "--set", "watchNamespaces={team-a,team-b}")
 
     bindings = {name for kind, name in objects if kind == "ClusterRoleBinding"}
@@ -70,7 +70,11 @@ def test_with_a_list_of_namespaces_the_operator_gets_no_cluster_wide_rights(demo
     }
     container = objects["Deployment", "moorage"]["spec"]["template"]["spec"]["containers"][0]
     env = {item["name"]: item.get("value") for item in container["env"]}
-    assert bindings == set()
+    assert bindings == {"moorage-runtimes"}
+    elsewhere = objects["ClusterRole", "moorage-runtimes"]["rules"]
+    assert {verb for rule in elsewhere for verb in rule["verbs"]} == {"list", "watch"}
+    resources = {name for rule in elsewhere for name in rule["resources"]}
+    assert resources == {"inferenceruntimes", "namespaces"}
     assert roles == {
         ("team-a", "moorage-operator"),
         ("team-b", "moorage-operator"),

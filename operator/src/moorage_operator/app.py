@@ -162,11 +162,13 @@ class App:
         self._runtime_watch = RuntimeWatch(
             self._client, self._runtimes, self._metrics.watch_restarted, time.monotonic
         )
+        serves_all = not settings.namespaces and not settings.watch_label_selector
+        statuses = RuntimeStatusWriter(self._client, wrote=self._metrics.wrote)
         self._fleet = RuntimeFleet(
             self._store,
             self._runtimes,
             self._turns,
-            RuntimeStatusWriter(self._client, wrote=self._metrics.wrote),
+            statuses if serves_all else None,
             now=utc_now,
             again=self._queue.add,
         )

@@ -35,7 +35,9 @@ class RuntimeFleet:
         store: The models.
         runtimes: The runtimes.
         turns: The models that wait to follow a runtime.
-        statuses: Writes the statuses of runtimes.
+        statuses: Writes the statuses of runtimes; None if the operator serves only a part of the
+            models. It cannot count the others, and several such operators would overwrite each
+            other's counts.
         now: Returns the time in UTC.
         again: Called with a model that needs a reconcile, and its urgency.
     """
@@ -45,7 +47,7 @@ class RuntimeFleet:
         store: Store,
         runtimes: RuntimeStore,
         turns: RuntimeTurns,
-        statuses: RuntimeStatusWriter,
+        statuses: RuntimeStatusWriter | None,
         *,
         now: Callable[[], datetime],
         again: Callable[[ObjectKey, Urgency], None],
@@ -88,6 +90,8 @@ class RuntimeFleet:
         users = [each for each in found if each]
         for key in sorted(self._turns.grant(runtimes.by_name.values(), users)):
             self._again(key, Urgency.SPEC)
+        if self._statuses is None:
+            return
         for runtime in runtimes.by_name.values():
             before = self._runtimes.statuses.get(runtime.name, {})
             status = runtime_status(runtime, runtimes, users, before, self._now())

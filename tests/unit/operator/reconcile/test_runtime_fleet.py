@@ -1,0 +1,72 @@
+"""The statuses of InferenceRuntimes: who writes them, and only when they change."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from moorage_operator.api.inference_runtime import InferenceRuntime
+from moorage_operator.reconcile.runtime_fleet import RuntimeFleet
+from moorage_operator.reconcile.runtime_turns import RuntimeTurns
+from moorage_operator.store.runtimes import RuntimeStore
+from moorage_operator.store.store import Store
+
+NOW = datetime(2026, 3, 4, tzinfo=UTC)
+BODY = {"metadata": {"name": "triton", "uid": "uid-triton", "generation": 2}, "spec": {}}
+MODEL = {
+    "metadata": {
+        "name": "iris",
+        "namespace": "ns",
+        "uid": "uid-iris",
+        "generation": 1,
+        "resourceVersion": "1",
+    },
+    "spec": {"runtime": {"name": "triton"}},
+    "status": {"runtime": {"name": "triton", "generation": 2, "specHash": "", "content": "{}"}},
+}
+
+
+class Statuses:
+    """Takes the place of the writer, and of the watch that brings the result back."""
+
+    def __init__(self, runtimes: RuntimeStore) -> None:
+        self.runtimes = runtimes
+        self.written: list[dict[str, Any]] = []
+
+    async def write(self, runtime: InferenceRuntime, status: dict[str, Any]) -> None:
+        assert runtime.name == "triton"
+        self.written.append(status)
+        self.runtimes.put_runtime({**BODY, "status": status})
+
+
+@pytest.fixture
+def runtimes() -> RuntimeStore:
+    made = RuntimeStore(changed=lambda *_: None, namespace_changed=lambda _: None)
+    made.put_runtime(BODY)
+    return made
+
+
+def fleet(runtimes: RuntimeStore, statuses: Statuses | None) -> RuntimeFleet:
+    store = Store(changed=lambda *_: None, pod_moved=lambda _: None, child_gone=lambda _: None)
+    store.put_model(MODEL)
+    return RuntimeFleet(
+        store, runtimes, RuntimeTurns(), statuses, now=lambda: NOW, again=lambda *_: None
+    )
+
+
+async def test_a_changed_status_is_written_once(runtimes: RuntimeStore) -> None:
+    statuses = Statuses(runtimes)
+    looking = fleet(runtimes, statuses)
+
+    await looking.look_now()
+    await looking.look_now()
+
+    assert [(each["models"], each["observedGeneration"]) for each in statuses.written] == [(1, 2)]
+
+
+async def test_an_operator_of_a_part_of_the_models_writes_no_status(
+    runtimes: RuntimeStore,
+) -> None:
+    await fleet(runtimes, None).look_now()
+
+    assert runtimes.statuses == {"triton": {}}
