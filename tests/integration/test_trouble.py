@@ -287,7 +287,8 @@ def test_models_are_not_reconciled_before_pods_are_known(mine: Api, tmp_path: Pa
 def test_the_actual_api_calls_match_the_granted_rights(
     operator: OperatorProcess, api: Api
 ) -> None:
-    granted = {(verb, kind.rbac_name) for kind in (*kinds.ALL, kinds.NODES) for verb in kind.verbs}
+    known = (*kinds.ALL, kinds.NODES, *kinds.OF_CLUSTER)
+    granted = {(verb, kind.rbac_name) for kind in known for verb in kind.verbs}
     text = operator.ask("/metrics")[1]
     pattern = r'moorage_api_requests_total\{code="(\d+)",resource="([^"]+)",verb="([^"]+)"\}'
     rights = {"dry-run": "create"}
