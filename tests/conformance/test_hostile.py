@@ -21,8 +21,8 @@ P99_LIMIT_MILLISECONDS = 100
 MEMORY_LIMIT_MIB = 64
 VERDICT_LIMIT_SECONDS = 5.0
 """A poll asks at most three questions of a second each, one after the other."""
-CPU_LIMIT_AFTER = 0.5
-"""Of a core, after the server is polled no more: good models take a tenth."""
+CPU_LIMIT_AFTER = 0.8
+"""Of a core, after the server is polled no more: good models take a tenth, a loop takes all."""
 
 REST, GRPC = "OpenInference/HTTP", "OpenInference/GRPC"
 TFS, GRPS, GRPS_GRPC = "TensorFlowServing/HTTP", "GRPS/HTTP", "GRPS/GRPC"

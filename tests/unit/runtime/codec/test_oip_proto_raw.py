@@ -1,7 +1,8 @@
 """Raw tensors that are cut out of requests and appended to responses."""
 
 import pytest
-from hypothesis import given
+from google.protobuf.message import DecodeError
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moorage_runtime.codec._generated import oip_pb2 as pb
@@ -37,12 +38,19 @@ def test_fields_may_come_in_any_order(order):
 
 
 @given(st.integers(0, 40), st.binary(max_size=12))
+@example(0, b"\x02\x06" + bytes(6))  # a field of number 0
 def test_an_unusual_message_is_left_to_the_parser(size, tail):
     whole = request(LARGE)
     for data in (whole[: len(whole) - 1 - size], whole + tail):
         cut = oip_proto_raw.cut(data)
-        if cut is not None:
+        if cut is None:
+            continue
+        try:
             parsed = pb.ModelInferRequest.FromString(data)
+        except DecodeError:
+            with pytest.raises(DecodeError):
+                pb.ModelInferRequest.FromString(cut.rest)
+        else:
             assert [bytes(tensor) for tensor in cut.tensors] == list(parsed.raw_input_contents)
 
 
