@@ -21,8 +21,8 @@ sys.path[:0] = [str(ROOT / "tests")]
 import grpc.aio
 
 from moorage_runtime.codec._generated import oip_pb2
-from soak.processes import sample
-from soak.slopes import LIMITS, Sample, slopes
+from soak.processes import sample_all
+from soak.slopes import LIMITS, slopes
 from support.digits_client import LABEL
 from support.grpc_traffic import METHOD, message
 from support.manifests import DIGITS
@@ -35,7 +35,6 @@ ROWS = 2000
 """Pictures of a large call, which has 512 KB."""
 
 CALLERS = 4
-SAMPLE_SECONDS = 5.0
 PAUSE_SECONDS = 0.005
 TIMEOUT_SECONDS = 30.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -174,13 +173,13 @@ async def load(transport: str, seconds: float) -> int:
     with running(*options, f"--grpc-transport={transport}") as runtime:
         async with asyncio.TaskGroup() as group:
             callers = [group.create_task(call_all(number)) for number in range(CALLERS)]
-            samples = await _sample(runtime.process.pid, seconds)
+            samples = await sample_all({"runtime": runtime.process.pid}, seconds)
             for task in callers:
                 task.cancel()
     for kind, count in done.items():
         print(f"{kind}: {count}")
-    steep = [slope for slope in slopes(samples) if not slope.is_flat]
-    for slope in slopes(samples):
+    steep = [slope for slope in slopes(samples["runtime"]) if not slope.is_flat]
+    for slope in slopes(samples["runtime"]):
         limit = LIMITS[slope.figure]
         print(
             f"{slope.figure:12}{slope.per_period:+8.3f} ± {slope.error:.3f} per 10 minutes "
@@ -190,17 +189,6 @@ async def load(transport: str, seconds: float) -> int:
         print(f"FAILED {failure}")
     print(f"{sum(done.values())} calls, {len(failures)} failures, {len(steep)} figures that grow")
     return 1 if failures or steep else 0
-
-
-async def _sample(pid: int, seconds: float) -> list[Sample]:
-    taken: list[Sample] = []
-    began = time.monotonic()
-    while (at := time.monotonic() - began) < seconds:
-        taken.append(sample(pid, at))
-        if len(taken) % 60 == 1:
-            print(f"{at:6.0f} s  {taken[-1]}", flush=True)
-        await asyncio.sleep(SAMPLE_SECONDS)
-    return taken
 
 
 def main() -> int:

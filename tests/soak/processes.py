@@ -1,10 +1,13 @@
 """What the kernel tells about a program and its child processes."""
 
+import asyncio
 import re
+import time
 from pathlib import Path
 
 from .slopes import MIB, Sample
 
+SAMPLE_SECONDS = 5.0
 _SIZES = re.compile(r"^(Rss|Pss): +(\d+) kB$", re.MULTILINE)
 
 
@@ -27,6 +30,19 @@ def sample(pid: int, at: float) -> Sample:
             if member == pid:
                 raise ProcessLookupError(f"process {pid} has ended") from error
     return Sample(at, rss / MIB, pss / MIB, descriptors, threads)
+
+
+async def sample_all(programs: dict[str, int], seconds: float) -> dict[str, list[Sample]]:
+    """Samples of programs, by process id, every few seconds; prints one in sixty."""
+    samples: dict[str, list[Sample]] = {name: [] for name in programs}
+    began = time.monotonic()
+    while (at := time.monotonic() - began) < seconds:
+        for name, pid in programs.items():
+            samples[name].append(sample(pid, at))
+            if len(samples[name]) % 60 == 1:
+                print(f"{at:6.0f} s  {name}: {samples[name][-1]}", flush=True)
+        await asyncio.sleep(SAMPLE_SECONDS)
+    return samples
 
 
 def _descendants(pid: int) -> list[int]:

@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "localcluster")]
 
 import aiohttp
 
-from soak.processes import sample
+from soak.processes import sample_all
 from soak.slopes import LIMITS, Sample, slopes
 from support.digits_client import PROTOCOLS, Address, DigitsClient
 from support.manifests import DIGITS, inference_model
@@ -35,7 +35,6 @@ from support.testbed.world import World, world
 NAMESPACE = "soak"
 STEADY_MODELS = 6
 EDIT_SECONDS = 10.0
-SAMPLE_SECONDS = 5.0
 REQUEST_PAUSE_SECONDS = 0.05
 SETTLE_SECONDS = 120.0
 HEALTH = {"periodSeconds": 1, "failureThreshold": 1, "pollIntervalSeconds": 1}
@@ -145,7 +144,7 @@ async def _soak(
                 group.create_task(work.ask(runtime, keep=True)),
                 group.create_task(work.ask(runtime, keep=False)),
             ]
-            samples = await _sample(programs, seconds)
+            samples = await sample_all(programs, seconds)
             for task in tasks:
                 task.cancel()
         work.failures += [f"Ready=True without an answer: {lie}" for lie in honesty.lies]
@@ -154,18 +153,6 @@ async def _soak(
         return _report(samples, work)
     finally:
         await operator.stop()
-
-
-async def _sample(programs: dict[str, int], seconds: float) -> dict[str, list[Sample]]:
-    samples: dict[str, list[Sample]] = {name: [] for name in programs}
-    began = time.monotonic()
-    while (at := time.monotonic() - began) < seconds:
-        for name, pid in programs.items():
-            samples[name].append(sample(pid, at))
-            if len(samples[name]) % 60 == 1:
-                print(f"{at:6.0f} s  {name}: {samples[name][-1]}", flush=True)
-        await asyncio.sleep(SAMPLE_SECONDS)
-    return samples
 
 
 def _report(samples: dict[str, list[Sample]], work: Work) -> int:
