@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import weakref
+from collections.abc import Callable
 
 from moorage_runtime.frontends.grpc.methods import GrpcFault, GrpcService
 
@@ -15,6 +17,7 @@ class Methods:
         self.release = asyncio.Event()
         self.yielded = 0
         self.taken = 0
+        self.request: Callable[[], object | None] = lambda: None  # a reference that keeps nothing
 
     def service(self) -> GrpcService:
         return GrpcService(
@@ -24,7 +27,9 @@ class Methods:
             {"Mirror": self.mirror, "Slow": self.slow},
         )
 
-    async def wait(self, data: bytes) -> bytes:
+    async def wait(self, data: bytes | memoryview) -> bytes:
+        if isinstance(data, memoryview):
+            self.request = weakref.ref(data)
         self.begun.set()
         try:
             await self.release.wait()

@@ -1,6 +1,7 @@
 """The libnghttp2 transport over real sockets: requirements of gRPC and HTTP/2, call by call."""
 
 import asyncio
+import gc
 import gzip
 
 import ngh2
@@ -170,6 +171,29 @@ async def test_a_cancelled_call_ends_its_method(client, methods):
     client.flush()
     await asyncio.wait_for(methods.ended.wait(), DEADLINE_SECONDS)
     assert (await ask(client)).status == OK
+
+
+@pytest.mark.parametrize("ending", ["reset", "deadline", "disconnect"])
+async def test_a_call_that_ends_early_frees_its_request_at_once(client, methods, ending):
+    # Without the collector, which hardly ever runs for few large requests.
+    await ask(client)  # from now on the server's windows are known
+    gc.collect()
+    gc.disable()
+    try:
+        headers = {"grpc-timeout": "500m"} if ending == "deadline" else {}
+        stream_id = client.call("/s/Wait", message(b"x" * 200_000), headers=headers)
+        await asyncio.wait_for(methods.begun.wait(), DEADLINE_SECONDS)
+        assert methods.request() is not None
+        if ending == "reset":
+            client.session.reset_stream(stream_id)
+            client.flush()
+        elif ending == "disconnect":
+            client.hang_up()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while methods.request() is not None:
+                await asyncio.sleep(0.01)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("path", ["/s/Wait", "/s/Endless"])

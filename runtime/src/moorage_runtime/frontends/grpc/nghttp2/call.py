@@ -247,8 +247,11 @@ class Call(ABC):
         self._held_bytes = 0
         if self._timer is not None:
             self._timer.cancel()
-        if self._task is not None and self._task is not asyncio.current_task():
-            self._task.cancel()
+        # A cancelled task keeps its traceback and thereby this call: with a reference in return,
+        # the request would stay in memory until the next garbage collection.
+        task, self._task = self._task, None
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
 
 
 class OneMessageCall(Call, Generic[Method]):
