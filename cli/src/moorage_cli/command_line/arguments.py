@@ -74,7 +74,50 @@ def _timeout(default: float) -> Argument:
     )  # fmt: skip
 
 
+def _port(text: str) -> int:
+    """A port number; 0 stands for any free port."""
+    if not (text.isdecimal() and int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"{text!r} is invalid: must be a number from 0 to 65535")
+    return int(text)
+
+
 COMMANDS: tuple[Command, ...] = (
+    Command(
+        "run",
+        "serve a model file or folder on this machine",
+        "Starts the bundled runtime (the program moorage-runtime) for a model file, the folder of "
+        "a model, or a folder of several models, on the loopback address only. Waits until the "
+        "models are loaded, then prints their tensors and a curl command that sends a sample "
+        "request. The server's log goes to standard error. Ctrl-C ends the server, with exit "
+        "status 0. The exit status is 1 if no model can be served or the server ends by itself.",
+        (
+            Argument("path", metavar="PATH", help="model file or folder"),
+            Argument(
+                "--name",
+                metavar="NAME",
+                default="",
+                help="name of the model; defaults to the name of the file or folder",
+            ),
+            Argument(
+                "--http-port",
+                metavar="PORT",
+                type=_port,
+                default=8000,
+                help="HTTP port; 0 is any free port",
+            ),
+            Argument(
+                "--grpc-port",
+                metavar="PORT",
+                type=_port,
+                default=8001,
+                help="gRPC port; 0 is any free port",
+            ),
+            Argument(
+                "--trusted", action="store_true", help="load pickles, which can run any code"
+            ),
+        ),
+        ("moorage run model.onnx", "moorage run models/ --http-port 0 --grpc-port 0"),
+    ),
     Command(
         "status",
         "show which models serve and the progress of the others",

@@ -6,13 +6,14 @@ What is decided belongs in `judge`, `edit` and `manifests`.
 import argparse
 from collections.abc import Callable, Mapping
 
-from moorage_cli.commands import edits, files, reports, requests
+from moorage_cli.commands import edits, files, local, reports, requests
 from moorage_cli.commands.shell import Shell
 from moorage_cli.printing.report import Report
 
 __all__ = ["RUN", "Shell"]
 
 RUN: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
+    "run": local.run_run,
     "status": reports.run_status,
     "why": reports.run_why,
     "runtimes": reports.run_runtimes,

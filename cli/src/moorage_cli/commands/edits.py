@@ -1,4 +1,4 @@
-"""`moorage promote`, `abort`, `restart`, `rollback`, `pause`, `resume`: one edit of a model each."""
+"""The commands that edit a model: each reads it, decides one edit and sends it."""
 
 import argparse
 import json
