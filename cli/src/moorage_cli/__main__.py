@@ -14,6 +14,7 @@ from moorage_cli.ask.cluster import Cluster
 from moorage_cli.command_line.arguments import parser
 from moorage_cli.commands import RUN, Shell
 from moorage_cli.printing.failures import Failure, WrongUsage
+from moorage_cli.printing.progress import Progress
 from moorage_cli.printing.report import ExitCode, Report
 from moorage_cli.printing.sanitizing import clean, clean_document
 from moorage_cli.printing.tables import Palette
@@ -30,9 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reader.print_help()
         return ExitCode.OK
     form = getattr(given, "output", "text")
-    shell = Shell(connect=_connect, palette=_palette(form), show=lambda each: _print(each, form))
+    progress = Progress(_write_progress, is_terminal=sys.stderr.isatty())
+    shell = Shell(
+        connect=_connect,
+        palette=_palette(form),
+        show=lambda each: _print(each, form),
+        tell=progress.tell,
+        count=progress.count,
+    )
     try:
-        watches = getattr(given, "watch", False) or given.command == "wait"
+        watches = getattr(given, "watch", False) or given.command in {"wait", "logs"}
         with _immediate_interrupt() if watches else nullcontext():
             report = RUN[given.command](shell, given)
         _print(report, form)
@@ -65,6 +73,11 @@ def _immediate_interrupt() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _write_progress(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 def _connect(given: argparse.Namespace) -> Cluster:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import IO
 
+from moorage_cli.ask.interrupts import interrupted_by_signals
 from moorage_cli.printing.failures import Failure
 
 __all__ = ["LocalServer", "program", "serving"]
@@ -108,7 +109,7 @@ def serving(arguments: Sequence[str], show: Callable[[str], None]) -> Generator[
     Raises:
         Failure: It is not installed or cannot be started.
     """
-    with _interrupt_by(signal.SIGTERM, signal.SIGHUP):
+    with interrupted_by_signals():
         try:
             process = subprocess.Popen(  # noqa: S603 - the program of this project, no shell
                 [program(), *arguments],
@@ -126,18 +127,3 @@ def serving(arguments: Sequence[str], show: Callable[[str], None]) -> Generator[
             yield server
         finally:
             server.end()
-
-
-@contextlib.contextmanager
-def _interrupt_by(*signals: signal.Signals) -> Generator[None]:
-    """Treat signals like Ctrl-C."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {each: signal.signal(each, interrupt) for each in signals}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

@@ -13,7 +13,16 @@ from moorage_cli.edit.rollback import kept_specs, rollback
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.sanitizing import clean, clean_document
 
-__all__ = ["run_abort", "run_pause", "run_promote", "run_restart", "run_resume", "run_rollback"]
+__all__ = [
+    "run_abort",
+    "run_pause",
+    "run_promote",
+    "run_restart",
+    "run_resume",
+    "run_retry",
+    "run_rollback",
+    "run_scale",
+]
 
 # A model in a rollout changes often, because the operator writes its status.
 ATTEMPTS = 8
@@ -33,6 +42,17 @@ def run_restart(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage restart`."""
     now = datetime.now(UTC)
     return _edited(shell, given, lambda model, _: verbs.restart(model, now))
+
+
+def run_retry(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage retry`."""
+    now = datetime.now(UTC)
+    return _edited(shell, given, lambda model, _: verbs.retry(model, now))
+
+
+def run_scale(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage scale`."""
+    return _edited(shell, given, lambda model, _: verbs.scale(model, given.replicas))
 
 
 def run_rollback(shell: Shell, given: argparse.Namespace) -> Report:

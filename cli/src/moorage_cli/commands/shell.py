@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from moorage_cli.ask.objects import Objects
 from moorage_cli.ask.port_forward import PortForward
 from moorage_cli.edit.model import Patch
 from moorage_cli.judge.why import EventView
@@ -21,6 +22,11 @@ class ClusterLike(Protocol):
     """What the commands need from a cluster; implemented by `cluster.Cluster`."""
 
     namespace: str
+
+    @property
+    def objects(self) -> Objects:
+        """The objects beside models."""
+        ...
 
     def models(self, namespace: str | None) -> list[dict[str, Any]]:
         """All models of a namespace, or of all namespaces."""
@@ -73,8 +79,18 @@ class ClusterLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The surroundings of a command: how to connect, colour, and show the rows of a watch."""
+    """The surroundings of a command: how to connect, colour, and show what happens meanwhile.
+
+    Args:
+        connect: Connects to the cluster of the arguments.
+        palette: Colours.
+        show: Prints a report before the command ends, such as the rows of a watch.
+        tell: Shows a sentence about the progress.
+        count: Shows how many bytes of how many are sent.
+    """
 
     connect: Callable[[argparse.Namespace], ClusterLike]
     palette: Palette
     show: Callable[[Report], None]
+    tell: Callable[[str], None]
+    count: Callable[[int, int], None]
