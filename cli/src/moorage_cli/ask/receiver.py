@@ -18,17 +18,16 @@ import os
 import pathlib
 import shutil
 import socket
+import sys
 from io import BufferedRWPair
 from typing import Any
 
-PORT = 8470
-ROOT = "/mnt/models"
 CHUNK = 1 << 20
 
 
-def main() -> None:
+def main(root: str, port: int) -> None:
     """Serve one connection after another; the pod is deleted from outside."""
-    with socket.create_server(("127.0.0.1", PORT)) as listener:
+    with socket.create_server(("127.0.0.1", port)) as listener:
         while True:
             connection, _ = listener.accept()
             with connection, connection.makefile("rwb") as stream:
@@ -37,7 +36,7 @@ def main() -> None:
                 except ValueError:
                     continue
                 try:
-                    _receive(stream, header)
+                    _receive(pathlib.Path(root), stream, header)
                 except (OSError, ValueError) as error:
                     _answer(stream, {"error": str(error)})
                 # the client closes first: a port-forward may lose the last bytes otherwise
@@ -45,12 +44,12 @@ def main() -> None:
                 _drain(connection)
 
 
-def _receive(stream: BufferedRWPair, header: dict[str, Any]) -> None:
-    target = pathlib.Path(ROOT, header["target"])
+def _receive(root: pathlib.Path, stream: BufferedRWPair, header: dict[str, Any]) -> None:
+    target = root / header["target"]
     if target.exists():
         _answer(stream, {"present": True})
         return
-    partial = pathlib.Path(ROOT, f".{header['target'].replace('/', '-')}.partial")
+    partial = root / f".{header['target'].replace('/', '-')}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     _answer(stream, {"send": True})
@@ -100,4 +99,4 @@ def _drain(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1], int(sys.argv[2]))

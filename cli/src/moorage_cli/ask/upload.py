@@ -16,9 +16,8 @@ from moorage_cli.ask.port_forward import PortForward
 from moorage_cli.manifests.deploying import Content
 from moorage_cli.printing.failures import Failure, reason_of
 
-__all__ = ["PORT", "receiver_program", "send"]
+__all__ = ["receiver_program", "send"]
 
-PORT = receiver.PORT
 CHUNK = 1 << 18
 # The program in the pod starts within this time after its container.
 OPEN_SECONDS = 60.0

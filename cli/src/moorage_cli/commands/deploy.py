@@ -260,7 +260,7 @@ def _uploaded(
     try:
         _wait_for_pod(shell, cluster, target, name, given.timeout)
         is_new = upload.send(
-            lambda: cluster.forward(target.namespace, name, upload.PORT),
+            lambda: cluster.forward(target.namespace, name, deploying.UPLOAD_PORT),
             _folder(target, content),
             content,
             dict(source.paths or {}),

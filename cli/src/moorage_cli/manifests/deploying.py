@@ -19,6 +19,7 @@ __all__ = [
     "CONFIG_MAP_LIMIT_BYTES",
     "DEPLOYED_LABEL",
     "SCHEMES",
+    "UPLOAD_PORT",
     "Content",
     "Target",
     "claim_of",
@@ -39,6 +40,8 @@ KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 DIGEST_LENGTH = 12
 # The user of the runtime's image, whose files the model's pods read.
 GROUP = 65532
+UPLOAD_FOLDER = "/mnt/models"
+UPLOAD_PORT = 8470
 POD_SECONDS = 6 * 3600
 GIBIBYTE = 1 << 30
 
@@ -134,7 +137,7 @@ def upload_pod(
     container = {
         "name": "upload",
         "image": image,
-        "command": ["python3", "-c", program],
+        "command": ["python3", "-c", program, UPLOAD_FOLDER, str(UPLOAD_PORT)],
         "resources": {
             "requests": {"cpu": "100m", "memory": "64Mi"},
             "limits": {"memory": "256Mi"},
@@ -144,7 +147,7 @@ def upload_pod(
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "models", "mountPath": "/mnt/models"}],
+        "volumeMounts": [{"name": "models", "mountPath": UPLOAD_FOLDER}],
     }
     return {
         "apiVersion": "v1",
