@@ -414,8 +414,8 @@ def parser(program: str = "moorage") -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     top = argparse.ArgumentParser(
         prog=program,
-        description="Shows the state of InferenceModels in a cluster, explains failures and "
-        "controls rollouts.",
+        description="Serves model files on this machine and in a cluster, shows the state of "
+        "InferenceModels, explains failures and controls rollouts.",
         epilog="exit status: 0 success, 1 not ready or failed, 2 invalid usage, 3 rollout failed",
     )
     version = f"%(prog)s {importlib.metadata.version('moorage-cli')}"
