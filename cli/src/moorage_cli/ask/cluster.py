@@ -30,6 +30,7 @@ GROUP, VERSION, PLURAL = "moorage.dev", "v1alpha1", "inferencemodels"
 RUNTIMES = "inferenceruntimes"
 # kubectl waits forever; a script that queries a dead cluster should not.
 TIMEOUT_SECONDS = 30
+WATCH_SECONDS = 240
 EVENT_LIMIT = 500
 FIELD_MANAGER = "moorage-cli"
 
@@ -119,6 +120,38 @@ class Cluster:
             listed = self._list_models(namespace, name)
             yield from listed["items"]
             yield from self._watched(namespace, name, listed["metadata"]["resourceVersion"])
+
+    def feed(self, namespace: str | None) -> Iterator[tuple[str, Any]]:
+        """All models as they are, then each change with its kind, until the watch ends.
+
+        Yields:
+            `("ALL", resources)` first, and again after the start of the watch has expired; then
+            `("PUT", resource)` and `("DELETED", resource)`.
+        """
+        listed = self._list_models(namespace)
+        yield "ALL", listed["items"]
+        call, arguments = self._models_call(namespace, "")
+        since = listed["metadata"]["resourceVersion"]
+        # the server ends a watch after a while; it goes on from the last version that it had
+        watcher: Any = watch.Watch()
+        while True:
+            try:
+                with failures_of("inferencemodels"):
+                    for event in watcher.stream(
+                        call,
+                        *arguments,
+                        resource_version=since,
+                        timeout_seconds=WATCH_SECONDS,
+                        _request_timeout=WATCH_SECONDS + TIMEOUT_SECONDS,
+                    ):
+                        if event["type"] in {"ADDED", "MODIFIED", "DELETED"}:
+                            since = event["object"]["metadata"]["resourceVersion"]
+                            kind = "DELETED" if event["type"] == "DELETED" else "PUT"
+                            yield kind, event["object"]
+            except Expired:
+                listed = self._list_models(namespace)
+                since = listed["metadata"]["resourceVersion"]
+                yield "ALL", listed["items"]
 
     def _watched(self, namespace: str | None, name: str, since: str) -> Iterator[dict[str, Any]]:
         """Changes until the API server ends the watch or its start has expired."""

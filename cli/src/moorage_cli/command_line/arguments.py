@@ -18,6 +18,7 @@ from moorage_cli.command_line.declared import (
     Command,
     count,
     output,
+    port,
     seconds,
     timeout,
 )
@@ -399,6 +400,34 @@ COMMANDS: tuple[Command, ...] = (
         "port-forward to each pod. A dash means that the value is not available.",
         (MAYBE_NAME, NAMESPACE, ALL, timeout(5.0), output("table", "json"), *CLUSTER),
         ("moorage top", "moorage top iris"),
+    ),
+    Command(
+        "ui",
+        "open a local page with all models",
+        "Serves a page on the loopback address and opens it in a browser: a wall of models with "
+        "their states and reasons, and for each model the causes, the replicas, the rollout, live "
+        "logs, requests over time, and a form that sends it a request. The page acts with the "
+        "rights of the kubeconfig, and only for browsers that have the printed URL. Ctrl-C ends "
+        "it, with exit status 0.",
+        (
+            Argument(
+                "--port",
+                metavar="PORT",
+                type=port,
+                default=0,
+                help="port of the page; 0 is any free port",
+            ),
+            Argument("--no-browser", action="store_true", help="only print the URL of the page"),
+            Argument(
+                "-n",
+                "--namespace",
+                metavar="NS",
+                default="",
+                help="models of this namespace; defaults to all namespaces",
+            ),
+            *CLUSTER,
+        ),
+        ("moorage ui", "moorage ui -n models --port 9000 --no-browser"),
     ),
     Command(
         "completion",

@@ -6,7 +6,7 @@ What is decided belongs in `judge`, `edit` and `manifests`.
 import argparse
 from collections.abc import Callable, Mapping
 
-from moorage_cli.commands import deploy, edits, everyday, files, local, reports, requests
+from moorage_cli.commands import deploy, edits, everyday, files, local, look, reports, requests
 from moorage_cli.commands.shell import Shell
 from moorage_cli.printing.report import Report
 
@@ -35,5 +35,6 @@ RUN: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
     "convert": files.run_convert,
     "conformance": requests.run_conformance,
     "top": reports.run_top,
+    "ui": look.run_ui,
     "completion": files.run_completion,
 }

@@ -48,6 +48,10 @@ class ClusterLike(Protocol):
         """The models as they are, then each change, forever."""
         ...
 
+    def feed(self, namespace: str | None) -> Iterator[tuple[str, Any]]:
+        """All models as they are, then each change with its kind, until the watch ends."""
+        ...
+
     def events(self, namespace: str, names: list[str]) -> list[EventView]:
         """The events about objects with these names."""
         ...
