@@ -25,7 +25,7 @@ FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_p
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-down images test check format lint types unit fixtures generate lock audit
 .PHONY: conformance openai runtimes attack hostile fuzz mutate integration idle faults transitions simulate chaos soak
-.PHONY: soak-grpc autoscalers
+.PHONY: soak-grpc autoscalers docs
 .PHONY: e2e bench clean
 
 help: ## Show the targets
@@ -54,7 +54,7 @@ images: guard ## Build both images for REGISTRY=HOST/TEAM, with SBOMs; PUSH=1 pu
 demo-down: guard ## Remove everything that make demo created
 	$(PYTHON) demo/demo.py down
 
-test: setup format lint types fixtures ## All checks and tests, including those on a real cluster
+test: setup format lint types fixtures docs ## All checks and tests, including those on a real cluster
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/pytest --session-timeout=4500 tests
 
@@ -155,6 +155,14 @@ audit: guard ## Look for known vulnerabilities in all locked requirements; needs
 	build/audit/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
 	$(PYTHON) requirements/audit.py
 
+build/docs/.installed: requirements/docs.txt
+	$(PYTHON) -m venv build/docs/venv
+	build/docs/venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+docs: build/docs/.installed ## Build the documentation site; fail if a link has no target. Diagrams need npm
+	build/docs/venv/bin/python docs/site/build.py build/docs
+
 lock: setup ## Resolve the hashed requirements again (needs uv)
 	$(RESOLVE) operator/pyproject.toml -o operator/requirements.txt
 	$(RESOLVE) runtime/pyproject.toml -o runtime/requirements.txt
@@ -168,6 +176,7 @@ lock: setup ## Resolve the hashed requirements again (needs uv)
 	printf '%s\n' gguf mlserver==1.7.1 mlserver-sklearn==1.7.1 mlserver-xgboost==1.7.1 mlserver-lightgbm==1.7.1 | $(RESOLVE) - -o tests/e2e/peers/runtimes/requirements.txt
 	echo atheris | $(RESOLVE) - -o requirements/fuzz.txt
 	echo mutmut | $(RESOLVE) -c requirements/dev.txt - -o requirements/mutation.txt
+	echo zensical | $(RESOLVE) - -o requirements/docs.txt
 	echo pip-audit | $(RESOLVE) - -o requirements/audit.txt
 	onnxruntime=$$(sed -n 's/^\(onnxruntime==[^ ]*\).*/\1/p' runtime/requirements.txt); \
 	for peer in triton:nvidia-pytriton==0.7.0 mlserver:mlserver==1.7.1 kserve:kserve==0.21.0; do \
