@@ -176,6 +176,7 @@ lock: setup ## Resolve the hashed requirements again (needs uv)
 	printf '%s\n' gguf mlserver==1.7.1 mlserver-sklearn==1.7.1 mlserver-xgboost==1.7.1 mlserver-lightgbm==1.7.1 | $(RESOLVE) - -o tests/e2e/peers/runtimes/requirements.txt
 	echo atheris | $(RESOLVE) - -o requirements/fuzz.txt
 	echo mutmut | $(RESOLVE) -c requirements/dev.txt - -o requirements/mutation.txt
+	printf 'scikit-learn\nskl2onnx\n' | $(RESOLVE) -c requirements/dev.txt - -o requirements/tutorials.txt
 	echo zensical | $(RESOLVE) - -o requirements/docs.txt
 	echo pip-audit | $(RESOLVE) - -o requirements/audit.txt
 	onnxruntime=$$(sed -n 's/^\(onnxruntime==[^ ]*\).*/\1/p' runtime/requirements.txt); \
