@@ -70,7 +70,7 @@ def port():
 class FakeObjects:
     """The logs of the pod, and the models that are deleted."""
 
-    deleted = []
+    deleted = ()
 
     def __init__(self, problem):
         self.problem = problem
@@ -84,7 +84,7 @@ class FakeObjects:
         yield from ["previous" if previous else "one\x1b[2J", "two"]
 
     def delete_model(self, namespace, name):
-        self.deleted.append((namespace, name))
+        type(self).deleted = [*self.deleted, (namespace, name)]
 
 
 class FakeCluster:
