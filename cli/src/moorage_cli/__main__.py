@@ -3,17 +3,17 @@
 import argparse
 import json
 import os
-import signal
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import NoReturn
 
 from moorage_cli.ask.cluster import Cluster
+from moorage_cli.ask.interrupts import immediate_interrupt
 from moorage_cli.command_line.arguments import parser
 from moorage_cli.commands import RUN, Shell
 from moorage_cli.printing.failures import Failure, WrongUsage
+from moorage_cli.printing.progress import Progress
 from moorage_cli.printing.report import ExitCode, Report
 from moorage_cli.printing.sanitizing import clean, clean_document
 from moorage_cli.printing.tables import Palette
@@ -30,10 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reader.print_help()
         return ExitCode.OK
     form = getattr(given, "output", "text")
-    shell = Shell(connect=_connect, palette=_palette(form), show=lambda each: _print(each, form))
+    progress = Progress(_write_progress, is_terminal=sys.stderr.isatty())
+    shell = Shell(
+        connect=_connect,
+        palette=_palette(form),
+        show=lambda each: _print(each, form),
+        tell=progress.tell,
+        count=progress.count,
+    )
     try:
-        watches = getattr(given, "watch", False) or given.command == "wait"
-        with _immediate_interrupt() if watches else nullcontext():
+        watches = getattr(given, "watch", False) or given.command in {"wait", "logs"}
+        with immediate_interrupt(ExitCode.INTERRUPTED) if watches else nullcontext():
             report = RUN[given.command](shell, given)
         _print(report, form)
         sys.stderr.write("".join(f"{program}: {clean(note)}\n" for note in report.notes))
@@ -49,22 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return report.exit_code
 
 
-@contextmanager
-def _immediate_interrupt() -> Generator[None]:
-    """End the process at once on an interrupt.
-
-    An exception may arrive during a library's cleanup, where Python discards it, and the watch
-    would never end. A watch has nothing to clean up.
-    """
-
-    def leave(*_: object) -> NoReturn:
-        os._exit(ExitCode.INTERRUPTED)
-
-    before = signal.signal(signal.SIGINT, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+def _write_progress(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 def _connect(given: argparse.Namespace) -> Cluster:

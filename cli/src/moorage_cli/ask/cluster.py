@@ -1,22 +1,23 @@
 """The cluster, as the commands see it: objects as dictionaries, and failures as sentences.
 
-This is the only module that imports the `kubernetes` package. It makes no decisions.
+Only this module, `objects` and `api_failures` import the `kubernetes` package. They make no
+decisions.
 """
 
 import json
 import logging
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import yaml
-from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
-from urllib3.exceptions import HTTPError, InsecureRequestWarning
+from urllib3.exceptions import InsecureRequestWarning
 
 from kubernetes import client, config, stream, watch
+from moorage_cli.ask.api_failures import Conflict, Expired, failures_of
+from moorage_cli.ask.objects import Objects
 from moorage_cli.ask.port_forward import PortForward
 from moorage_cli.edit.model import Patch
 from moorage_cli.judge.model_view import moment
@@ -60,6 +61,11 @@ class Cluster:
                 raise Failure(_without_cluster(kubeconfig, error)) from error
         self._client = client.ApiClient(self._configuration)
 
+    @property
+    def objects(self) -> Objects:
+        """The objects beside models."""
+        return Objects(self._client)
+
     def _load_in_cluster(self) -> bool:
         """Load the configuration of the pod that this runs in; whether there is one."""
         configuration = client.Configuration()
@@ -81,7 +87,7 @@ class Cluster:
             Failure: It does not exist.
         """
         api: Any = client.CustomObjectsApi(self._client)
-        with _failures_of(f"inferencemodel {namespace}/{name}"):
+        with failures_of(f"inferencemodel {namespace}/{name}"):
             return api.get_namespaced_custom_object(
                 GROUP, VERSION, namespace, PLURAL, name, _request_timeout=TIMEOUT_SECONDS
             )
@@ -89,7 +95,7 @@ class Cluster:
     def runtimes(self) -> list[dict[str, Any]]:
         """All InferenceRuntimes."""
         api: Any = client.CustomObjectsApi(self._client)
-        with _failures_of("inferenceruntimes"):
+        with failures_of("inferenceruntimes"):
             listed = api.list_cluster_custom_object(
                 GROUP, VERSION, RUNTIMES, _request_timeout=TIMEOUT_SECONDS
             )
@@ -102,7 +108,7 @@ class Cluster:
             Failure: It does not exist.
         """
         api: Any = client.CustomObjectsApi(self._client)
-        with _failures_of(f"inferenceruntime {name}"):
+        with failures_of(f"inferenceruntime {name}"):
             return api.get_cluster_custom_object(
                 GROUP, VERSION, RUNTIMES, name, _request_timeout=TIMEOUT_SECONDS
             )
@@ -118,12 +124,12 @@ class Cluster:
         """Changes until the API server ends the watch or its start has expired."""
         call, arguments = self._models_call(namespace, name)
         try:
-            with _failures_of("inferencemodels"):
+            with failures_of("inferencemodels"):
                 stream_of: Any = watch.Watch().stream
                 for event in stream_of(call, *arguments, resource_version=since):
                     if event["type"] in {"ADDED", "MODIFIED"}:
                         yield event["object"]
-        except _Gone:
+        except Expired:
             return
 
     def follow(self, namespace: str, name: str, seconds: float) -> Iterator[dict[str, Any]]:
@@ -152,14 +158,14 @@ class Cluster:
         }
         since = found["metadata"]["resourceVersion"]
         try:
-            with _failures_of(f"inferencemodel {namespace}/{name}"):
+            with failures_of(f"inferencemodel {namespace}/{name}"):
                 stream_of: Any = watch.Watch().stream
                 for event in stream_of(call, *arguments, resource_version=since, **limits):
                     if event["type"] == "DELETED":
                         raise Failure(f"inferencemodel {namespace}/{name}: it was deleted")
                     if event["type"] in {"ADDED", "MODIFIED"}:
                         yield event["object"]
-        except _Gone:
+        except Expired:
             return
 
     def patch(self, namespace: str, name: str, patch: Patch) -> dict[str, Any]:
@@ -171,7 +177,7 @@ class Cluster:
         """
         api: Any = client.CustomObjectsApi(self._client)
         how = "json" if isinstance(patch, list) else "merge"
-        with _failures_of(f"inferencemodel {namespace}/{name}"):
+        with failures_of(f"inferencemodel {namespace}/{name}"):
             return api.patch_namespaced_custom_object(
                 GROUP,
                 VERSION,
@@ -192,7 +198,7 @@ class Cluster:
             ("replicasets", api.list_namespaced_replica_set),
             ("controllerrevisions", api.list_namespaced_controller_revision),
         ):
-            with _failures_of(f"{kind} of {namespace}"):
+            with failures_of(f"{kind} of {namespace}"):
                 answer = call(
                     namespace,
                     label_selector=selector,
@@ -207,7 +213,7 @@ class Cluster:
         api: Any = client.CoreV1Api(self._client)
         found: list[EventView] = []
         for name in names:
-            with _failures_of(f"events of {namespace}"):
+            with failures_of(f"events of {namespace}"):
                 answer = api.list_namespaced_event(
                     namespace,
                     field_selector=f"involvedObject.name={name}",
@@ -221,7 +227,7 @@ class Cluster:
     def pods(self, namespace: str, selector: str) -> list[dict[str, Any]]:
         """The pods that a selector selects."""
         api: Any = client.CoreV1Api(self._client)
-        with _failures_of(f"pods of {namespace}"):
+        with failures_of(f"pods of {namespace}"):
             answer = api.list_namespaced_pod(
                 namespace,
                 label_selector=selector,
@@ -237,7 +243,7 @@ class Cluster:
             Failure: The metrics API is missing or access is denied.
         """
         api: Any = client.CustomObjectsApi(self._client)
-        with _failures_of("the metrics API (metrics.k8s.io)"):
+        with failures_of("the metrics API (metrics.k8s.io)"):
             return api.list_namespaced_custom_object(
                 "metrics.k8s.io",
                 "v1beta1",
@@ -253,7 +259,7 @@ class Cluster:
         def connect() -> tuple[Any, Callable[[], str]]:
             # One client per connection: `stream` replaces the client's own request function.
             api: Any = client.CoreV1Api(client.ApiClient(self._configuration))
-            with _failures_of("port-forward"):
+            with failures_of("port-forward"):
                 opened: Any = stream.portforward(
                     api.connect_get_namespaced_pod_portforward, pod, namespace, ports=str(port)
                 )
@@ -267,7 +273,7 @@ class Cluster:
 
     def _list_models(self, namespace: str | None, name: str = "") -> dict[str, Any]:
         call, arguments = self._models_call(namespace, name)
-        with _failures_of("inferencemodels"):
+        with failures_of("inferencemodels"):
             return call(*arguments, _request_timeout=TIMEOUT_SECONDS)
 
     def _models_call(
@@ -284,14 +290,6 @@ class Cluster:
         if namespace is None:
             return everywhere, [GROUP, VERSION, PLURAL]
         return in_namespace, [GROUP, VERSION, namespace, PLURAL]
-
-
-class Conflict(Failure):
-    """The model has changed since it was read."""
-
-
-class _Gone(Exception):
-    """The start of the watch has expired (HTTP 410)."""
 
 
 def _selected(name: str) -> dict[str, str]:
@@ -340,30 +338,3 @@ def _without_cluster(kubeconfig: str, error: Exception) -> str:
         f"no cluster is configured: {reason}: set --kubeconfig or KUBECONFIG, or create "
         "~/.kube/config"
     )
-
-
-@contextmanager
-def _failures_of(what: str) -> Generator[None]:
-    """Turn the client's exceptions into sentences."""
-    try:
-        yield
-    except ApiException as error:
-        if error.status == 410:
-            raise _Gone from error
-        if error.status == 409:
-            raise Conflict(f"{what}: {_sentence(error)}") from error
-        raise Failure(f"{what}: {_sentence(error)}") from error
-    except (HTTPError, OSError) as error:
-        raise Failure(f"{what}: the API server does not answer: {reason_of(error)}") from error
-
-
-def _sentence(error: ApiException) -> str:
-    """The API server's own message."""
-    try:
-        message = json.loads(error.body or "")["message"]
-    except (ValueError, TypeError, KeyError):
-        # A refused WebSocket has its headers behind this mark.
-        message = str(error.reason).partition(" -+-+- ")[0]
-    if error.status == 404 and "not found" not in str(message):
-        return f"{message} (is it installed in this cluster?)"
-    return str(message)

@@ -18,8 +18,12 @@ DATATYPES = {
 }  # fmt: skip
 
 
-def read_onnx(path: str) -> ModelTensors:
+def read_onnx(path: str, option: str = "--model") -> ModelTensors:
     """The inputs that a client must send, and the outputs.
+
+    Args:
+        path: The file.
+        option: The option that names it, for messages.
 
     Raises:
         Failure: The package is missing, or the file is not an ONNX model.
@@ -27,18 +31,18 @@ def read_onnx(path: str) -> ModelTensors:
     try:
         import onnx  # noqa: PLC0415 - a large package that nothing else needs
     except ImportError as error:
-        fix = "--model requires the package onnx: run pip install 'moorage-cli[onnx]'"
+        fix = f"{option} requires the package onnx: run pip install 'moorage-cli[onnx]'"
         raise Failure(fix) from error
     try:
         graph: Any = onnx.load(path, load_external_data=False).graph
     except OSError as error:
-        raise Failure(f"--model: {path} cannot be read: {reason_of(error)}") from error
+        raise Failure(f"{option}: {path} cannot be read: {reason_of(error)}") from error
     except Exception as error:  # protobuf's exceptions differ by implementation
-        raise Failure(f"--model: {path} is not an ONNX model") from error
+        raise Failure(f"{option}: {path} is not an ONNX model") from error
     weights = {each.name for each in graph.initializer}
     inputs = [each for each in graph.input if each.name not in weights]
     if not graph.output:
-        raise Failure(f"--model: {path} is not an ONNX model: its graph has no outputs")
+        raise Failure(f"{option}: {path} is not an ONNX model: its graph has no outputs")
     return ModelTensors(
         tuple(_tensor(onnx, each) for each in inputs),
         tuple(_tensor(onnx, each) for each in graph.output),

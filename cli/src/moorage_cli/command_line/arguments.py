@@ -6,75 +6,30 @@
 import argparse
 import importlib.metadata
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from moorage_cli.ask.inference.request import InferenceProtocol
+from moorage_cli.command_line.declared import (
+    ALL,
+    CLUSTER,
+    MAYBE_NAME,
+    NAME,
+    NAMESPACE,
+    Argument,
+    Command,
+    count,
+    output,
+    seconds,
+    timeout,
+)
+from moorage_cli.command_line.starting import STARTING
 
 __all__ = ["COMMANDS", "Argument", "Command", "parser"]
 
 PROTOCOLS = tuple(str(protocol) for protocol in InferenceProtocol)
 
 
-class Argument:
-    """One argument of argparse, also used for completion."""
-
-    def __init__(self, *names: str, **options: Any) -> None:
-        self.names = names
-        self.options = options
-
-    @property
-    def is_option(self) -> bool:
-        """Whether it starts with a dash."""
-        return self.names[0].startswith("-")
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command: its summary, description, arguments and example command lines."""
-
-    name: str
-    summary: str
-    about: str
-    arguments: tuple[Argument, ...]
-    examples: tuple[str, ...]
-
-
-_NAMESPACE = Argument(
-    "-n", "--namespace", metavar="NS", default="",
-    help="namespace; defaults to the namespace of the kubeconfig's context",
-)  # fmt: skip
-_ALL = Argument("-A", "--all-namespaces", action="store_true", help="models of all namespaces")
-_CLUSTER = (
-    Argument("--kubeconfig", metavar="FILE", default="", help="path of the kubeconfig"),
-    Argument("--context", metavar="NAME", default="", help="context of the kubeconfig"),
-)
-_NAME = Argument("name", metavar="NAME", help="name of the InferenceModel")
-_MAYBE_NAME = Argument(
-    "name", metavar="NAME", nargs="?", default="", help="name of an InferenceModel"
-)
-
-
-def _output(*forms: str) -> Argument:
-    return Argument("-o", "--output", choices=forms, default=forms[0], help="output format")
-
-
-def _seconds(text: str) -> float:
-    """A positive number of seconds."""
-    value = float(text)
-    if not 0 < value <= 86400:
-        raise argparse.ArgumentTypeError(f"{text} is invalid: must be above 0, at most 86400")
-    return value
-
-
-def _timeout(default: float) -> Argument:
-    return Argument(
-        "--timeout", metavar="SECONDS", type=_seconds, default=default,
-        help="how long to wait for a response",
-    )  # fmt: skip
-
-
 COMMANDS: tuple[Command, ...] = (
+    *STARTING,
     Command(
         "status",
         "show which models serve and the progress of the others",
@@ -82,12 +37,12 @@ COMMANDS: tuple[Command, ...] = (
         "counts the steps to Ready and names the next one: 2/4 ProtocolMatched. The exit status "
         "is 0 if every model shown is ready and its status is up to date, otherwise 1.",
         (
-            _MAYBE_NAME,
-            _NAMESPACE,
-            _ALL,
+            MAYBE_NAME,
+            NAMESPACE,
+            ALL,
             Argument("-w", "--watch", action="store_true", help="keep printing changes"),
-            _output("table", "json", "name"),
-            *_CLUSTER,
+            output("table", "json", "name"),
+            *CLUSTER,
         ),
         ("moorage status", "moorage status iris -n models", "moorage status -A -o json"),
     ),
@@ -96,7 +51,7 @@ COMMANDS: tuple[Command, ...] = (
         "explain why a model does not serve, and how to fix it",
         "Prints the root cause with its log lines, then the fix, then further independent causes "
         "and recent events. The exit status is 0 if the model is ready, otherwise 1.",
-        (_NAME, _NAMESPACE, _output("text", "json"), *_CLUSTER),
+        (NAME, NAMESPACE, output("text", "json"), *CLUSTER),
         ("moorage why iris",),
     ),
     Command(
@@ -121,8 +76,8 @@ COMMANDS: tuple[Command, ...] = (
                 default="",
                 help="with NAME, models of this namespace; defaults to all namespaces",
             ),
-            _output("table", "json", "name"),
-            *_CLUSTER,
+            output("table", "json", "name"),
+            *CLUSTER,
         ),
         ("moorage runtimes", "moorage runtimes triton"),
     ),
@@ -135,17 +90,17 @@ COMMANDS: tuple[Command, ...] = (
         "The exit status is 1 if the time is over first. Prints what moorage why prints. A canary "
         "that waits for approval does not end the command.",
         (
-            _NAME,
-            _NAMESPACE,
+            NAME,
+            NAMESPACE,
             Argument(
                 "--timeout",
                 metavar="SECONDS",
-                type=_seconds,
+                type=seconds,
                 default=600.0,
                 help="how long to wait",
             ),
-            _output("text", "json"),
-            *_CLUSTER,
+            output("text", "json"),
+            *CLUSTER,
         ),
         ("moorage wait iris", "moorage wait iris --timeout 60 -o json"),
     ),
@@ -156,7 +111,7 @@ COMMANDS: tuple[Command, ...] = (
         "REVISION/STEP ends the pause of one step. The exit status is 1 if the revision is not a "
         "canary in progress.",
         (
-            _NAME,
+            NAME,
             Argument(
                 "revision",
                 metavar="REVISION",
@@ -164,9 +119,9 @@ COMMANDS: tuple[Command, ...] = (
                 default="",
                 help="revision or step to promote; defaults to the current candidate",
             ),
-            _NAMESPACE,
-            _output("text", "json"),
-            *_CLUSTER,
+            NAMESPACE,
+            output("text", "json"),
+            *CLUSTER,
         ),
         ("moorage promote iris", "moorage promote iris 4c1f0a9d2e/2"),
     ),
@@ -177,7 +132,7 @@ COMMANDS: tuple[Command, ...] = (
         "is removed. The exit status is 1 if no rollout is in progress, or if no revision has "
         "served before.",
         (
-            _NAME,
+            NAME,
             Argument(
                 "revision",
                 metavar="REVISION",
@@ -185,9 +140,9 @@ COMMANDS: tuple[Command, ...] = (
                 default="",
                 help="revision to give up; defaults to the current candidate",
             ),
-            _NAMESPACE,
-            _output("text", "json"),
-            *_CLUSTER,
+            NAMESPACE,
+            output("text", "json"),
+            *CLUSTER,
         ),
         ("moorage abort iris",),
     ),
@@ -196,8 +151,30 @@ COMMANDS: tuple[Command, ...] = (
         "replace all pods of a model by a rollout of the same spec",
         "Sets spec.rollout.restartedAt to the current time. Also retries a failed rollout, and "
         "applies the pods that a newer version of the operator generates.",
-        (_NAME, _NAMESPACE, _output("text", "json"), *_CLUSTER),
+        (NAME, NAMESPACE, output("text", "json"), *CLUSTER),
         ("moorage restart iris",),
+    ),
+    Command(
+        "retry",
+        "try a revision again whose rollout was given up",
+        "Sets spec.rollout.restartedAt to the current time, as restart does, but only if a "
+        "revision was given up. The exit status is 1 if none was.",
+        (NAME, NAMESPACE, output("text", "json"), *CLUSTER),
+        ("moorage retry iris",),
+    ),
+    Command(
+        "scale",
+        "set the number of replicas",
+        "Sets spec.replicas. The exit status is 1 if the model has spec.scaling, because an "
+        "autoscaler sets its replicas then.",
+        (
+            NAME,
+            Argument("replicas", metavar="N", type=count, help="number of replicas"),
+            NAMESPACE,
+            output("text", "json"),
+            *CLUSTER,
+        ),
+        ("moorage scale iris 3",),
     ),
     Command(
         "rollback",
@@ -208,7 +185,7 @@ COMMANDS: tuple[Command, ...] = (
         "not kept or cannot be restored exactly, such as that of a model with an "
         "InferenceRuntime; nothing is changed then.",
         (
-            _NAME,
+            NAME,
             Argument(
                 "--to",
                 metavar="REVISION",
@@ -218,9 +195,9 @@ COMMANDS: tuple[Command, ...] = (
             Argument(
                 "--dry-run", action="store_true", help="print the JSON patch and change nothing"
             ),
-            _NAMESPACE,
-            _output("text", "json"),
-            *_CLUSTER,
+            NAMESPACE,
+            output("text", "json"),
+            *CLUSTER,
         ),
         ("moorage rollback iris", "moorage rollback iris --to 93ab01c6f2 --dry-run"),
     ),
@@ -228,7 +205,7 @@ COMMANDS: tuple[Command, ...] = (
         "pause",
         "keep the operator from changing the objects of a model",
         "Sets spec.paused to true. The status is still updated.",
-        (_NAME, _NAMESPACE, _output("text", "json"), *_CLUSTER),
+        (NAME, NAMESPACE, output("text", "json"), *CLUSTER),
         ("moorage pause iris",),
     ),
     Command(
@@ -236,8 +213,60 @@ COMMANDS: tuple[Command, ...] = (
         "end the pause of a model",
         "Sets spec.paused to false. Pending edits roll out, and manual edits of the model's "
         "objects are reverted.",
-        (_NAME, _NAMESPACE, _output("text", "json"), *_CLUSTER),
+        (NAME, NAMESPACE, output("text", "json"), *CLUSTER),
         ("moorage resume iris",),
+    ),
+    Command(
+        "logs",
+        "print the logs of all replicas",
+        "Prints the log of each pod of the current revision, with the name of the pod before each "
+        "line. If that revision has no pods, those of the others. With --follow, the command ends "
+        "with the containers; pods that start later are not included. The exit status is 1 if no "
+        "pod has a log.",
+        (
+            NAME,
+            Argument("-f", "--follow", action="store_true", help="keep printing new lines"),
+            Argument(
+                "--previous",
+                action="store_true",
+                help="the log of the previous container, before its restart",
+            ),
+            Argument(
+                "--tail", metavar="N", type=count, default=200, help="last lines of each pod"
+            ),
+            Argument(
+                "--container",
+                metavar="NAME",
+                default="runtime",
+                help="container, such as fetch for the download of the model",
+            ),
+            Argument("--revision", metavar="REVISION", default="", help="pods of this revision"),
+            NAMESPACE,
+            *CLUSTER,
+        ),
+        ("moorage logs iris -f", "moorage logs iris --container fetch"),
+    ),
+    Command(
+        "events",
+        "print the events of a model and its pods",
+        "Prints one row per event, the latest last.",
+        (NAME, NAMESPACE, output("table", "json"), *CLUSTER),
+        ("moorage events iris",),
+    ),
+    Command(
+        "delete",
+        "delete a model",
+        "Deletes the InferenceModel, and with it its objects, such as the ConfigMap that moorage "
+        "deploy has written last. Claims and the files in them stay. Asks on a terminal; without "
+        "one, --yes is required. The exit status is 1 if you do not agree.",
+        (
+            NAME,
+            Argument("--yes", action="store_true", help="do not ask"),
+            NAMESPACE,
+            output("text", "json"),
+            *CLUSTER,
+        ),
+        ("moorage delete iris", "moorage delete iris --yes"),
     ),
     Command(
         "infer",
@@ -246,7 +275,7 @@ COMMANDS: tuple[Command, ...] = (
         "converted to the model's protocol. A TensorFlow Serving or GRPS request in JSON is sent "
         "unchanged. The exit status is 0 if the server reports success, otherwise 1.",
         (
-            _NAME,
+            NAME,
             Argument("-f", "--file", metavar="FILE", required=True, help="file with the request"),
             Argument(
                 "--protocol",
@@ -273,9 +302,9 @@ COMMANDS: tuple[Command, ...] = (
                 help="port-forward: through the API server to a ready pod; service: directly to "
                 "the Service, from inside the cluster",
             ),
-            _timeout(60.0),
-            _NAMESPACE,
-            *_CLUSTER,
+            timeout(60.0),
+            NAMESPACE,
+            *CLUSTER,
         ),
         (
             "moorage infer digits -f examples/01-digits/samples/digit-3.json",
@@ -300,7 +329,7 @@ COMMANDS: tuple[Command, ...] = (
                 default="",
                 help="ONNX file of the model; requires the package onnx",
             ),
-            _output("text", "json"),
+            output("text", "json"),
         ),
         (
             "moorage lint model.yaml",
@@ -354,8 +383,8 @@ COMMANDS: tuple[Command, ...] = (
                 default="",
                 help="protocol that the server must support",
             ),
-            _timeout(5.0),
-            _output("table", "json"),
+            timeout(5.0),
+            output("table", "json"),
         ),
         (
             "moorage conformance localhost:8000 --model digits",
@@ -368,7 +397,7 @@ COMMANDS: tuple[Command, ...] = (
         "CPU and memory come from the metrics API, if the cluster has one. Requests, failures and "
         "mean latency since the start come from the metrics of the bundled runtime, through a "
         "port-forward to each pod. A dash means that the value is not available.",
-        (_MAYBE_NAME, _NAMESPACE, _ALL, _timeout(5.0), _output("table", "json"), *_CLUSTER),
+        (MAYBE_NAME, NAMESPACE, ALL, timeout(5.0), output("table", "json"), *CLUSTER),
         ("moorage top", "moorage top iris"),
     ),
     Command(
@@ -385,8 +414,8 @@ def parser(program: str = "moorage") -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     top = argparse.ArgumentParser(
         prog=program,
-        description="Shows the state of InferenceModels in a cluster, explains failures and "
-        "controls rollouts.",
+        description="Serves model files on this machine and in a cluster, shows the state of "
+        "InferenceModels, explains failures and controls rollouts.",
         epilog="exit status: 0 success, 1 not ready or failed, 2 invalid usage, 3 rollout failed",
     )
     version = f"%(prog)s {importlib.metadata.version('moorage-cli')}"

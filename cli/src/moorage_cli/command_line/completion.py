@@ -25,7 +25,8 @@ _moorage() {{
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
     case ${{COMP_WORDS[1]}} in
-        infer|lint|convert) [[ $word == -* ]] || COMPREPLY+=($(compgen -f -- "$word")) ;;
+        run|deploy|infer|lint|convert)
+            [[ $word == -* ]] || COMPREPLY+=($(compgen -f -- "$word")) ;;
     esac
 }}
 complete -F _moorage moorage

@@ -7,14 +7,17 @@ __all__ = ["page"]
 _HEAD = """\
 # Command-line tool
 
-`moorage` shows the state of InferenceModels in a cluster, explains failures and controls rollouts.
+`moorage` serves model files on your machine and in a cluster, shows the state of InferenceModels,
+explains failures and controls rollouts.
 It uses your kubeconfig and your permissions, and requires only the CRD in the cluster.
 `status` reads `inferencemodels`, `runtimes` also `inferenceruntimes`, and `why` and `wait` also
-`events`. `infer` and `top` read `pods` and create `pods/portforward`. `lint`, `convert`,
-`conformance` and `completion` need no cluster.
-`promote`, `abort`, `restart`, `rollback`, `pause` and `resume` each patch fields of the spec, if
-nobody has changed the model in between; no other command changes anything. `rollback` also reads
-`replicasets` and `controllerrevisions`.
+`events`. `infer` and `top` read `pods` and create `pods/portforward`. `logs` reads `pods` and
+`pods/log`, `events` reads `pods` and `events`. `run`, `lint`, `convert`, `conformance` and
+`completion` need no cluster.
+`promote`, `abort`, `restart`, `retry`, `scale`, `rollback`, `pause` and `resume` each patch fields
+of the spec, if nobody has changed the model in between. `deploy` writes a model and
+[what it uploads](../how-to/deploy-a-file.md#in-a-cluster), and `delete` deletes a model. No other
+command changes anything. `rollback` also reads `replicasets` and `controllerrevisions`.
 
 ```sh
 pip install ./cli
@@ -26,7 +29,8 @@ kubectl moorage status     # the same program: kubectl finds `kubectl-moorage`
 | 0 | success: ready, valid or answered |
 | 1 | not ready, invalid, or failed; a message on standard error gives the reason of a failure |
 | 2 | invalid usage |
-| 3 | `wait`: the rollout failed, or does not continue until somebody edits the spec |
+| 3 | `wait`, `deploy`: the rollout failed, or does not continue until somebody edits the spec |
+| 130 | interrupted by Ctrl-C; for `run`, which ends this way, the status is 0 |
 
 Output has colours only on a terminal without `NO_COLOR`. Control characters in the text of model
 servers are replaced. For scripts, use `-o json`. `moorage --version` prints the version.

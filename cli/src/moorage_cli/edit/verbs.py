@@ -1,4 +1,4 @@
-"""`moorage promote`, `abort`, `restart`, `pause` and `resume`: one field of the spec each; pure.
+"""The commands that set one field of the spec each, such as `moorage promote`; pure.
 
 resource, arguments --> Edit --> ask.cluster --> the operator acts on the edited spec
 
@@ -8,10 +8,10 @@ refused with the revision that is.
 
 from datetime import UTC, datetime
 
-from moorage_cli.edit.model import Edit, Resource
+from moorage_cli.edit.model import Edit, Resource, mapping
 from moorage_cli.printing.failures import Failure
 
-__all__ = ["abort", "pause", "promote", "restart", "resume"]
+__all__ = ["abort", "pause", "promote", "restart", "resume", "retry", "scale"]
 
 
 def promote(model: Resource, revision: str = "") -> Edit:
@@ -80,6 +80,48 @@ def restart(model: Resource, now: datetime) -> Edit:
         text = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     patch = model.merge({"rollout": {"restartedAt": text}})
     return Edit(patch, f"new pods replace all earlier ones{_if_paused(model)}")
+
+
+def retry(model: Resource, now: datetime) -> Edit:
+    """Start the rollout of a revision that was given up once more.
+
+    Args:
+        model: The model.
+        now: The current time, aware.
+
+    Raises:
+        Failure: No revision was given up.
+    """
+    rejected = model.revision("rejected")
+    if not rejected:
+        _candidate(model)
+        raise Failure(
+            f"{model.name}: no rollout was given up: revision {model.revision('candidate')} is "
+            "rolled out: run moorage why"
+        )
+    edit = restart(model, now)
+    return Edit(edit.patch, f"revision {rejected} is tried again{_if_paused(model)}")
+
+
+def scale(model: Resource, replicas: int) -> Edit:
+    """Set the number of replicas.
+
+    Raises:
+        Failure: An autoscaler sets it.
+    """
+    scaling = mapping(model.spec.get("scaling"))
+    if scaling:
+        low, high = scaling.get("minReplicas", 1), scaling.get("maxReplicas")
+        raise Failure(
+            f"{model.name}: an autoscaler sets the replicas to {low} to {high}, by spec.scaling: "
+            "edit minReplicas and maxReplicas there, or remove spec.scaling"
+        )
+    if model.spec.get("replicas", 1) == replicas:
+        return Edit(None, f"has {replicas} replicas already")
+    later = ", once spec.suspend is false" if model.spec.get("suspend") is True else ""
+    return Edit(
+        model.merge({"replicas": replicas}), f"gets {replicas} replicas{later}{_if_paused(model)}"
+    )
 
 
 def pause(model: Resource) -> Edit:

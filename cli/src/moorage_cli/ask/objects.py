@@ -1,0 +1,150 @@
+"""The objects beside models that commands write and read: uploads, claims, pods and their logs.
+
+Makes no decisions; `cluster` has the models.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kubernetes import client
+from moorage_cli.ask.api_failures import Missing, failures_of
+
+__all__ = ["DEPLOY_MANAGER", "Objects"]
+
+# A manager of its own: a field that is left out of the next deployment is removed, and edits by
+# the other commands stay.
+DEPLOY_MANAGER = "moorage-deploy"
+TIMEOUT_SECONDS = 30
+# A ConfigMap of the maximum size over a slow connection.
+WRITE_SECONDS = 120
+MODELS = ("moorage.dev", "v1alpha1")
+KINDS = {
+    "ConfigMap": "config_map",
+    "PersistentVolumeClaim": "persistent_volume_claim",
+    "Pod": "pod",
+}
+APPLY = "application/apply-patch+yaml"
+
+
+class Objects:
+    """Objects of a namespace, by kind and name.
+
+    Args:
+        api_client: The connection to the API server.
+    """
+
+    def __init__(self, api_client: Any) -> None:
+        self._core: Any = client.CoreV1Api(api_client)
+        self._apps: Any = client.AppsV1Api(api_client)
+        self._custom: Any = client.CustomObjectsApi(api_client)
+
+    def find(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
+        """One object, or None if it does not exist."""
+        try:
+            with failures_of(f"{kind} {namespace}/{name}"):
+                answer = getattr(self._core, f"read_namespaced_{KINDS[kind]}")(
+                    name, namespace, _request_timeout=TIMEOUT_SECONDS, _preload_content=False
+                )
+        except Missing:
+            return None
+        return json.loads(answer.data)
+
+    def create(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an object; its name may be generated."""
+        kind, metadata = document["kind"], document["metadata"]
+        with failures_of(f"{kind} {metadata['namespace']}/{metadata.get('name', '')}"):
+            answer = getattr(self._core, f"create_namespaced_{KINDS[kind]}")(
+                metadata["namespace"],
+                dict(document),
+                field_manager=DEPLOY_MANAGER,
+                _request_timeout=TIMEOUT_SECONDS,
+                _preload_content=False,
+            )
+        return json.loads(answer.data)
+
+    def apply(self, document: Mapping[str, Any], *, force: bool = False) -> dict[str, Any]:
+        """Write an object by server-side apply.
+
+        Raises:
+            Conflict: Another manager has set a field to another value.
+            Failure: The object is refused.
+        """
+        kind, metadata = document["kind"], document["metadata"]
+        where = (metadata["name"], metadata["namespace"])
+        options: dict[str, Any] = {
+            "field_manager": DEPLOY_MANAGER,
+            "force": force,
+            "_content_type": APPLY,
+            "_request_timeout": WRITE_SECONDS,
+            "_preload_content": False,
+        }
+        with failures_of(f"{kind} {where[1]}/{where[0]}"):
+            if kind == "InferenceModel":
+                # raw, because the client returns nothing for an object that it creates
+                answer = self._custom.patch_namespaced_custom_object(
+                    *MODELS, where[1], "inferencemodels", where[0], dict(document), **options
+                )
+            else:
+                call = getattr(self._core, f"patch_namespaced_{KINDS[kind]}")
+                answer = call(*where, dict(document), **options)
+        return json.loads(answer.data)
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object; one that does not exist counts as deleted, and a pod ends at once."""
+        options: dict[str, Any] = {"_request_timeout": TIMEOUT_SECONDS}
+        if kind == "Pod":
+            options["grace_period_seconds"] = 0
+        try:
+            with failures_of(f"{kind} {namespace}/{name}"):
+                getattr(self._core, f"delete_namespaced_{KINDS[kind]}")(
+                    name, namespace, _preload_content=False, **options
+                )
+        except Missing:
+            return
+
+    def delete_model(self, namespace: str, name: str) -> None:
+        """Delete an InferenceModel.
+
+        Raises:
+            Missing: It does not exist.
+        """
+        with failures_of(f"inferencemodel {namespace}/{name}"):
+            self._custom.delete_namespaced_custom_object(
+                *MODELS,
+                namespace,
+                "inferencemodels",
+                name,
+                propagation_policy="Background",
+                _request_timeout=TIMEOUT_SECONDS,
+            )
+
+    def deployments_everywhere(self, selector: str) -> list[dict[str, Any]]:
+        """The Deployments of all namespaces with these labels."""
+        with failures_of("deployments of all namespaces"):
+            answer = self._apps.list_deployment_for_all_namespaces(
+                label_selector=selector, _request_timeout=TIMEOUT_SECONDS, _preload_content=False
+            )
+        return json.loads(answer.data)["items"]
+
+    def log(
+        self, namespace: str, pod: str, container: str, *, follow: bool, previous: bool, tail: int
+    ) -> Iterator[str]:
+        """The lines of a container's log; with `follow`, until the container ends."""
+        with failures_of(f"log of pod {namespace}/{pod}"):
+            answer = self._core.read_namespaced_pod_log(
+                pod,
+                namespace,
+                container=container,
+                follow=follow,
+                previous=previous,
+                tail_lines=tail,
+                _preload_content=False,
+                _request_timeout=None if follow else TIMEOUT_SECONDS,
+            )
+            left = b""
+            for chunk in answer.stream(65536, decode_content=False):
+                *whole, left = (left + chunk).split(b"\n")
+                yield from (line.decode("utf-8", "replace") for line in whole)
+            if left:
+                yield left.decode("utf-8", "replace")

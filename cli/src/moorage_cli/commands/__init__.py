@@ -1,0 +1,39 @@
+"""The commands: each gathers its inputs and passes them to the pure module of its name.
+
+What is decided belongs in `judge`, `edit` and `manifests`.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+
+from moorage_cli.commands import deploy, edits, everyday, files, local, reports, requests
+from moorage_cli.commands.shell import Shell
+from moorage_cli.printing.report import Report
+
+__all__ = ["RUN", "Shell"]
+
+RUN: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
+    "run": local.run_run,
+    "deploy": deploy.run_deploy,
+    "status": reports.run_status,
+    "why": reports.run_why,
+    "runtimes": reports.run_runtimes,
+    "wait": reports.run_wait,
+    "promote": edits.run_promote,
+    "abort": edits.run_abort,
+    "restart": edits.run_restart,
+    "retry": edits.run_retry,
+    "scale": edits.run_scale,
+    "rollback": edits.run_rollback,
+    "pause": edits.run_pause,
+    "resume": edits.run_resume,
+    "logs": everyday.run_logs,
+    "events": everyday.run_events,
+    "delete": everyday.run_delete,
+    "infer": requests.run_infer,
+    "lint": files.run_lint,
+    "convert": files.run_convert,
+    "conformance": requests.run_conformance,
+    "top": reports.run_top,
+    "completion": files.run_completion,
+}

@@ -1,0 +1,451 @@
+"""`moorage deploy`: a file, folder or URI becomes an InferenceModel that serves.
+
+PATH --> content --> ConfigMap or claim --> InferenceModel --> progress --> sample request
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shlex
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from moorage_cli.ask import upload
+from moorage_cli.ask.cluster import Conflict
+from moorage_cli.ask.inference import request as inference
+from moorage_cli.ask.inference.sample import curl, describe, sample_request, sample_tensors
+from moorage_cli.ask.interrupts import immediate_interrupt, interrupted_by_signals
+from moorage_cli.ask.onnx_file import read_onnx
+from moorage_cli.commands.local import find_models
+from moorage_cli.commands.reports import explained
+from moorage_cli.commands.shell import ClusterLike, Shell
+from moorage_cli.judge.model_view import ModelView, view
+from moorage_cli.judge.waiting import Outcome, outcome_of
+from moorage_cli.manifests import deploying
+from moorage_cli.manifests.deploying import Content, Target
+from moorage_cli.manifests.model_files import FoundModel, is_pickle
+from moorage_cli.printing.failures import Failure, WrongUsage, reason_of
+from moorage_cli.printing.progress import size
+from moorage_cli.printing.report import ExitCode, Report
+from moorage_cli.printing.sanitizing import clean, clean_document
+
+__all__ = ["run_deploy"]
+
+OPERATOR_SELECTOR = "app.kubernetes.io/name=moorage"
+IMAGE_VARIABLE = "MOORAGE_RUNTIME_IMAGE"
+SECRETS_VARIABLE = "MOORAGE_IMAGE_PULL_SECRETS"
+INLINE_LIMIT_BYTES = 4096
+POLL_SECONDS = 0.5
+# Reasons with which a container of the upload pod does not start without help.
+POD_FAILURES = frozenset(
+    {
+        "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
+        "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What is deployed: a URI, or local files with their content."""
+
+    uri: str = ""
+    content: Content | None = None
+    paths: Mapping[str, Path] | None = None
+    model: FoundModel | None = None
+    root: Path = Path()
+
+
+def run_deploy(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage deploy`."""
+    source = _source_of(given)
+    target = Target(
+        name=given.name,
+        namespace=given.namespace or shell.connect(given).namespace,
+        runtime=given.runtime,
+        replicas=given.replicas,
+        trusted=given.trusted,
+        contract=_contract_of(source) if given.contract else None,
+    )
+    if given.dry_run:
+        return _described(target, source, given)
+    cluster = shell.connect(given)
+    with interrupted_by_signals():
+        uri = _uploaded(shell, cluster, target, source, given)
+    try:
+        written = cluster.objects.apply(deploying.model_of(target, uri), force=given.force)
+    except Conflict as conflict:
+        raise Failure(
+            f"{conflict}: somebody else has set this field: leave out the option, or take the "
+            "field over with --force"
+        ) from conflict
+    _own(cluster, target, source, written)
+    shell.tell(f"{target.name}: the spec is written, generation {_generation(written)}")
+    with immediate_interrupt(ExitCode.INTERRUPTED):
+        return _followed(shell, cluster, target, given)
+
+
+def _source_of(given: argparse.Namespace) -> _Source:
+    """What PATH|URI names.
+
+    Raises:
+        Failure: It does not exist or holds no model.
+        WrongUsage: Its scheme is not supported.
+    """
+    scheme, mark, _ = given.source.partition("://")
+    if mark:
+        if scheme not in deploying.SCHEMES:
+            known = ", ".join(f"{each}://" for each in deploying.SCHEMES)
+            raise WrongUsage(
+                f"PATH|URI: scheme {scheme}:// is not supported: must be one of {known}, or a path"
+            )
+        _check_trust(urlsplit(given.source).path, given)
+        return _Source(uri=given.source)
+    path = Path(given.source)
+    found = find_models(path)
+    if len(found) != 1:
+        listed = ", ".join(each.name for each in found)
+        raise Failure(f"PATH: {path} contains several models: deploy one at a time: {listed}")
+    (model,) = found
+    _check_trust(model.file, given)
+    if path.is_file():
+        stem, dot, suffix = path.name.rpartition(".")
+        paths = {f"model.{suffix}" if dot and stem else path.name: path}
+    else:
+        paths = _files_of(path)
+    content = deploying.content_of({name: _measured(each) for name, each in paths.items()})
+    return _Source(content=content, paths=paths, model=model, root=path)
+
+
+def _check_trust(file: str, given: argparse.Namespace) -> None:
+    if is_pickle(file) and not given.trusted:
+        raise Failure(
+            f"{file} is a pickle, which can run any code in the model's pods when it is loaded: "
+            "add --trusted if you trust its source, or save the model with skops"
+        )
+
+
+def _files_of(folder: Path) -> dict[str, Path]:
+    """All files below a folder, without hidden ones and Python's caches."""
+    found: dict[str, Path] = {}
+    for base, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(
+            each for each in folders if not each.startswith(".") and each != "__pycache__"
+        )
+        for name in sorted(names):
+            if not name.startswith("."):
+                path = Path(base) / name
+                found[path.relative_to(folder).as_posix()] = path
+    return found
+
+
+def _measured(path: Path) -> tuple[int, str]:
+    """Size and SHA-256 of a file.
+
+    Raises:
+        Failure: It cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return file.tell(), digest
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {reason_of(error)}") from error
+
+
+def _contract_of(source: _Source) -> dict[str, Any]:
+    """The tensors of an ONNX file, read without running it.
+
+    Raises:
+        Failure: The source is not a local ONNX file.
+    """
+    if source.model is None or source.model.format != "onnx":
+        raise Failure("--contract: requires a local ONNX file, which describes its tensors")
+    path = source.root / source.model.file if source.root.is_dir() else source.root
+    tensors = read_onnx(str(path), "--contract")
+    return {
+        side: [
+            {"name": each.name, "datatype": each.datatype}
+            | ({} if each.shape is None else {"shape": list(each.shape)})
+            for each in listed
+        ]
+        for side, listed in (("inputs", tensors.inputs), ("outputs", tensors.outputs))
+    }
+
+
+def _in_config_map(source: _Source, given: argparse.Namespace) -> bool:
+    content = source.content
+    return content is not None and not given.claim and deploying.fits_config_map(content)
+
+
+def _location(target: Target, source: _Source, given: argparse.Namespace) -> str:
+    """The URI of the model."""
+    if source.content is None:
+        return source.uri
+    if _in_config_map(source, given):
+        return f"configmap://{target.name}-model-{source.content.digest}"
+    return f"pvc://{_claim(target, given)}/{_folder(target, source.content)}"
+
+
+def _claim(target: Target, given: argparse.Namespace) -> str:
+    return given.claim or f"{target.name}-models"
+
+
+def _folder(target: Target, content: Content) -> str:
+    return f"{target.name}/{content.digest}"
+
+
+def _claim_document(target: Target, content: Content, given: argparse.Namespace) -> dict[str, Any]:
+    size = given.size or deploying.default_size(content)
+    return deploying.claim_of(target, _claim(target, given), size, given.storage_class)
+
+
+def _config_map(target: Target, source: _Source) -> dict[str, Any]:
+    if source.content is None or source.paths is None:
+        raise AssertionError("only files are uploaded")
+    data = {name: path.read_bytes() for name, path in source.paths.items()}
+    return deploying.config_map_of(target, source.content, data)
+
+
+def _described(target: Target, source: _Source, given: argparse.Namespace) -> Report:
+    """The objects that would be written, as YAML."""
+    uri = _location(target, source, given)
+    objects: list[dict[str, Any]] = []
+    head = ""
+    if source.content is not None:
+        if _in_config_map(source, given):
+            objects.append(_config_map(target, source))
+        else:
+            objects.append(_claim_document(target, source.content, given))
+            head = (
+                f"# {len(source.content.files)} files ({size(source.content.size_bytes)}) are "
+                f"uploaded to {uri}; the claim is created only if it does not exist.\n"
+            )
+    objects.append(deploying.model_of(target, uri))
+    text = yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True)
+    return Report(head + clean_document(text), {"objects": objects}, ok=True)
+
+
+def _uploaded(
+    shell: Shell,
+    cluster: ClusterLike,
+    target: Target,
+    source: _Source,
+    given: argparse.Namespace,
+) -> str:
+    """The URI of the model, whose files are in the cluster."""
+    uri = _location(target, source, given)
+    content = source.content
+    if content is None:
+        return uri
+    if _in_config_map(source, given):
+        cluster.objects.apply(_config_map(target, source), force=True)
+        shell.tell(f"{target.name}: {size(content.size_bytes)} are in {uri}")
+        return uri
+    claim = _claim(target, given)
+    if cluster.objects.find("PersistentVolumeClaim", target.namespace, claim) is None:
+        cluster.objects.create(_claim_document(target, content, given))
+        shell.tell(f"{target.name}: claim {claim} is created")
+    image, secrets = _image_of(cluster, given)
+    pod = deploying.upload_pod(target, claim, image, upload.receiver_program(), secrets)
+    name = cluster.objects.create(pod)["metadata"]["name"]
+    try:
+        _wait_for_pod(shell, cluster, target, name, given.timeout)
+        is_new = upload.send(
+            lambda: cluster.forward(target.namespace, name, deploying.UPLOAD_PORT),
+            _folder(target, content),
+            content,
+            dict(source.paths or {}),
+            lambda sent: shell.count(sent, content.size_bytes),
+        )
+    finally:
+        cluster.objects.delete("Pod", target.namespace, name)
+    state = "uploaded and verified" if is_new else "uploaded already"
+    shell.tell(f"{target.name}: {size(content.size_bytes)} are {state}: {uri}")
+    return uri
+
+
+def _image_of(cluster: ClusterLike, given: argparse.Namespace) -> tuple[str, list[str]]:
+    """The image of the upload pod and the Secrets that pull it: those of the bundled runtime.
+
+    Raises:
+        Failure: The operator's Deployment cannot be read, or there is none.
+    """
+    if given.image:
+        return given.image, []
+    fix = "set --image to an image with Python 3, such as that of the bundled runtime"
+    try:
+        found = cluster.objects.deployments_everywhere(OPERATOR_SELECTOR)
+    except Failure as failure:
+        raise Failure(f"the runtime's image is unknown: {failure}: {fix}") from failure
+    for deployment in found:
+        for container in deployment["spec"]["template"]["spec"]["containers"]:
+            variables = {each["name"]: each.get("value", "") for each in container.get("env", [])}
+            if image := variables.get(IMAGE_VARIABLE):
+                secrets = variables.get(SECRETS_VARIABLE, "")
+                return image, [each for each in re.split(r"[,\s]+", secrets) if each]
+    raise Failure(f"the runtime's image is unknown: the operator's Deployment is missing: {fix}")
+
+
+def _wait_for_pod(
+    shell: Shell, cluster: ClusterLike, target: Target, name: str, seconds: float
+) -> None:
+    """Wait until the upload pod runs.
+
+    Raises:
+        Failure: It cannot start, has ended, or does not start in time.
+    """
+    deadline, shown = time.monotonic() + seconds, ""
+    while True:
+        pod = cluster.objects.find("Pod", target.namespace, name)
+        if pod is None:
+            raise Failure(f"upload pod {name}: it was deleted")
+        phase, reason, message = _pod_state(pod)
+        if phase == "Running":
+            return
+        if phase in {"Failed", "Succeeded"} or reason in POD_FAILURES:
+            raise Failure(f"upload pod {name}: {reason or phase}: {message or 'it has ended'}")
+        line = f"{target.name}: waiting for the upload pod: {reason or phase}"
+        if line != shown:
+            shell.tell(f"{line}: {message}" if message else line)
+            shown = line
+        if time.monotonic() > deadline:
+            events = cluster.events(target.namespace, [name])
+            last = f": {events[-1].reason}: {events[-1].message}" if events else ""
+            raise Failure(f"upload pod {name}: it does not start within {seconds:g} s{last}")
+        time.sleep(POLL_SECONDS)
+
+
+def _pod_state(pod: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Phase, reason and message of a pod with one container."""
+    status = pod.get("status", {})
+    for each in status.get("containerStatuses", []):
+        for state in each.get("state", {}).values():
+            if state.get("reason"):
+                return status.get("phase", ""), state["reason"], state.get("message", "")
+    for each in status.get("conditions", []):
+        if each["type"] == "PodScheduled" and each["status"] != "True":
+            return status.get("phase", ""), each.get("reason", ""), each.get("message", "")
+    return status.get("phase", ""), "", ""
+
+
+def _own(
+    cluster: ClusterLike, target: Target, source: _Source, written: Mapping[str, Any]
+) -> None:
+    """Let the deletion of the model delete its ConfigMap, with any client."""
+    if source.content is None:
+        return
+    name = f"{target.name}-model-{source.content.digest}"
+    if written["spec"]["model"]["uri"] != f"configmap://{name}":
+        return
+    body = _config_map(target, source)
+    owner = {
+        "apiVersion": written["apiVersion"],
+        "kind": written["kind"],
+        "name": target.name,
+        "uid": written["metadata"]["uid"],
+    }
+    cluster.objects.apply(
+        {**body, "metadata": {**body["metadata"], "ownerReferences": [owner]}}, force=True
+    )
+
+
+def _generation(written: Mapping[str, Any]) -> object:
+    return written["metadata"].get("generation")
+
+
+def _followed(
+    shell: Shell, cluster: ClusterLike, target: Target, given: argparse.Namespace
+) -> Report:
+    """Show the progress until the spec serves or has failed."""
+    model, shown = None, ""
+    for body in cluster.follow(target.namespace, target.name, given.timeout):
+        model = view(body)
+        line = _progress(model)
+        if line != shown:
+            shell.tell(f"{target.name}: {line}")
+            shown = line
+        outcome = outcome_of(model)
+        if outcome is Outcome.SERVES:
+            return _served(model, body, given)
+        if outcome is Outcome.FAILED:
+            report = explained(shell, cluster, model)
+            return replace(report, ok=False, failed=ExitCode.ROLLOUT_FAILED)
+    if model is None:
+        raise Failure(f"{target.name}: the watch ended unexpectedly: run moorage wait")
+    report = explained(shell, cluster, model)
+    late = f"{target.name}: not up to date and ready within {given.timeout:g} seconds\n"
+    return replace(report, text=late + report.text, ok=False)
+
+
+def _progress(model: ModelView) -> str:
+    """Where the rollout is, in one line."""
+    up_to_date = model.conditions.get("UpToDate")
+    if not model.is_current or up_to_date is None:
+        return "waiting for the operator"
+    leading = model.ready if up_to_date.holds else up_to_date
+    replicas = f"{model.replica_summary} replicas, " if model.replica_summary else ""
+    return f"{replicas}{leading.reason}: {leading.message}"
+
+
+def _served(model: ModelView, body: Mapping[str, Any], given: argparse.Namespace) -> Report:
+    """The addresses of a model that serves, and a request that it answers."""
+    status = body.get("status", {})
+    inputs, outputs = (
+        sample_tensors(status.get("model", {}).get(each)) for each in ("inputs", "outputs")
+    )
+    document = {
+        "namespace": model.namespace,
+        "name": model.name,
+        "uri": body["spec"]["model"].get("uri", ""),
+        "revision": status.get("revisions", {}).get("current", ""),
+        "urls": list(model.urls),
+    }
+    lines = [
+        f"{clean(model.name)} serves",
+        f"  inputs:  {clean(describe(inputs))}",
+        f"  outputs: {clean(describe(outputs))}",
+        f"  in the cluster: {clean(', '.join(model.urls))}",
+    ]
+    http = next((parts for parts in map(urlsplit, model.urls) if parts.scheme == "http"), None)
+    if http is not None and http.hostname:
+        lines += _commands(model, http.hostname, http.port or 80, inputs, given)
+    return Report("\n".join([*lines, ""]), document, ok=True, names=(model.name,))
+
+
+def _commands(
+    model: ModelView, host: str, port: int, inputs: list[Any], given: argparse.Namespace
+) -> list[str]:
+    """The commands that forward a port and send a sample request through it."""
+    options = f" --context {shlex.quote(given.context)}" if given.context else ""
+    options += f" --kubeconfig {shlex.quote(given.kubeconfig)}" if given.kubeconfig else ""
+    service = shlex.quote(f"service/{host.partition('.')[0]}")
+    ports = f"{given.local_port}:{port}"
+    lines = [
+        "From this machine:",
+        f"  kubectl{options} -n {shlex.quote(model.namespace)} port-forward {service} {ports}",
+    ]
+    if not inputs or model.protocol not in set(inference.InferenceProtocol):
+        return lines
+    sample = clean_document(sample_request(inputs))
+    protocol = inference.InferenceProtocol(model.protocol)
+    try:
+        made = inference.make_request(protocol, model.served_name, "", sample)
+    except Failure:
+        return lines  # the protocol has no JSON for one of the datatypes
+    text, file = json.dumps(made.body), ""
+    if len(text) > INLINE_LIMIT_BYTES:
+        folder = tempfile.mkdtemp(prefix="moorage-deploy-")
+        file = f"{folder}/request.json"
+        Path(file).write_text(text, encoding="utf-8")
+    url = f"http://localhost:{given.local_port}{made.path}"
+    return [*lines, f"  {curl(url, made.body, file)}"]

@@ -1,0 +1,151 @@
+"""`moorage logs`, `events` and `delete`: what is done with a model every day, without its spec."""
+
+import argparse
+import queue
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from moorage_cli.commands.shell import ClusterLike, Shell
+from moorage_cli.edit.model import Resource
+from moorage_cli.judge.model_view import view
+from moorage_cli.judge.why import EventView
+from moorage_cli.printing.failures import Failure, WrongUsage
+from moorage_cli.printing.report import Report
+from moorage_cli.printing.sanitizing import clean
+from moorage_cli.printing.tables import Cell, Tone, age, render
+
+__all__ = ["run_delete", "run_events", "run_logs"]
+
+REVISION_LABEL = "moorage.dev/revision"
+# More pods than that are rarely of interest, and each costs a request.
+PODS_WITH_EVENTS = 20
+
+
+def run_logs(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage logs`: with --follow, ends with the containers."""
+    cluster = shell.connect(given)
+    namespace = given.namespace or cluster.namespace
+    model = cluster.model(namespace, given.name)
+    pods = _pods_of_revision(cluster, model, given.revision)
+    if not pods:
+        of = f" of revision {given.revision}" if given.revision else ""
+        raise Failure(f"{given.name}: there are no pods{of}: run moorage why {given.name}")
+    lines: queue.SimpleQueue[str | Failure | None] = queue.SimpleQueue()
+
+    def read(pod: str) -> None:
+        try:
+            for line in cluster.objects.log(
+                namespace,
+                pod,
+                given.container,
+                follow=given.follow,
+                previous=given.previous,
+                tail=given.tail,
+            ):
+                lines.put(f"{pod} | {clean(line)}\n")
+        except Failure as failure:
+            lines.put(failure)
+        lines.put(None)
+
+    return _merged([lambda pod=pod: read(pod) for pod in pods], lines)
+
+
+def _merged(
+    readers: list[Callable[[], None]], lines: "queue.SimpleQueue[str | Failure | None]"
+) -> Report:
+    """Print what all readers find, as it comes; failures become notes."""
+    for reader in readers:
+        threading.Thread(target=reader, daemon=True).start()
+    running, notes = len(readers), []
+    while running:
+        found = lines.get()
+        if found is None:
+            running -= 1
+        elif isinstance(found, Failure):
+            notes.append(str(found))
+        else:
+            sys.stdout.write(found)
+            sys.stdout.flush()
+    return Report("", {}, ok=len(notes) < len(readers), notes=tuple(notes))
+
+
+def _pods_of_revision(cluster: ClusterLike, model: Mapping[str, Any], revision: str) -> list[str]:
+    """The names of the pods of a revision; of the current one if it has pods, otherwise of all."""
+    seen = view(model)
+    pods = cluster.pods(seen.namespace, seen.selector) if seen.selector else []
+    wanted = revision or Resource(model).revision("current")
+    of_revision = [
+        pod for pod in pods if pod["metadata"].get("labels", {}).get(REVISION_LABEL) == wanted
+    ]
+    chosen = of_revision if revision else of_revision or pods
+    return sorted(pod["metadata"]["name"] for pod in chosen)
+
+
+def run_events(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage events`."""
+    cluster = shell.connect(given)
+    model = view(cluster.model(given.namespace or cluster.namespace, given.name))
+    pods = cluster.pods(model.namespace, model.selector) if model.selector else []
+    names = [pod["metadata"]["name"] for pod in pods][:PODS_WITH_EVENTS]
+    found = cluster.events(model.namespace, list(dict.fromkeys([model.name, *names])))
+    now = datetime.now(UTC)
+    ordered = sorted(found, key=lambda each: each.last or now)
+    rows = [_row(each, now) for each in ordered]
+    text = render(("LAST", "COUNT", "OBJECT", "REASON", "MESSAGE"), rows, shell.palette)
+    document = {"events": [_document(each) for each in ordered]}
+    none = f"{clean(model.name)}: there are no recent events\n"
+    return Report(text if rows else none, document, ok=True)
+
+
+def _row(event: EventView, now: datetime) -> list[Cell]:
+    tone = Tone.UNSURE if event.type == "Warning" else Tone.PLAIN
+    return [
+        Cell(age((now - event.last).total_seconds()) if event.last else ""),
+        Cell(event.count),
+        Cell(f"{event.kind}/{event.name}"),
+        Cell(event.reason, tone),
+        Cell(event.message),
+    ]
+
+
+def _document(event: EventView) -> dict[str, Any]:
+    return {
+        "kind": event.kind,
+        "name": event.name,
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message,
+        "count": event.count,
+        "last": event.last.isoformat() if event.last else None,
+    }
+
+
+def run_delete(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage delete`."""
+    cluster = shell.connect(given)
+    namespace = given.namespace or cluster.namespace
+    model = view(cluster.model(namespace, given.name))
+    if not given.yes and not _agreed(model.name, namespace, model.replica_summary):
+        return Report("nothing is deleted\n", {"deleted": False}, ok=False)
+    cluster.objects.delete_model(namespace, model.name)
+    text = f"{clean(model.name)}: is deleted; claims and the files in them stay\n"
+    return Report(text, {"deleted": True, "namespace": namespace, "name": model.name}, ok=True)
+
+
+def _agreed(name: str, namespace: str, replicas: str) -> bool:
+    """Whether the user confirms.
+
+    Raises:
+        WrongUsage: Nobody can be asked.
+    """
+    if not sys.stdin.isatty():
+        raise WrongUsage("delete asks for confirmation, and there is no terminal: add --yes")
+    serving = f", which has {clean(replicas)} replicas serving" if replicas else ""
+    sys.stderr.write(
+        f"Delete model {clean(name)} in namespace {clean(namespace)}{serving}? [y/N] "
+    )
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -1,0 +1,72 @@
+"""`moorage lint`, `convert` and `completion`: commands that need no cluster."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from moorage_cli.ask.onnx_file import read_onnx
+from moorage_cli.command_line import completion
+from moorage_cli.commands.shell import Shell
+from moorage_cli.manifests.convert.conversion import ConversionError
+from moorage_cli.manifests.convert.texts import Converted, convert_text, joined
+from moorage_cli.manifests.documents import DocumentError
+from moorage_cli.manifests.lint import lint
+from moorage_cli.printing.failures import Failure, WrongUsage, reason_of
+from moorage_cli.printing.report import Report
+
+__all__ = ["read_text", "run_completion", "run_convert", "run_lint"]
+
+
+def run_lint(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage lint`."""
+    tensors = read_onnx(given.model) if given.model else None
+    return lint([(name, read_text(name)) for name in given.files], shell.palette, tensors)
+
+
+def run_convert(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage convert`: no file is written unless all of them can be converted."""
+    del shell
+    if given.in_place and "-" in given.files:
+        raise WrongUsage("--in-place cannot be combined with '-', which is standard input")
+    texts = {name: read_text(name) for name in given.files}
+    made = {name: _converted(name, text) for name, text in texts.items()}
+    notes = tuple(f"{name}: {note}" for name, each in made.items() for note in each.notes)
+    if not given.in_place:
+        whole = joined([each.text for each in made.values()])
+        return Report(whole, whole, ok=True, notes=notes)
+    changed = [name for name, each in made.items() if each.text != texts[name]]
+    for name in changed:
+        _write(name, made[name].text)
+    lines = [f"{name}: {'converted' if name in changed else 'unchanged'}\n" for name in made]
+    return Report("".join(lines), {"converted": changed}, ok=True, notes=notes)
+
+
+def _converted(name: str, text: str) -> Converted:
+    try:
+        return convert_text(text)
+    except DocumentError as error:
+        raise Failure(f"{name}: is not valid YAML: {error}") from error
+    except ConversionError as error:
+        raise Failure(f"{name}: {error}") from error
+
+
+def run_completion(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage completion`."""
+    del shell
+    text = completion.script(given.shell)
+    return Report(text, text, ok=True)
+
+
+def read_text(name: str) -> str:
+    """The text of a file; '-' is standard input."""
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"{name} cannot be read: {reason_of(error)}") from error
+
+
+def _write(name: str, text: str) -> None:
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{name} cannot be written: {reason_of(error)}") from error

@@ -1,0 +1,158 @@
+"""`moorage status`, `why`, `runtimes`, `wait` and `top`: what a cluster says about models."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from moorage_cli.ask import wire
+from moorage_cli.commands.pods import HTTP_PORT, forwarded
+from moorage_cli.commands.shell import ClusterLike, Shell
+from moorage_cli.judge import traffic
+from moorage_cli.judge.model_view import ModelView, runtime_view, view
+from moorage_cli.judge.runtimes import models_of_runtime, runtimes
+from moorage_cli.judge.status import status_of_many, status_of_one
+from moorage_cli.judge.waiting import Outcome, outcome_of
+from moorage_cli.judge.why import why
+from moorage_cli.printing.failures import Failure, WrongUsage
+from moorage_cli.printing.report import ExitCode, Report
+
+__all__ = ["explained", "run_runtimes", "run_status", "run_top", "run_wait", "run_why"]
+
+PODS_WITH_EVENTS = 5
+
+
+def run_status(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage status`."""
+    cluster = shell.connect(given)
+    namespace = None if given.all_namespaces else given.namespace or cluster.namespace
+    if given.name and namespace is None:
+        raise WrongUsage("NAME cannot be combined with --all-namespaces: use --namespace NS")
+    if given.watch:
+        return _watched(shell, cluster, namespace, given)
+    if given.name:
+        model = view(cluster.model(namespace or "", given.name))
+        return status_of_one(model, datetime.now(UTC), shell.palette)
+    return _many(shell, [view(item) for item in cluster.models(namespace)], given)
+
+
+def _many(shell: Shell, models: list[ModelView], given: argparse.Namespace) -> Report:
+    now = datetime.now(UTC)
+    return status_of_many(models, now, shell.palette, namespaces=given.all_namespaces)
+
+
+def _watched(
+    shell: Shell, cluster: ClusterLike, namespace: str | None, given: argparse.Namespace
+) -> Report:
+    """Show each change until interrupted, without rows that repeat the previous one."""
+    shown: dict[tuple[str, str], object] = {}
+    for resource in cluster.changes(namespace, given.name):
+        model = view(resource)
+        report = _many(shell, [model], given)
+        key = (model.namespace, model.name)
+        if shown.get(key) != report.document:
+            shell.show(report)
+        shown[key] = report.document
+    raise Failure("the watch ended unexpectedly: run the command again")
+
+
+def run_why(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage why`."""
+    cluster = shell.connect(given)
+    model = view(cluster.model(given.namespace or cluster.namespace, given.name))
+    return explained(shell, cluster, model)
+
+
+def run_runtimes(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage runtimes`."""
+    cluster = shell.connect(given)
+    if not given.runtime:
+        return runtimes([runtime_view(item) for item in cluster.runtimes()], shell.palette)
+    found = runtime_view(cluster.runtime(given.runtime))
+    models = [view(item) for item in cluster.models(given.namespace or None)]
+    return models_of_runtime(found, models, shell.palette)
+
+
+def run_wait(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage wait`."""
+    cluster = shell.connect(given)
+    namespace, model = given.namespace or cluster.namespace, None
+    for body in cluster.follow(namespace, given.name, given.timeout):
+        model = view(body)
+        outcome = outcome_of(model)
+        if outcome is Outcome.SERVES:
+            return explained(shell, cluster, model)
+        if outcome is Outcome.FAILED:
+            report = explained(shell, cluster, model)
+            return replace(report, ok=False, failed=ExitCode.ROLLOUT_FAILED)
+    if model is None:
+        raise Failure(f"{given.name}: the watch ended unexpectedly: run the command again")
+    report = explained(shell, cluster, model)
+    late = f"{given.name}: not up to date and ready within {given.timeout:g} seconds\n"
+    return replace(report, text=late + report.text, ok=False)
+
+
+def explained(shell: Shell, cluster: ClusterLike, model: ModelView) -> Report:
+    """The report of `why`."""
+    pods = [replica.pod for replica in model.replicas if replica.reason][:PODS_WITH_EVENTS]
+    events = cluster.events(model.namespace, list(dict.fromkeys([model.name, *pods])))
+    return why(model, events, datetime.now(UTC), shell.palette)
+
+
+def run_top(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage top`."""
+    cluster = shell.connect(given)
+    namespace = None if given.all_namespaces else given.namespace or cluster.namespace
+    if given.name:
+        found = [cluster.model(given.namespace or cluster.namespace, given.name)]
+    else:
+        found = cluster.models(namespace)
+    usages: list[traffic.Usage] = []
+    notes: dict[str, None] = {}
+    for model in (view(item) for item in found):
+        if model.selector:
+            usages += _usages(cluster, model, given.timeout, notes)
+    return traffic.top(usages, list(notes), shell.palette, namespaces=given.all_namespaces)
+
+
+def _usages(
+    cluster: ClusterLike, model: ModelView, seconds: float, notes: dict[str, None]
+) -> list[traffic.Usage]:
+    """One model's replicas; failures become notes."""
+    measured: dict[str, tuple[float | None, float | None]] = {}
+    try:
+        for item in cluster.pod_metrics(model.namespace, model.selector):
+            measured[item["metadata"]["name"]] = _measured(item)
+    except Failure as failure:
+        notes[str(failure)] = None
+    found: list[traffic.Usage] = []
+    for pod in cluster.pods(model.namespace, model.selector):
+        name = pod["metadata"]["name"]
+        cpu, memory = measured.get(name, (None, None))
+        requests = None
+        if _is_running(pod):
+            try:
+                with forwarded(cluster, model, pod, HTTP_PORT) as address:
+                    reply = wire.fetch(f"http://{address}", "/metrics", seconds)
+                    requests = traffic.read_requests(reply.body, model.served_name)
+            except Failure as failure:
+                notes[str(failure)] = None
+        found.append(traffic.Usage(model.namespace, model.name, name, cpu, memory, requests))
+    return found
+
+
+def _measured(item: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Cores and bytes of all containers of a pod."""
+    sums: list[float | None] = []
+    for what in ("cpu", "memory"):
+        values = [
+            traffic.read_quantity(each["usage"].get(what, "")) for each in item["containers"]
+        ]
+        known = [value for value in values if value is not None]
+        sums.append(sum(known) if known else None)
+    return sums[0], sums[1]
+
+
+def _is_running(pod: Mapping[str, Any]) -> bool:
+    return pod.get("status", {}).get("phase") == "Running"

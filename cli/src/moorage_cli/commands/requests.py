@@ -1,0 +1,74 @@
+"""`moorage infer` and `conformance`: requests to model servers."""
+
+import argparse
+from urllib.parse import urlsplit
+
+import grpc
+
+from moorage_cli.ask import wire
+from moorage_cli.ask.inference import call as inference_grpc
+from moorage_cli.ask.inference import request as inference
+from moorage_cli.commands.files import read_text
+from moorage_cli.commands.pods import GRPC_PORT, HTTP_PORT, address_of
+from moorage_cli.commands.shell import Shell
+from moorage_cli.judge import conformance
+from moorage_cli.judge.model_view import view
+from moorage_cli.printing.failures import Failure, WrongUsage
+from moorage_cli.printing.report import Report
+
+__all__ = ["run_conformance", "run_infer"]
+
+
+def run_infer(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage infer`."""
+    document = inference.read_document(read_text(given.file), given.file)
+    cluster = shell.connect(given)
+    model = view(cluster.model(given.namespace or cluster.namespace, given.name))
+    protocol = given.protocol or model.protocol
+    without_tensors = {protocol, model.declared_protocol} & {"OpenAI", "None"}
+    if without_tensors and not given.protocol:
+        raise Failure(
+            f"{model.name}: infer sends tensors, which protocol {min(without_tensors)} does not "
+            f"have: send JSON to {model.url}"
+        )
+    if protocol not in set(inference.InferenceProtocol):
+        raise Failure(
+            f"{model.name}: its protocol is not known yet: run moorage why {model.name}, or set "
+            "--protocol"
+        )
+    asked = inference.InferenceProtocol(protocol), model.served_name, given.model_version, document
+    if given.transport == "GRPC":
+        call = inference_grpc.make_call(*asked)
+        with address_of(cluster, model, given.via, GRPC_PORT) as address:
+            return inference_grpc.answered_call(call, wire.infer(address, call, given.timeout))
+    request = inference.make_request(*asked)
+    with address_of(cluster, model, given.via, HTTP_PORT) as address:
+        code, body = wire.post(address, request, given.timeout)
+    return inference.answered(request, code, body)
+
+
+def run_conformance(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage conformance`."""
+    base = _base(given.address)
+    control = wire.fetch(base, conformance.CONTROL, given.timeout)
+    if not control.code:
+        raise Failure(f"{given.address}: {control.body}")
+    findings = [
+        conformance.http_finding(item, wire.fetch(base, item.path, given.timeout), control)
+        for item in conformance.http_questions(given.model)
+    ]
+    if given.grpc:
+        with grpc.insecure_channel(given.grpc) as channel:
+            for item in conformance.grpc_questions():
+                answer = wire.call(channel, item, given.timeout)
+                findings.append(conformance.grpc_finding(item, *answer))
+    return conformance.report(findings, given.require, shell.palette)
+
+
+def _base(address: str) -> str:
+    """The URL of an address, without a trailing slash."""
+    url = address if "://" in address else f"http://{address}"
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise WrongUsage(f"ADDRESS: {address!r} is invalid: must be HOST:PORT or an HTTP URL")
+    return url.rstrip("/")

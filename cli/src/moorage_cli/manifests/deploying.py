@@ -1,0 +1,209 @@
+"""The objects that `moorage deploy` writes; pure.
+
+PATH or URI, options --> Upload --> ConfigMap, or claim and upload pod; InferenceModel
+
+The name of the uploaded content contains its digest. Changed content is therefore a new location,
+which is an edit of the model that rolls out, and earlier revisions keep the content they need.
+"""
+
+import base64
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "CONFIG_MAP_LIMIT_BYTES",
+    "DEPLOYED_LABEL",
+    "SCHEMES",
+    "UPLOAD_PORT",
+    "Content",
+    "Target",
+    "claim_of",
+    "config_map_of",
+    "content_of",
+    "default_size",
+    "fits_config_map",
+    "model_of",
+    "upload_pod",
+]
+
+# Kubernetes limits the sum of the files, before base64.
+CONFIG_MAP_LIMIT_BYTES = 1 << 20
+SCHEMES = ("pvc", "configmap", "s3", "gs", "azblob", "hf", "oci", "https")
+DEPLOYED_LABEL = "moorage.dev/deployed-model"
+MANAGED = {"app.kubernetes.io/managed-by": "moorage-deploy"}
+KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+DIGEST_LENGTH = 12
+# The user of the runtime's image, whose files the model's pods read.
+GROUP = 65532
+UPLOAD_FOLDER = "/mnt/models"
+UPLOAD_PORT = 8470
+POD_SECONDS = 6 * 3600
+GIBIBYTE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Files to upload.
+
+    Args:
+        files: Path in the model's folder to the size and the SHA-256 of the file.
+        digest: Of all paths and contents.
+    """
+
+    files: Mapping[str, tuple[int, str]]
+    digest: str
+
+    @property
+    def size_bytes(self) -> int:
+        """The sum of the files."""
+        return sum(size for size, _ in self.files.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The model to write: its name and namespace, and the options of the command."""
+
+    name: str
+    namespace: str
+    runtime: str = ""
+    replicas: int | None = None
+    trusted: bool = False
+    contract: Mapping[str, Any] | None = None
+
+
+def content_of(files: Mapping[str, tuple[int, str]]) -> Content:
+    """Content from the size and SHA-256 of each file."""
+    text = json.dumps(sorted((path, *of) for path, of in files.items()))
+    return Content(files, hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH])
+
+
+def fits_config_map(content: Content) -> bool:
+    """Whether a ConfigMap can hold the files: small, and without folders."""
+    return content.size_bytes <= CONFIG_MAP_LIMIT_BYTES and all(
+        KEY.fullmatch(path) for path in content.files
+    )
+
+
+def config_map_of(target: Target, content: Content, data: Mapping[str, bytes]) -> dict[str, Any]:
+    """An immutable ConfigMap with the files."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(target, f"{target.name}-model-{content.digest}"),
+        "immutable": True,
+        "binaryData": {
+            path: base64.b64encode(data[path]).decode() for path in sorted(content.files)
+        },
+    }
+
+
+def claim_of(target: Target, name: str, size: str, storage_class: str | None) -> dict[str, Any]:
+    """A claim for uploaded models."""
+    spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": size}},
+    }
+    if storage_class is not None:
+        spec["storageClassName"] = storage_class
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": _metadata(target, name),
+        "spec": spec,
+    }
+
+
+def default_size(content: Content) -> str:
+    """A size of a new claim with room for the model and one update."""
+    return f"{max(1, math.ceil(2.2 * content.size_bytes / GIBIBYTE))}Gi"
+
+
+def upload_pod(
+    target: Target, claim: str, image: str, program: str, pull_secrets: Sequence[str]
+) -> dict[str, Any]:
+    """A pod that complies with the restricted profile and runs a Python program on the claim."""
+    same_node = {
+        "weight": 1,
+        "podAffinityTerm": {
+            "labelSelector": {"matchLabels": {"moorage.dev/model": target.name}},
+            "topologyKey": "kubernetes.io/hostname",
+        },
+    }
+    container = {
+        "name": "upload",
+        "image": image,
+        "command": ["python3", "-c", program, UPLOAD_FOLDER, str(UPLOAD_PORT)],
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "64Mi"},
+            "limits": {"memory": "256Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "models", "mountPath": UPLOAD_FOLDER}],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": f"{target.name[:40]}-upload-",
+            "namespace": target.namespace,
+            "labels": {**MANAGED, DEPLOYED_LABEL: target.name},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            # A killed command cannot remove its pod, so the pod ends by itself.
+            "activeDeadlineSeconds": POD_SECONDS,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "imagePullSecrets": [{"name": name} for name in pull_secrets],
+            "securityContext": {
+                "runAsNonRoot": True,
+                "fsGroup": GROUP,
+                "fsGroupChangePolicy": "OnRootMismatch",
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            # A ReadWriteOnce volume that a replica uses can be mounted on its node only.
+            "affinity": {
+                "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [same_node]}
+            },
+            "containers": [container],
+            "volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": claim}}],
+        },
+    }
+
+
+def model_of(target: Target, uri: str) -> dict[str, Any]:
+    """The InferenceModel."""
+    model: dict[str, Any] = {"uri": uri}
+    if target.trusted:
+        model["trusted"] = True
+    spec: dict[str, Any] = {"model": model}
+    if target.runtime:
+        spec["runtime"] = {"name": target.runtime}
+    if target.replicas is not None:
+        spec["replicas"] = target.replicas
+    if target.contract:
+        spec["contract"] = dict(target.contract)
+    return {
+        "apiVersion": "moorage.dev/v1alpha1",
+        "kind": "InferenceModel",
+        "metadata": {"name": target.name, "namespace": target.namespace},
+        "spec": spec,
+    }
+
+
+def _metadata(target: Target, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "namespace": target.namespace,
+        "labels": {**MANAGED, DEPLOYED_LABEL: target.name},
+    }
