@@ -9,11 +9,9 @@ import yaml
 
 from support.chart import refusal, rendered, template
 from support.chart_rights import CHART, NAMESPACE, PROGRAMS
-from support.go_programs import program
 
 pytestmark = pytest.mark.integration
 
-KUBECONFORM = Path(__file__).parents[1] / "contract" / "kubeconform"
 EVERYTHING = (
     *("--set", "image.registry=localhost,replicas=2,networkPolicy.enabled=true"),
     *("--set", "metrics.dashboard.enabled=true,admissionPolicy.mode=deny,rbac.secretHints=true"),
@@ -180,11 +178,3 @@ def test_helm_lint_finds_nothing(chart: str):
     done = subprocess.run([*command, *registry], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout
-
-
-SCHEMAS = "https://raw.githubusercontent.com/yannh/kubernetes-json-schema/master"
-
-
-@pytest.fixture(scope="module")
-def conform() -> Path:
-    return program(KUBECONFORM, "github.com/yannh/kubeconform/cmd/kubeconform")
