@@ -79,7 +79,7 @@ format: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --config .importlinter
-	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs crds charts examples operator runtime cli localcluster demo tests benchmarks generate
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md VERSIONING.md CODE_OF_CONDUCT.md .github docs crds charts examples operator runtime cli localcluster demo tests benchmarks generate
 
 types: setup
 	$(BIN)/pyright
@@ -156,7 +156,7 @@ autoscalers: setup ## Scale models with the real KEDA and with a custom-metrics 
 e2e: setup ## Chart, operator, runtime and real pods on the local cluster
 	$(BIN)/pytest tests/e2e
 
-generate: setup ## Update every generated file: CRD copies, dashboard, CLI data, reference pages, message classes
+generate: setup ## Update every generated file: CRD copies, chart values page, dashboard, CLI data, reference pages, message classes
 	$(BIN)/python generate/run.py
 
 bench: setup ## Run BENCHMARKS (all by default, over an hour) and print their tables
