@@ -14,8 +14,8 @@ INDENT = 2
 HEAD = """\
 # Values of the chart
 
-Every value of the chart `moorage`, with its default. The chart's schema rejects unlisted values and
-values of another type. [Install the chart](../how-to/install.md) shows the most frequent ones.
+Every value of the chart `moorage`, with its default. The chart's schema rejects unlisted values
+and values of another type. [Install the chart](../how-to/install.md) shows the most frequent ones.
 
 | value | default | meaning |
 |---|---|---|
