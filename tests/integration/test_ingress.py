@@ -64,8 +64,7 @@ def test_an_ingress_exposes_the_model_while_it_has_an_address(
 
     api.apply(iris())
     eventually("removed", lambda: not api.get("Ingress", "iris"))
-    types = {each["type"] for each in status(api)["conditions"]}
-    assert "RouteAccepted" not in types
+    eventually("no condition", lambda: api.condition("iris", "RouteAccepted") == ("", ""))
 
 
 def test_without_host_names_the_url_has_the_address_of_the_ingress(

@@ -46,6 +46,7 @@ KINDS = {
     "GRPCRoute": "gateway.networking.k8s.io/v1",
     "Gateway": "gateway.networking.k8s.io/v1",
     "Ingress": "networking.k8s.io/v1",
+    "IngressClass": "networking.k8s.io/v1",
     "GatewayClass": "gateway.networking.k8s.io/v1",
     "Pod": "v1",
     "Role": "rbac.authorization.k8s.io/v1",
