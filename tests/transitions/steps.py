@@ -51,6 +51,7 @@ TAMPERS: dict[str, list[Any]] = {
     ],
     "PodDisruptionBudget": [{"spec": {"maxUnavailable": 2}}],
     "NetworkPolicy": [{"spec": {"ingress": []}}],
+    "Ingress": [{"spec": {"ingressClassName": "other"}}],
     "HorizontalPodAutoscaler": [{"spec": {"maxReplicas": 9}}],
 }
 """Merge patches of fields that are the operator's; `$image` and `$port` change one list item."""
