@@ -209,8 +209,13 @@ def _clashes(spec: Spec, path: Path_) -> bool:
         ("rollout", "blueGreen"),
     }:
         return True  # each requires another property
-    if path == ("rollout", "canary") and "route" not in spec:
+    route = spec.get("route", {})
+    if path == ("rollout", "canary") and "parentRefs" not in route:
         return True
+    if path == ("route", "grpc") and not (route.get("parentRefs") and route.get("hostnames")):
+        return True
+    if path[0] == "route" and ("grpc" in route or "canary" in spec.get("rollout", {})):
+        return True  # both require other properties of the route
     if path in {("route", "hostnames"), ("scaling", "metrics")} and path[0] not in spec:
         return True
     family = below.get(path[0], set())

@@ -9,7 +9,6 @@ import aiohttp
 
 from .api import Api, Object, Refused
 
-
 ROUTES = ("HTTPRoute", "GRPCRoute")
 
 
