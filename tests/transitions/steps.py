@@ -209,14 +209,19 @@ def _clashes(spec: Spec, path: Path_) -> bool:
         ("rollout", "blueGreen"),
     }:
         return True  # each requires another property
-    route = spec.get("route", {})
-    if path == ("rollout", "canary") and "parentRefs" not in route:
+    if _clashes_with_route(spec, path):
         return True
-    if path == ("route", "grpc") and not (route.get("parentRefs") and route.get("hostnames")):
-        return True
-    if path[0] == "route" and ("grpc" in route or "canary" in spec.get("rollout", {})):
-        return True  # both require other properties of the route
     if path in {("route", "hostnames"), ("scaling", "metrics")} and path[0] not in spec:
         return True
     family = below.get(path[0], set())
     return path in family and path[0] in spec
+
+
+def _clashes_with_route(spec: Spec, path: Path_) -> bool:
+    """Whether the property, or one that is set already, requires others of the route."""
+    route = spec.get("route", {})
+    if path == ("rollout", "canary"):
+        return "parentRefs" not in route
+    if path == ("route", "grpc"):
+        return not (route.get("parentRefs") and route.get("hostnames"))
+    return path[0] == "route" and ("grpc" in route or "canary" in spec.get("rollout", {}))
