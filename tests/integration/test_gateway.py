@@ -343,7 +343,11 @@ def test_grpc_has_a_route_and_a_host_of_its_own(
 
 
 def test_a_gateway_that_refuses_one_of_the_routes_is_reported(
-    port: int, api: Api, servers: tuple[ModelServer, ModelServer]
+    port: int,
+    api: Api,
+    kubelet: Kubelet,
+    node: str,
+    servers: tuple[ModelServer, ModelServer],
 ) -> None:
     installed = Api(api.kubeconfig, api.namespace)
     kinds = {"kinds": [{"kind": "HTTPRoute"}]}
@@ -353,8 +357,12 @@ def test_a_gateway_that_refuses_one_of_the_routes_is_reported(
     own = {"hostnames": ["iris.example.com"], "grpc": {"hostnames": ["grpc.example.com"]}}
     api.apply(exposed(servers[0], **ROUTE, **own))
 
-    said = expect_condition(api, "RouteAccepted", "False", "GatewayRefused")
-    assert "does not accept the GRPCRoute" in said
+    # Traefik also refuses a route to Services without endpoints
+    start(api, kubelet, "example/good:1", node, servers[0])
+
+    refused = "does not accept the GRPCRoute"
+    eventually("only gRPC is refused", lambda: refused in message(api, "RouteAccepted"))
+    assert api.condition("iris", "RouteAccepted") == ("False", "GatewayRefused")
     assert "url" not in status(api)
 
 
