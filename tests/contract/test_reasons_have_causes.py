@@ -18,7 +18,7 @@ PROTOCOLS, TROUBLE = "integration/test_protocols.py", "integration/test_trouble.
 ROLLOUTS, SCALING = "integration/test_rollouts.py", "integration/test_scaling.py"
 CANARY, WHAT_RUNS = "integration/test_canary.py", "integration/test_what_runs.py"
 REFUSED, VERBS = "integration/test_refused_children.py", "integration/test_verbs.py"
-RUNTIMES = "integration/test_runtimes.py"
+RUNTIMES, INGRESS = "integration/test_runtimes.py", "integration/test_ingress.py"
 CAUSES, LIFECYCLE = "e2e/test_causes.py", "e2e/test_lifecycle.py"
 
 # Reason to file and function.
@@ -181,6 +181,11 @@ PRODUCED_BY = {
     Reason.GATEWAY_API_MISSING: (
         CANARY,
         "test_without_the_gateway_api_a_canary_behaves_like_blue_green",
+    ),
+    Reason.INGRESS_READY: (INGRESS, "test_an_ingress_exposes_the_model_while_it_has_an_address"),
+    Reason.AWAITING_INGRESS: (
+        INGRESS,
+        "test_an_ingress_exposes_the_model_while_it_has_an_address",
     ),
     Reason.AUTOSCALER_ACTIVE: (
         SCALING,

@@ -83,9 +83,16 @@ MEANT: dict[Path_, list[Any]] = {
     ("route",): [
         {"parentRefs": [{"name": "web"}]},
         {"parentRefs": [{"name": "web"}], "hostnames": ["iris.example.com"]},
+        {"ingress": {}},
+        {"parentRefs": [{"name": "web"}], "ingress": {"className": "nginx"}},
     ],
     ("route", "parentRefs"): [[{"name": "web"}], [{"name": "web"}, {"name": "other"}]],
     ("route", "hostnames"): [["iris.example.com"], []],
+    ("route", "grpc"): [{"hostnames": ["grpc.example.com"]}],
+    ("route", "ingress"): [
+        {},
+        {"className": "nginx", "annotations": {"example.com/note": "a"}, "tlsSecretName": "tls"},
+    ],
     ("rollout", "canary"): [
         {"steps": [{"weight": 50, "pauseSeconds": 0}]},
         {"keepSeconds": 10},

@@ -133,6 +133,8 @@ class Reason(StrEnum):
     AWAITING_GATEWAY = "AwaitingGateway"
     GATEWAY_REFUSED = "GatewayRefused"
     GATEWAY_API_MISSING = "GatewayAPIMissing"
+    INGRESS_READY = "IngressReady"
+    AWAITING_INGRESS = "AwaitingIngress"
     # RuntimeUpdatePending
     RUNTIME_CHANGED = "RuntimeChanged"
 

@@ -37,6 +37,7 @@ __all__ = [
     "deployment_of",
     "disruption_budget",
     "fits",
+    "ingress",
     "kept_revision",
     "network_policy",
     "route",
@@ -114,8 +115,13 @@ def network_policy(model_name: str) -> str:
     return service(model_name)
 
 
+def ingress(model_name: str) -> str:
+    """Return the name of the model's Ingress: that of its Service."""
+    return service(model_name)
+
+
 def route(model_name: str) -> str:
-    """Return the name of the model's HTTPRoute: that of its Service."""
+    """Return the name of the model's HTTPRoute and GRPCRoute: that of its Service."""
     return service(model_name)
 
 

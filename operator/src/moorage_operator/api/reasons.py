@@ -153,6 +153,8 @@ TRAITS: Mapping[str, Trait] = {
     Reason.AWAITING_GATEWAY: _T.NONE,
     Reason.GATEWAY_REFUSED: _T.NONE,
     Reason.GATEWAY_API_MISSING: _T.NONE,
+    Reason.INGRESS_READY: _T.NONE,
+    Reason.AWAITING_INGRESS: _T.NONE,
     # RuntimeUpdatePending
     Reason.RUNTIME_CHANGED: _T.NONE,
 }

@@ -18,7 +18,7 @@ from .http_paths import parse_path
 from .model_spec import Credentials, Download, Files, ModelSpec, parse_model, parse_object_name
 from .model_uri import ModelUri, Scheme
 from .rollout import BlueGreen, OnFailure, Rollout, Strategy, parse_rollout
-from .route import ParentRef, Route, parse_route
+from .route import GrpcRoute, IngressRoute, ParentRef, Route, parse_route
 from .scaling import MetricType, Scaling, ScalingMetric, parse_scaling
 from .smoke_tests import SmokeTest, SmokeTestPolicy, SmokeTests, digest_of, parse_smoke_tests
 from .tensorless import check_requests, check_without_tensors
@@ -37,8 +37,10 @@ __all__ = [
     "DisruptionPolicy",
     "Download",
     "Files",
+    "GrpcRoute",
     "Health",
     "InferenceModel",
+    "IngressRoute",
     "MetricType",
     "ModelSpec",
     "ModelUri",
@@ -405,7 +407,7 @@ def _check_together(parsed: InferenceModel, spec: Fields) -> None:
         )
         spec.report("paths.metadata", sentence)
     is_canary = parsed.rollout.strategy is Strategy.CANARY
-    if (is_canary or spec.child("rollout").has("canary")) and not parsed.route:
+    if (is_canary or spec.child("rollout").has("canary")) and not parsed.route.parent_refs:
         sentence = (
             "a canary splits requests at a gateway; set route.parentRefs, such as [{name: web, "
             "namespace: gateways}], or remove rollout.canary and set rollout.strategy to "

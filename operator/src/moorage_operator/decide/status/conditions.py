@@ -20,9 +20,9 @@ from moorage_operator.api.v1alpha1 import InferenceModel, Protocol
 from moorage_operator.api.written_spec import SPEC_LIMIT_BYTES
 from moorage_operator.decide.pods import pod_diagnosis
 from moorage_operator.decide.pods.replicas import Replica, ready_subject, worst
+from moorage_operator.decide.rollout.acceptance import route_accepted
 from moorage_operator.decide.rollout.canary import Split, describe_progress
 from moorage_operator.decide.rollout.course import Course
-from moorage_operator.decide.rollout.routing import route_accepted
 from moorage_operator.values.observed import Observed, Refusal
 from moorage_operator.values.revisions import Revisions, read_revisions
 from moorage_operator.values.runtimes import RuntimeState
