@@ -23,6 +23,8 @@ __all__ = [
     "infer_model",
     "infer_path",
     "is_bundled",
+    "kubelet_paths",
+    "open_paths",
     "paths",
     "probed_protocol",
     "transports",
@@ -116,6 +118,23 @@ def probed_protocol(model: InferenceModel, config: OperatorConfig) -> Protocol:
     return model.protocol
 
 
+def open_paths(model: InferenceModel, protocol: Protocol) -> Paths:
+    """Return paths of the bundled runtime that need no token, for a kubelet.
+
+    TensorFlow Serving has no readiness path, and its metadata needs a token.
+    """
+    open_ = Protocol.OPEN_INFERENCE if protocol is Protocol.TENSORFLOW_SERVING else protocol
+    return paths(model, open_)
+
+
+def kubelet_paths(model: InferenceModel, config: OperatorConfig) -> Paths:
+    """Return the paths of the kubelet's probes over HTTP, which have no token."""
+    protocol = probed_protocol(model, config)
+    if model.access.token_secret_name and is_bundled(model, config):
+        return open_paths(model, protocol)
+    return paths(model, protocol)
+
+
 def urls(
     model: InferenceModel, config: OperatorConfig, detected: Protocol | None
 ) -> list[dict[str, str]]:
@@ -149,8 +168,9 @@ def _url(
 ) -> str:
     host = f"{names.service(model.name)}.{model.namespace}.svc.{config.cluster_domain}"
     if transport is Transport.GRPC:
-        return f"grpc://{host}:{model.runtime.ports.grpc}"
-    server = f"http://{host}:{model.runtime.ports.http}"
+        scheme = "grpcs" if model.tls else "grpc"
+        return f"{scheme}://{host}:{model.runtime.ports.grpc}"
+    server = f"{'https' if model.tls else 'http'}://{host}:{model.runtime.ports.http}"
     if protocol is Protocol.OPENAI:
         return f"{server}{_openai_root(model)}"  # the base URL of OpenAI's clients
     if protocol is Protocol.NONE:
