@@ -125,8 +125,11 @@ class Credentials:
         self._next_read = 0.0
         self._next_routine = 0.0
 
-    async def secured(self, access: Access, protocol: str) -> Secured | None:
-        """Return how to connect; None for plaintext.
+    async def secured(self, access: Access, protocol: str) -> tuple[Secured, ...]:
+        """Return how to connect, in the order to try; () for plaintext.
+
+        After a renewal, both CAs are valid for a while. One context cannot hold them, because
+        OpenSSL takes the first CA with the name of the issuer, and both may have the same name.
 
         Args:
             access: The names.
@@ -136,12 +139,13 @@ class Credentials:
             NotTrusted: The Secret or the CA file has no valid certificate.
         """
         if not access.tls_secret:
-            return None
+            return ()
         kept = await self._known(_trust_key(access))
         content = kept.content or _Content()
         own = f"ca.crt of Secret {access.tls_secret}"
         if content.parts:
-            return self._made(content.parts + self._previous(kept), protocol, access, own)
+            both = dict.fromkeys((*content.parts, *self._previous(kept)))
+            return tuple(self._made((each,), protocol, access, own) for each in both)
         without = f"Secret {access.tls_secret} has no ca.crt"
         if content.unread:
             without = f"Secret {access.tls_secret} {content.unread.why}"
@@ -150,9 +154,10 @@ class Credentials:
                 without += "; " + grant_sentence(access, secrets, content.unread.reader)
         if not self._ca_file:
             trusts = f"the CAs of the operator's image ({without})"
-            return self._made((), protocol, access, trusts)
+            return (self._made((), protocol, access, trusts),)
         trusts = f"the operator's CAs in {self._ca_file}"
-        return self._made((self._bundle(trusts),), protocol, access, f"{trusts} ({without})")
+        bundle = self._bundle(trusts)
+        return (self._made((bundle,), protocol, access, f"{trusts} ({without})"),)
 
     async def more_tokens(self, access: Access, tried: Collection[str]) -> tuple[str, ...]:
         """Read the token Secret again after a refusal; return the tokens that are new."""

@@ -38,6 +38,9 @@ from .http_transport import (
 from .secured_answers import answers_plainly, breaks_off, needs_tls, unauthorized
 from .tls import NotTrusted, Secured, speaks_tls
 
+PLAIN_SECONDS = 1.0
+"""The deadline of a query that finds out whether a server without TLS speaks plain HTTP."""
+
 _HEADERS = {
     "Accept": "application/json",
     # Compressed answers are rejected below: a few KiB may expand to gigabytes.
@@ -152,36 +155,51 @@ class HttpClient:
     ) -> Reply | Answer:
         """Ask with TLS or a token; once more with what a changed Secret contains."""
         try:
-            got = await self._with_tokens(target, access, asked)
+            got = await self._trusting(target, access, asked)
             if isinstance(got, NotTrusted) and await self._credentials.renew_trust(access):
-                got = await self._with_tokens(target, access, asked)
+                got = await self._trusting(target, access, asked)
         except NotTrusted as error:  # the Secret itself is invalid
             got = error
-        if isinstance(got, HandshakeFailed):
-            # Any answer in plaintext explains it; this query has no token and no body.
-            plain = await self._attempt(target, _Asked(asked.path, None, asked.limit))
-            if isinstance(plain, Reply):
-                return answers_plainly(target)
         plaintext = not access.tls_secret
+        if not plaintext and isinstance(got, HandshakeFailed | TimeoutError):
+            # Any answer in plaintext explains it; this query has no token and no body.
+            brief = replace(target, timeout_seconds=min(target.timeout_seconds, PLAIN_SECONDS))
+            if isinstance(
+                await self._attempt(brief, _Asked(asked.path, None, asked.limit)), Reply
+            ):
+                return answers_plainly(target)
         if plaintext and _may_speak_tls(got) and await _has_tls(target):
             return needs_tls(target)
         return _settled(target, asked, got)
 
-    async def _with_tokens(
+    async def _trusting(
         self, target: ProbeTarget, access: Access, asked: "_Asked"
     ) -> "Reply | Answer | Exception":
-        """Ask with each token until one is accepted.
+        """Ask with the CA, and with the previous one if that has changed.
 
         Raises:
             NotTrusted: The Secret has no valid certificate.
         """
-        secured = await self._credentials.secured(access, "http/1.1")
+        ways = await self._credentials.secured(access, "http/1.1")
+        if not ways:
+            return await self._with_tokens(target, access, asked)
+        got = await self._with_tokens(target, access, replace(asked, secured=ways[0]))
+        if isinstance(got, NotTrusted) and len(ways) > 1:
+            before = replace(asked, secured=ways[1])
+            former = await self._with_tokens(target, access, before)
+            return got if isinstance(former, NotTrusted) else former
+        return got
+
+    async def _with_tokens(
+        self, target: ProbeTarget, access: Access, asked: "_Asked"
+    ) -> "Reply | Answer | Exception":
+        """Ask with each token until one is accepted."""
         tokens = await self._credentials.tokens(access)
         tried: list[str] = []
         while tokens:
             for token in tokens:
                 tried.append(token)
-                got = await self._attempt(target, replace(asked, secured=secured, token=token))
+                got = await self._attempt(target, replace(asked, token=token))
                 if not isinstance(got, Reply) or got.code != HTTPStatus.UNAUTHORIZED:
                     self._credentials.accepted(access, token)
                     return got

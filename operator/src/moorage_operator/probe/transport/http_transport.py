@@ -134,7 +134,8 @@ async def _shaken(
         raise not_trusted(error, f"{host}:{port}", secured) from error
     except ssl.SSLError as error:
         message = error.reason or "no TLS"
-        raise HandshakeFailed(message, is_foreign="ALERT" not in message) from error
+        ends = isinstance(error, ssl.SSLEOFError) or "ALERT" in message
+        raise HandshakeFailed(message, is_foreign=not ends) from error
     except OSError as error:
         message = error.strerror or "the server closed the connection"
         raise HandshakeFailed(message, is_foreign=False) from error

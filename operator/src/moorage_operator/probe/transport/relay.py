@@ -16,7 +16,7 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from moorage_operator.values.answers import AnswerReason
@@ -36,12 +36,13 @@ FRAME_SHARE = 4
 """Allowance for frame headers: one byte per this many bytes of the message."""
 
 
-Connections = Callable[[], Awaitable[Secured | None]]
-"""How to connect next; it differs after a certificate was renewed."""
+Connections = Callable[[], Awaitable[Sequence[Secured]]]
+"""How to connect next, in the order to try; it differs after a CA was renewed."""
 
 
-async def plaintext() -> None:
+async def plaintext() -> Sequence[Secured]:
     """Connect without TLS."""
+    return ()
 
 
 class Relay:
@@ -140,12 +141,17 @@ class Relay:
             NotTrusted: Its certificate was not accepted.
             OSError: It does not listen, or does not speak TLS.
         """
-        secured = await self._secured()
+        ways = await self._secured()
+        if not ways:
+            return await asyncio.open_connection(sock=await self._open())
+        for way in ways[:-1]:
+            with suppress(NotTrusted):
+                return await secured_streams(await self._open(), way)
+        return await secured_streams(await self._open(), ways[-1])
+
+    async def _open(self) -> socket.socket:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-            made = await opened(self._host, self._port)
-        if secured is None:
-            return await asyncio.open_connection(sock=made)
-        return await secured_streams(made, secured)
+            return await opened(self._host, self._port)
 
     async def _carry_both(
         self,
