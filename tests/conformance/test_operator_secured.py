@@ -1,10 +1,8 @@
 """The operator's drivers against the bundled runtime with TLS and tokens, over every protocol."""
 
-import shutil
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
 
 import httpx
 import pytest
@@ -19,6 +17,7 @@ from support.certificates import Authority
 from support.operator_values import CONFIG, NOW, model, observed, pod
 from support.operator_values import running as running_container
 from support.runtime import ROOT, Runtime, running
+from support.secret_volumes import SecretVolumes
 from support.waiting import eventually
 
 pytestmark = pytest.mark.conformance
@@ -37,37 +36,8 @@ SECURED = {"tls": {"secretName": "tls"}, "access": {"tokenSecretName": "tokens"}
 HOST = "digits.ns.svc"
 
 
-class Secrets:
-    """Two Secrets, as the operator reads them and as a kubelet writes them to volumes."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.data: dict[str, Mapping[str, str]] = {}
-
-    def put(self, name: str, data: Mapping[str, str]) -> None:
-        """Change a Secret at the API server."""
-        self.data[name] = data
-
-    def sync(self, name: str) -> None:
-        """Update the files of a volume like a kubelet: one symbolic link changes."""
-        volume = self.folder / name
-        volume.mkdir(exist_ok=True)
-        content = volume / f"..{uuid.uuid4().hex}"
-        content.mkdir()
-        for key, value in self.data[name].items():
-            (content / key).write_text(value)
-        former = (volume / "..data").resolve()
-        link = volume / "..data_tmp"
-        link.symlink_to(content.name)
-        link.rename(volume / "..data")
-        for key in self.data[name]:
-            if not (volume / key).is_symlink():
-                (volume / key).symlink_to(f"..data/{key}")
-        for entry in volume.iterdir():
-            if not entry.exists():
-                entry.unlink()  # a key that the Secret no longer has
-        if former.name != "..data":
-            shutil.rmtree(former)
+class Secrets(SecretVolumes):
+    """The same Secrets as the operator reads them."""
 
     async def read(self, namespace: str, name: str) -> Mapping[str, bytes] | Unread:
         assert namespace == "ns"

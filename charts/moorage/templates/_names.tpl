@@ -85,7 +85,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [get]
 {{- end }}
 
-{{- /* For rbac.secretHints. */ -}}
+{{- /* For rbac.secretHints and rbac.readSecrets. */ -}}
 {{- define "moorage.secretRules" -}}
 - apiGroups: [""]
   resources: [secrets]
