@@ -47,6 +47,14 @@ MEANT: dict[Path_, list[Any]] = {
         [{"podSelector": {"matchLabels": {"app": "shop"}}}],
         [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
     ],
+    ("tls",): [
+        {"secretName": "iris-tls"},
+        {"secretName": "other-tls", "serverName": "iris.example.com"},
+    ],
+    ("tls", "secretName"): ["iris-tls", "renamed"],
+    ("tls", "serverName"): ["iris.example.com"],
+    ("access",): [{"tokenSecretName": "iris-tokens"}],
+    ("access", "tokenSecretName"): ["iris-tokens", "renamed"],
     ("podTemplate", "metadata"): [
         {"labels": {"team": "a"}},
         {"annotations": {"note": "b"}, "labels": {"team": "c"}},

@@ -146,8 +146,8 @@ async def test_a_wrong_certificate_is_reported(
         (
             FORBIDDEN,
             (
-                "(Secret iris-tls may not be read by the operator; to allow it, run: kubectl -n team "
-                "create role moorage-iris-tls --verb=get --resource=secrets "
+                "(Secret iris-tls may not be read by the operator; to allow it, run: kubectl -n "
+                "team create role moorage-iris-tls --verb=get --resource=secrets "
                 "--resource-name=iris-tls && kubectl -n team create rolebinding moorage-iris-tls "
                 "--role=moorage-iris-tls --serviceaccount=moorage:moorage"
             ),
