@@ -47,12 +47,6 @@ MEANT: dict[Path_, list[Any]] = {
         [{"podSelector": {"matchLabels": {"app": "shop"}}}],
         [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
     ],
-    ("tls",): [
-        {"secretName": "iris-tls"},
-        {"secretName": "other-tls", "serverName": "iris.example.com"},
-    ],
-    ("tls", "secretName"): ["iris-tls", "renamed"],
-    ("tls", "serverName"): ["iris.example.com"],
     ("access",): [{"tokenSecretName": "iris-tokens"}],
     ("access", "tokenSecretName"): ["iris-tokens", "renamed"],
     ("podTemplate", "metadata"): [
@@ -170,6 +164,12 @@ HARMFUL: dict[Path_, list[Any]] = {
         ],
     ],
     ("contract",): [{"policy": "Enforce", "inputs": [{"name": "other", "datatype": "BYTES"}]}],
+    ("tls",): [
+        {"secretName": "iris-tls"},
+        {"secretName": "other-tls", "serverName": "iris.example.com"},
+    ],
+    ("tls", "secretName"): ["iris-tls", "renamed"],
+    ("tls", "serverName"): ["iris.example.com"],
     ("replicas",): [0],
     ("suspend",): [True],
     ("paused",): [True],
