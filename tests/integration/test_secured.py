@@ -199,7 +199,10 @@ def test_a_renewed_ca_and_a_rotated_token_leave_the_model_ready(
 ) -> None:
     put(api, volumes, "iris-tls")
     put(api, volumes, "iris-tokens")
-    pod = start(api, kubelet, ports_of(secured), **TLS, **ACCESS, **CHECKED)
+    # Between the failures that count, the operator reads a changed Secret at least once.
+    health = {"pollIntervalSeconds": 1, "failureThreshold": 3}
+    spec = {**CHECKED, "health": health}
+    pod = start(api, kubelet, ports_of(secured), **TLS, **ACCESS, **spec)
     run_commands(api, expect_condition(api, "ModelReady", "False", "CertificateNotTrusted"))
     expect_condition(api, "Ready", "True", "Serving")
     expect_condition(api, "SmokeTestPassed", "True", "Passed")

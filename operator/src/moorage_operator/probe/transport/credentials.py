@@ -16,6 +16,7 @@ import ssl
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,7 @@ __all__ = ["Credentials", "grant_sentence"]
 FRESH_SECONDS = 300.0
 """How long a Secret is used before it is read again."""
 
-AGAIN_SECONDS = 5.0
+AGAIN_SECONDS = 2.0
 """The shortest time between two reads of a Secret, however many queries are refused."""
 
 PREVIOUS_SECONDS = 600.0
@@ -37,6 +38,9 @@ PREVIOUS_SECONDS = 600.0
 
 READS_A_SECOND = 20
 """The limit of first reads and of reads after a refusal, which queries wait for."""
+
+BUSY_SECONDS = 1.0
+"""The longest wait for the turn of a read after a refusal."""
 
 ROUTINE_READS_A_SECOND = 4
 """The limit of all other reads. With more Secrets, the content is used for longer."""
@@ -144,8 +148,11 @@ class Credentials:
         content = kept.content or _Content()
         own = f"ca.crt of Secret {access.tls_secret}"
         if content.parts:
-            both = dict.fromkeys((*content.parts, *self._previous(kept)))
-            return tuple(self._made((each,), protocol, access, own) for each in both)
+            found = [self._made(content.parts, protocol, access, own)]
+            former = self._previous(kept)
+            with suppress(NotTrusted):  # it may have been invalid, and then corrected
+                found += [self._made(former, protocol, access, own)] if former else []
+            return tuple(found)
         without = f"Secret {access.tls_secret} has no ca.crt"
         if content.unread:
             without = f"Secret {access.tls_secret} {content.unread.why}"
@@ -233,15 +240,20 @@ class Credentials:
         kept = self._kept.get(key)
         if kept is None:
             return False
-        before = kept.content
-        if self._clock() - kept.read_at >= AGAIN_SECONDS:
+        before, now = kept.content, self._clock()
+        # With a long queue of reads, the next query tries again instead of waiting.
+        is_busy = self._next_read - now > BUSY_SECONDS
+        if now - kept.read_at >= AGAIN_SECONDS and (kept.reading or not is_busy):
             await self._join(key, kept)
         return kept.content != before
 
     async def _join(self, key: _Key, kept: _Kept) -> None:
         """Wait for the read of a Secret, which all queries share."""
         if kept.reading is None:
-            self._start(kept, self._in_turn(key, kept))
+            now = self._clock()
+            turn = max(now, self._next_read)
+            self._next_read = turn + 1 / READS_A_SECOND
+            self._start(kept, self._read_after(turn - now, key, kept))
         if kept.reading is not None:
             await asyncio.shield(kept.reading)
 
@@ -250,12 +262,9 @@ class Credentials:
         kept.reading = task
         task.add_done_callback(lambda _: setattr(kept, "reading", None))
 
-    async def _in_turn(self, key: _Key, kept: _Kept) -> None:
-        now = self._clock()
-        turn = max(now, self._next_read)
-        self._next_read = turn + 1 / READS_A_SECOND
-        if turn > now:
-            await asyncio.sleep(turn - now)
+    async def _read_after(self, seconds: float, key: _Key, kept: _Kept) -> None:
+        if seconds > 0:
+            await asyncio.sleep(seconds)
         await self._read(key, kept)
 
     async def _read(self, key: _Key, kept: _Kept) -> None:

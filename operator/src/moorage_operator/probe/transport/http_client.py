@@ -154,12 +154,9 @@ class HttpClient:
         self, target: ProbeTarget, access: Access, asked: "_Asked"
     ) -> Reply | Answer:
         """Ask with TLS or a token; once more with what a changed Secret contains."""
-        try:
+        got = await self._trusting(target, access, asked)
+        if isinstance(got, NotTrusted) and await self._credentials.renew_trust(access):
             got = await self._trusting(target, access, asked)
-            if isinstance(got, NotTrusted) and await self._credentials.renew_trust(access):
-                got = await self._trusting(target, access, asked)
-        except NotTrusted as error:  # the Secret itself is invalid
-            got = error
         plaintext = not access.tls_secret
         if not plaintext and isinstance(got, HandshakeFailed | TimeoutError):
             # Any answer in plaintext explains it; this query has no token and no body.
@@ -175,12 +172,11 @@ class HttpClient:
     async def _trusting(
         self, target: ProbeTarget, access: Access, asked: "_Asked"
     ) -> "Reply | Answer | Exception":
-        """Ask with the CA, and with the previous one if that has changed.
-
-        Raises:
-            NotTrusted: The Secret has no valid certificate.
-        """
-        ways = await self._credentials.secured(access, "http/1.1")
+        """Ask with the CA, and with the previous one if that has changed."""
+        try:
+            ways = await self._credentials.secured(access, "http/1.1")
+        except NotTrusted as error:  # the content of the Secret or the CA file is invalid
+            return error
         if not ways:
             return await self._with_tokens(target, access, asked)
         got = await self._with_tokens(target, access, replace(asked, secured=ways[0]))

@@ -134,6 +134,28 @@ async def test_a_refusal_reads_a_secret_only_if_it_is_old_enough() -> None:
     assert await of.more_tokens(access(), ["first"]) == ("second",)
 
 
+async def test_refusals_of_many_models_do_not_wait_for_their_turn() -> None:
+    reads = Reads()
+    of = reads.made()
+    names = [str(number) for number in range(200)]
+    for name in names:
+        await of.tokens(access(name))
+        reads.now += 1 / READS_A_SECOND
+    reads.now += AGAIN_SECONDS
+    reads.names.clear()
+    reads.gate.clear()
+
+    tasks = [asyncio.create_task(of.more_tokens(access(name), ["first"])) for name in names]
+    done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED, timeout=5)
+
+    assert {task.result() for task in done} == {()}
+    assert len(waiting) <= READS_A_SECOND * credentials.BUSY_SECONDS + 1
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await of.close()
+
+
 async def test_a_failed_read_keeps_the_known_content() -> None:
     reads = Reads()
     of = reads.made()

@@ -209,6 +209,18 @@ async def test_a_renewed_ca_is_read_after_the_first_refusal_and_the_old_one_stay
     assert cluster.reads == ["iris-tls", "iris-tls"]
 
 
+async def test_a_corrected_secret_is_read_after_a_refusal(issued: Issued, tmp_path: Path) -> None:
+    cluster = Cluster(iris_tls={"ca.crt": "no certificate"})
+    http = cluster.client()
+
+    async with serving(issued.server_context(tmp_path)) as server:
+        of = target(server, access=TLS)
+        assert "has no valid certificate" in (await refused(http, of)).message
+        cluster.secrets["iris-tls"] = issued.secret
+        cluster.now += AGAIN_SECONDS
+        assert isinstance(await asked(http, of), Reply)
+
+
 async def test_refusals_read_a_secret_at_most_every_few_seconds(
     authority: Authority, tmp_path: Path
 ) -> None:
