@@ -167,10 +167,15 @@ class Credentials:
         return (self._made((bundle,), protocol, access, f"{trusts} ({without})"),)
 
     async def more_tokens(self, access: Access, tried: Collection[str]) -> tuple[str, ...]:
-        """Read the token Secret again after a refusal; return the tokens that are new."""
-        if not access.token_secret or not await self._renewed(_token_key(access)):
+        """Return tokens that are new since the refused ones; read the Secret again if need be."""
+        if not access.token_secret:
             return ()
-        return tuple(token for token in await self.tokens(access) if token not in tried)
+        # Another query may have read the changed Secret meanwhile.
+        found = [token for token in await self.tokens(access) if token not in tried]
+        if not found:
+            await self._renew(_token_key(access))
+            found = [token for token in await self.tokens(access) if token not in tried]
+        return tuple(filter(None, found))
 
     async def tokens(self, access: Access) -> tuple[str, ...]:
         """Return the tokens to try until one is accepted, the last accepted one first.
@@ -206,9 +211,10 @@ class Credentials:
         secrets = tuple(filter(None, (access.tls_secret, name)))
         return f"{sentence}; {grant_sentence(access, secrets, content.unread.reader)}"
 
-    async def renew_trust(self, access: Access) -> bool:
-        """Read the TLS Secret again after a refusal; whether it has changed."""
-        return bool(access.tls_secret) and await self._renewed(_trust_key(access))
+    async def renew_trust(self, access: Access) -> None:
+        """Read the TLS Secret again after a refusal."""
+        if access.tls_secret:
+            await self._renew(_trust_key(access))
 
     async def close(self) -> None:
         """Cancel all reads."""
@@ -236,16 +242,15 @@ class Credentials:
         is_old = now - kept.read_at >= FRESH_SECONDS
         return is_old and kept.reading is None and now >= self._next_routine
 
-    async def _renewed(self, key: _Key) -> bool:
+    async def _renew(self, key: _Key) -> None:
         kept = self._kept.get(key)
         if kept is None:
-            return False
-        before, now = kept.content, self._clock()
+            return
+        now = self._clock()
         # With a long queue of reads, the next query tries again instead of waiting.
         is_busy = self._next_read - now > BUSY_SECONDS
         if now - kept.read_at >= AGAIN_SECONDS and (kept.reading or not is_busy):
             await self._join(key, kept)
-        return kept.content != before
 
     async def _join(self, key: _Key, kept: _Kept) -> None:
         """Wait for the read of a Secret, which all queries share."""

@@ -8,6 +8,8 @@ gRPC itself reads without a limit. The relay also makes the TLS connection.
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,7 +28,7 @@ from moorage_operator.values.words import quoted
 from .credentials import Credentials
 from .relay import Connections, Relay, plaintext
 from .secured_answers import answers_plainly, breaks_off, needs_tls, unauthorized, where_is
-from .tls import speaks_http2, speaks_tls
+from .tls import NotTrusted, Secured, speaks_http2, speaks_tls
 
 CHANNELS = 256
 """The number of kept channels; each takes four file descriptors with its relay."""
@@ -139,11 +141,18 @@ class GrpcChannels:
     async def _trusting(
         self, target: ProbeTarget, access: Access, asked: "_Asked", token: str
     ) -> bytes | Answer:
+        ways = await self._ways(access)
         got = await self._call(target, asked, token)
-        refused = isinstance(got, Answer) and got.reason is AnswerReason.NOT_TRUSTED
-        if refused and await self._credentials.renew_trust(access):
-            return await self._call(target, asked, token)
-        return got
+        if not isinstance(got, Answer) or got.reason is not AnswerReason.NOT_TRUSTED:
+            return got
+        await self._credentials.renew_trust(access)
+        # Another query may have read the changed Secret meanwhile.
+        return await self._call(target, asked, token) if await self._ways(access) != ways else got
+
+    async def _ways(self, access: Access) -> Sequence[Secured]:
+        with suppress(NotTrusted):  # the relay reports it
+            return await self._credentials.secured(access, "h2")
+        return ()
 
     async def _explained(self, target: ProbeTarget, got: bytes | Answer) -> bytes | Answer:
         """Find out whether a failed connection is due to TLS on one side only."""

@@ -154,9 +154,14 @@ class HttpClient:
         self, target: ProbeTarget, access: Access, asked: "_Asked"
     ) -> Reply | Answer:
         """Ask with TLS or a token; once more with what a changed Secret contains."""
-        got = await self._trusting(target, access, asked)
-        if isinstance(got, NotTrusted) and await self._credentials.renew_trust(access):
-            got = await self._trusting(target, access, asked)
+        ways = await self._ways(access)
+        got = await self._trusting(target, access, asked, ways)
+        if isinstance(got, NotTrusted):
+            await self._credentials.renew_trust(access)
+            # Another query may have read the changed Secret meanwhile.
+            renewed = await self._ways(access)
+            if renewed != ways:
+                got = await self._trusting(target, access, asked, renewed)
         plaintext = not access.tls_secret
         if not plaintext and isinstance(got, HandshakeFailed | TimeoutError):
             # Any answer in plaintext explains it; this query has no token and no body.
@@ -169,14 +174,23 @@ class HttpClient:
             return needs_tls(target)
         return _settled(target, asked, got)
 
+    async def _ways(self, access: Access) -> tuple[Secured, ...] | NotTrusted:
+        """Return how to connect, or what is invalid in the Secret or the CA file."""
+        try:
+            return await self._credentials.secured(access, "http/1.1")
+        except NotTrusted as error:
+            return error
+
     async def _trusting(
-        self, target: ProbeTarget, access: Access, asked: "_Asked"
+        self,
+        target: ProbeTarget,
+        access: Access,
+        asked: "_Asked",
+        ways: tuple[Secured, ...] | NotTrusted,
     ) -> "Reply | Answer | Exception":
         """Ask with the CA, and with the previous one if that has changed."""
-        try:
-            ways = await self._credentials.secured(access, "http/1.1")
-        except NotTrusted as error:  # the content of the Secret or the CA file is invalid
-            return error
+        if isinstance(ways, NotTrusted):
+            return ways
         if not ways:
             return await self._with_tokens(target, access, asked)
         got = await self._with_tokens(target, access, replace(asked, secured=ways[0]))
