@@ -89,7 +89,11 @@ def ports_of(runtime: Runtime) -> dict[str, int]:
 def run_commands(api: Api, sentence: str) -> None:
     """Run the kubectl commands of a message as an administrator."""
     (commands,) = re.findall(r"run: (kubectl .*?) \(docs/", sentence)
-    environment = {"PATH": f"{PROGRAMS}:/usr/bin:/bin", "KUBECONFIG": str(api.kubeconfig)}
+    environment = {
+        "PATH": f"{PROGRAMS}:/usr/bin:/bin",
+        "KUBECONFIG": str(api.kubeconfig),
+        "HOME": str(api.kubeconfig.parent),  # kubectl keeps a cache there
+    }
     done = subprocess.run(
         ["/bin/sh", "-c", commands], env=environment, capture_output=True, text=True, check=False
     )
