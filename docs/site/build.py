@@ -21,6 +21,8 @@ SHOWN = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
+    "VERSIONING.md",
+    "CODE_OF_CONDUCT.md",
     "LICENSE",
     "docs",
     "examples",

@@ -51,6 +51,7 @@ KINDS = {
     "Pod": "v1",
     "Role": "rbac.authorization.k8s.io/v1",
     "ConfigMap": "v1",
+    "Secret": "v1",
     "ServiceAccount": "v1",
     "ResourceQuota": "v1",
     "Namespace": "v1",

@@ -111,7 +111,7 @@ seccompProfile: {type: RuntimeDefault}
   verbs: [get]
 {{- end }}
 
-{{- /* For rbac.secretHints. */ -}}
+{{- /* For rbac.secretHints and rbac.readSecrets. */ -}}
 {{- define "moorage.secretRules" -}}
 - apiGroups: [""]
   resources: [secrets]

@@ -55,6 +55,7 @@ from .watch.references import Lookups
 from .watch.reflectors import Watches
 from .watch.revision_history import History
 from .watch.runtimes import RuntimeWatch
+from .watch.secret_reads import reading_by
 from .write.children import Applier
 from .write.events import EventPoster
 from .write.runtime_statuses import RuntimeStatusWriter
@@ -120,7 +121,7 @@ class App:
         self._gateways = GatewayStore(changed=self._gateway_changed)
         self._turns = RuntimeTurns()
         self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
-        self._drivers = Drivers()
+        self._drivers = Drivers(reading_by(self._client), ca_file=settings.ca_file)
         self._poller = Poller(
             self._drivers,
             self._store.put_probe,

@@ -31,7 +31,11 @@ __all__ = [
     "RUNTIME_KIND",
     "SPEC",
     "STATUS_FIELD_MANAGER",
+    "TLS_MOUNT_PATH",
+    "TLS_VOLUME",
     "TMP_VOLUME",
+    "TOKEN_MOUNT_PATH",
+    "TOKEN_VOLUME",
     "autoscaler",
     "deployment",
     "deployment_of",
@@ -72,6 +76,11 @@ FETCH_MOUNT_PATH = "/mnt/volume"
 FETCHED_FOLDER = "model"
 MODEL_MOUNT_PATH = "/mnt/models"
 TMP_VOLUME = "tmp"
+# Secrets for the server: its certificate, and the tokens of its clients.
+TLS_VOLUME = "tls"
+TLS_MOUNT_PATH = "/mnt/tls"
+TOKEN_VOLUME = "tokens"  # noqa: S105  a name, not a password
+TOKEN_MOUNT_PATH = "/mnt/tokens"  # noqa: S105  as above
 HTTP_PORT = "http"
 GRPC_PORT = "grpc"
 

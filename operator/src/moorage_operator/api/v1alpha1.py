@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, cast
 
+from .access import Tls, TokenAccess, parse_tls, parse_token_access
 from .canary import Canary, CanaryStep
 from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
@@ -63,6 +64,8 @@ __all__ = [
     "SmokeTestPolicy",
     "SmokeTests",
     "Strategy",
+    "Tls",
+    "TokenAccess",
     "Transport",
     "WrittenSpec",
     "is_parsed_from",
@@ -213,6 +216,8 @@ class InferenceModel:
     scaling: Scaling
     disruption_budget: DisruptionBudget
     network_policy: NetworkAccess | None
+    tls: Tls
+    access: TokenAccess
     route: Route
     model: ModelSpec
     protocol: Protocol
@@ -273,6 +278,8 @@ def parse(body: Mapping[str, Any], *, is_whole: bool = True) -> InferenceModel:
         scaling=parse_scaling(spec.child("scaling")),
         disruption_budget=_parse_disruption_budget(spec.child("disruptionBudget")),
         network_policy=_parse_network_policy(spec),
+        tls=parse_tls(spec.child("tls")),
+        access=parse_token_access(spec.child("access")),
         route=parse_route(spec.child("route")),
         model=parse_model(spec.child("model"), name),
         protocol=spec.choice("protocol", Protocol.OPEN_INFERENCE),

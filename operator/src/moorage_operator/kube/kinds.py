@@ -85,7 +85,8 @@ POD_STATUS = Kind("", "v1", "pods", frozenset({"patch"}), subresource="status")
 EVENTS = Kind("events.k8s.io", "v1", "events", frozenset({"create"}))
 # Objects that a model may refer to: only their metadata is read, to report missing ones.
 CONFIG_MAPS = Kind("", "v1", "configmaps", frozenset({"get"}))
-# Granted only by `rbac.secretHints`, and used only with `--secret-hints`.
+# Granted only by `rbac.secretHints`, `rbac.readSecrets` or a RoleBinding in a namespace. Used with
+# `--secret-hints`, and for the Secrets that models name in `tls` and `access`.
 SECRETS = Kind("", "v1", "secrets", frozenset({"get"}))
 PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", frozenset({"get"}))
 

@@ -23,6 +23,8 @@ __all__ = [
     "infer_model",
     "infer_path",
     "is_bundled",
+    "kubelet_paths",
+    "open_paths",
     "paths",
     "probed_protocol",
     "transports",
@@ -116,6 +118,23 @@ def probed_protocol(model: InferenceModel, config: OperatorConfig) -> Protocol:
     return model.protocol
 
 
+def open_paths(model: InferenceModel, protocol: Protocol) -> Paths:
+    """Return paths of the bundled runtime that need no token, for a kubelet.
+
+    TensorFlow Serving has no readiness path, and its metadata needs a token.
+    """
+    open_ = Protocol.OPEN_INFERENCE if protocol is Protocol.TENSORFLOW_SERVING else protocol
+    return paths(model, open_)
+
+
+def kubelet_paths(model: InferenceModel, config: OperatorConfig) -> Paths:
+    """Return the paths of the kubelet's probes over HTTP, which have no token."""
+    protocol = probed_protocol(model, config)
+    if model.access.token_secret_name and is_bundled(model, config):
+        return open_paths(model, protocol)
+    return paths(model, protocol)
+
+
 def urls(
     model: InferenceModel,
     config: OperatorConfig,
@@ -156,8 +175,8 @@ def _server(model: InferenceModel, config: OperatorConfig, transport: Transport)
     """Return the base URL inside the cluster."""
     host = f"{names.service(model.name)}.{model.namespace}.svc.{config.cluster_domain}"
     if transport is Transport.GRPC:
-        return f"grpc://{host}:{model.runtime.ports.grpc}"
-    return f"http://{host}:{model.runtime.ports.http}"
+        return f"{'grpcs' if model.tls else 'grpc'}://{host}:{model.runtime.ports.grpc}"
+    return f"{'https' if model.tls else 'http'}://{host}:{model.runtime.ports.http}"
 
 
 def _url(
