@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from celpy import Runner
     from celpy.celtypes import BoolType, StringType
+    from celpy.evaluation import CELFunction
 
 __all__ = ["holds"]
 
@@ -41,7 +42,7 @@ def _compiled(rule: str) -> "Runner":
     from celpy import Environment  # noqa: PLC0415 - see above
 
     environment = Environment()
-    functions = {"isSorted": _is_sorted, "substring": _substring}
+    functions: dict[str, CELFunction] = {"isSorted": _is_sorted, "substring": _substring}
     return environment.program(environment.compile(rule), functions)
 
 
