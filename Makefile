@@ -23,13 +23,13 @@ BENCHMARKS ?= runtime grpc peers operator-scale operator-stress
 FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_proto grpc_native http compressed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down images test check format lint types unit fixtures generate lock audit
+.PHONY: help setup demo demo-down images chart install.yaml wheels changelog test check format lint types unit fixtures generate lock audit
 .PHONY: conformance openai runtimes attack hostile fuzz mutate integration idle faults transitions simulate chaos soak
-.PHONY: soak-grpc autoscalers
+.PHONY: soak-grpc autoscalers docs
 .PHONY: e2e bench clean
 
 help: ## Show the targets
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
 # An operator/__init__.py would shadow the standard library's operator module and break Python
 # started in this folder, so the shell looks before any Python starts.
@@ -48,13 +48,26 @@ setup: guard $(VENV)/.installed ## Create .venv with the packages and the develo
 demo: guard ## Start a cluster, install the chart, serve a model and send it requests
 	$(PYTHON) demo/demo.py up
 
-images: guard ## Build both images for REGISTRY=HOST/TEAM, with SBOMs; PUSH=1 pushes; TAG= and EXTRAS= are optional
-	$(PYTHON) demo/build_images.py --registry "$(REGISTRY)" --tag "$(TAG)" --extras "$(EXTRAS)" --push "$(PUSH)"
+images: guard ## Build both images for REGISTRY=HOST/TEAM, with SBOMs; PUSH=1 pushes; TAG=, EXTRAS= and PLATFORMS= are optional
+	$(PYTHON) demo/build_images.py --registry "$(REGISTRY)" --tag "$(TAG)" --extras "$(EXTRAS)" --push "$(PUSH)" --platforms "$(PLATFORMS)"
+
+chart: guard ## Package the charts; with REGISTRY=HOST/TEAM as in make images and PUSH=1, push them
+	$(PYTHON) demo/build_release.py chart --registry "$(REGISTRY)" --push "$(PUSH)"
+
+install.yaml: guard ## Write build/release/install.yaml: the rendered chart with the images that make images pushed
+	$(PYTHON) demo/build_release.py install.yaml
+
+wheels: setup ## Build the wheels of moorage-operator, moorage-runtime and moorage-cli in build/release
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/release ./operator ./runtime ./cli
+
+changelog: setup ## Print the release notes of VERSION; the fragments stay
+	@test -n "$(VERSION)" || { echo "VERSION is empty: set the version of the release, such as VERSION=0.1.0"; exit 1; }
+	@$(BIN)/towncrier build --draft --version "$(VERSION)"
 
 demo-down: guard ## Remove everything that make demo created
 	$(PYTHON) demo/demo.py down
 
-test: setup format lint types fixtures ## All checks and tests, including those on a real cluster
+test: setup format lint types fixtures docs ## All checks and tests, including those on a real cluster
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/pytest --session-timeout=4500 tests
 
@@ -66,7 +79,7 @@ format: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --config .importlinter
-	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs crds charts examples operator runtime cli localcluster demo tests benchmarks generate
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md VERSIONING.md CODE_OF_CONDUCT.md .github docs crds charts examples operator runtime cli localcluster demo tests benchmarks generate
 
 types: setup
 	$(BIN)/pyright
@@ -143,7 +156,7 @@ autoscalers: setup ## Scale models with the real KEDA and with a custom-metrics 
 e2e: setup ## Chart, operator, runtime and real pods on the local cluster
 	$(BIN)/pytest tests/e2e
 
-generate: setup ## Update every generated file: CRD copies, dashboard, CLI data, reference pages, message classes
+generate: setup ## Update every generated file: CRD copies, chart values page, dashboard, CLI data, reference pages, message classes
 	$(BIN)/python generate/run.py
 
 bench: setup ## Run BENCHMARKS (all by default, over an hour) and print their tables
@@ -154,6 +167,14 @@ audit: guard ## Look for known vulnerabilities in all locked requirements; needs
 	$(PYTHON) -m venv build/audit
 	build/audit/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
 	$(PYTHON) requirements/audit.py
+
+build/docs/.installed: requirements/docs.txt
+	$(PYTHON) -m venv build/docs/venv
+	build/docs/venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+docs: build/docs/.installed ## Build the documentation site; fail if a link has no target. Diagrams need npm
+	build/docs/venv/bin/python docs/site/build.py build/docs
 
 lock: setup ## Resolve the hashed requirements again (needs uv)
 	$(RESOLVE) operator/pyproject.toml -o operator/requirements.txt
@@ -168,6 +189,8 @@ lock: setup ## Resolve the hashed requirements again (needs uv)
 	printf '%s\n' gguf mlserver==1.7.1 mlserver-sklearn==1.7.1 mlserver-xgboost==1.7.1 mlserver-lightgbm==1.7.1 | $(RESOLVE) - -o tests/e2e/peers/runtimes/requirements.txt
 	echo atheris | $(RESOLVE) - -o requirements/fuzz.txt
 	echo mutmut | $(RESOLVE) -c requirements/dev.txt - -o requirements/mutation.txt
+	printf 'scikit-learn\nskl2onnx\n' | $(RESOLVE) -c requirements/dev.txt - -o requirements/tutorials.txt
+	echo zensical | $(RESOLVE) - -o requirements/docs.txt
 	echo pip-audit | $(RESOLVE) - -o requirements/audit.txt
 	onnxruntime=$$(sed -n 's/^\(onnxruntime==[^ ]*\).*/\1/p' runtime/requirements.txt); \
 	for peer in triton:nvidia-pytriton==0.7.0 mlserver:mlserver==1.7.1 kserve:kserve==0.21.0; do \

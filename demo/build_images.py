@@ -29,6 +29,7 @@ BASE_IMAGE = "localhost/moorage-base:bookworm"
 REGISTRY = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]+)?(/[a-z0-9][-a-z0-9._]*)*")
 # Source: Docker Registry HTTP API V2, "tag".
 TAG = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}")
+PLATFORMS = ("linux/amd64", "linux/arm64")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -41,12 +42,14 @@ class Wanted:
         tag: Tag of both images.
         extras: Backends of the runtime beside the default ones.
         push: Whether to push.
+        platforms: Platforms of one multi-platform image; empty means the builder's own.
     """
 
     registry: str
     tag: str
     extras: str
     push: bool
+    platforms: tuple[str, ...] = ()
 
     def reference(self, name: str) -> str:
         """The image's full name."""
@@ -60,10 +63,13 @@ def main() -> int:
     parser.add_argument("--tag", default="")
     parser.add_argument("--extras", default="")
     parser.add_argument("--push", default="")
+    parser.add_argument("--platforms", default="")
     options = parser.parse_args()
     progress = Progress(OUTPUT / "logs")
     try:
-        wanted = checked(options.registry, options.tag, options.extras, options.push)
+        wanted = checked(
+            options.registry, options.tag, options.extras, options.push, options.platforms
+        )
         make(progress, wanted)
     except DemoError as error:
         progress.stop()
@@ -76,7 +82,7 @@ def main() -> int:
     return 0
 
 
-def checked(registry: str, tag: str, extras: str, push: str) -> Wanted:
+def checked(registry: str, tag: str, extras: str, push: str, platforms: str = "") -> Wanted:
     """Validated command-line options; reads only the version of the chart.
 
     Raises:
@@ -96,7 +102,19 @@ def checked(registry: str, tag: str, extras: str, push: str) -> Wanted:
     for extra in extras.split():
         if not (ROOT / "runtime" / f"requirements-{extra}.txt").exists():
             raise DemoError(f"EXTRAS={extras!r} is invalid: the runtime has no extra {extra!r}")
-    return Wanted(registry, tag, extras, push == "1")
+    found = tuple(platforms.replace(",", " ").split())
+    for platform in found:
+        if platform not in PLATFORMS:
+            raise DemoError(
+                f"PLATFORMS={platforms!r} is invalid: use {' and '.join(PLATFORMS)}, which all "
+                "locked requirements support"
+            )
+    if found and push != "1":
+        raise DemoError(
+            f"PLATFORMS={platforms!r} needs PUSH=1: an image for several platforms exists only "
+            "in a registry"
+        )
+    return Wanted(registry, tag, extras, push == "1", found)
 
 
 def make(progress: Progress, wanted: Wanted) -> None:
@@ -107,6 +125,12 @@ def make(progress: Progress, wanted: Wanted) -> None:
     """
     OUTPUT.mkdir(parents=True, exist_ok=True)
     docker = bool(quiet_output(["docker", "info", "--format", "{{.ServerVersion}}"]))
+    if wanted.platforms and not (docker and quiet_output(["docker", "buildx", "version"])):
+        raise DemoError(
+            f"PLATFORMS={' '.join(wanted.platforms)} needs a running Docker engine with buildx: "
+            "buildah builds on a Debian of this machine's own platform. Omit PLATFORMS to build "
+            "for that one"
+        )
     if not docker and os.geteuid() != 0:
         raise DemoError(
             "Docker is not running, and building without it needs root: start Docker, or run "
@@ -124,7 +148,10 @@ def make(progress: Progress, wanted: Wanted) -> None:
         write_bill(wanted, name, archive)
         if wanted.push:
             with progress.step(f"Pushing {wanted.reference(name)}", "30 s"):
-                digests[name] = pushed(progress, wanted.reference(name), docker=docker)
+                if wanted.platforms:
+                    digests[name] = pushed_for_all(progress, wanted, name)
+                else:
+                    digests[name] = pushed(progress, wanted.reference(name), docker=docker)
     values = OUTPUT / "values.yaml"
     values.write_text(values_text(wanted, digests))
     progress.say(f"archives and SBOMs: {OUTPUT.relative_to(ROOT)}")
@@ -172,6 +199,29 @@ def pushed(progress: Progress, reference: str, *, docker: bool) -> str:
     if not found:
         raise DemoError(f"no digest in the output of pushing {reference}: {said.strip()[-200:]}")
     return found[-1]
+
+
+def pushed_for_all(progress: Progress, wanted: Wanted, name: str) -> str:
+    """Build an image for every platform, push it as one index, and return the index's digest.
+
+    Raises:
+        DemoError: The builder failed or told no digest.
+    """
+    told = OUTPUT / f"{name}.metadata.json"
+    progress.run(f"push-{name}", index_command(wanted, name, told))
+    digest = str(json.loads(told.read_text()).get("containerimage.digest", ""))
+    told.unlink()
+    if not DIGEST.fullmatch(digest):
+        raise DemoError(f"docker buildx told no digest of {wanted.reference(name)}: {digest!r}")
+    return digest
+
+
+def index_command(wanted: Wanted, name: str, told: Path) -> list[str | Path]:
+    """The command of buildx, with an SBOM and the provenance in the index; pure."""
+    words: list[str | Path] = ["docker", "buildx", "build", "--file", ROOT / name / "Dockerfile"]
+    words += ["--platform", ",".join(wanted.platforms), *arguments(wanted, name)]
+    words += ["--sbom=true", "--provenance=mode=max", "--metadata-file", told, "--push"]
+    return [*words, "--tag", wanted.reference(name), ROOT]
 
 
 def write_bill(wanted: Wanted, name: str, archive: Path) -> None:

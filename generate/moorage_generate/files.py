@@ -1,13 +1,14 @@
 """All generated files: which they are, which of them are outdated, and how they are written.
 
-chart_crd, dashboard, cli_data, runtime_reference, messages --> **files** --> repository
+chart_crd, chart_values, dashboard, cli_data,
+runtime_reference, messages                   --> **files** --> repository
 """
 
 from pathlib import Path
 
-from . import chart_crd, cli_data, dashboard, messages, runtime_reference
+from . import chart_crd, chart_values, cli_data, dashboard, messages, runtime_reference
 
-MAKERS = (chart_crd, dashboard, cli_data, runtime_reference, messages)
+MAKERS = (chart_crd, chart_values, dashboard, cli_data, runtime_reference, messages)
 
 
 def wanted(root: Path) -> dict[str, bytes]:

@@ -135,6 +135,36 @@ def test_requests_need_the_token_and_probes_do_not(guarded):
     assert runtime.post("/v2/models/digits/ready").status_code == 401
 
 
+def test_each_file_of_a_folder_has_the_tokens_of_a_client(tmp_path):
+    folder = tmp_path / "tokens"
+    data = folder / "..2026"
+    data.mkdir(parents=True)
+    (data / "shop").write_text("of-shop\nnext-of-shop\n")
+    (data / "bank").write_text("of-bank")
+    (folder / "..data").symlink_to("..2026")
+    for key in ("shop", "bank"):
+        (folder / key).symlink_to(f"..data/{key}")
+    options = (f"--model-repository={MODEL}", "--model-name=digits", f"--token-file={folder}")
+
+    with running(*options) as runtime:
+
+        def status(token: str) -> int:
+            headers = {"Authorization": f"Bearer {token}"}
+            return httpx.get(f"http://{runtime.http}/v2", headers=headers).status_code
+
+        assert [status(each) for each in ("of-shop", "next-of-shop", "of-bank", "x")] == [
+            200, 200, 200, 401,
+        ]  # fmt: skip
+        changed = folder / "..2027"
+        changed.mkdir()
+        (changed / "shop").write_text("next-of-shop")
+        (folder / "bank").unlink()
+        (folder / "..next").symlink_to("..2027")
+        (folder / "..next").rename(folder / "..data")
+        eventually("the tokens are replaced", lambda: status("of-bank"), lambda s: s == 401, 20)
+        assert [status(each) for each in ("of-shop", "next-of-shop")] == [401, 200]
+
+
 def test_grpc_calls_need_the_token_and_health_does_not(guarded):
     runtime, _ = guarded
     with grpc.insecure_channel(runtime.grpc) as channel:

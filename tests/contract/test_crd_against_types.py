@@ -24,8 +24,16 @@ from moorage_operator.api import (
     uri_patterns,
     v1alpha1,
 )
-from moorage_operator.api.v1alpha1 import parse
-from moorage_operator.values.objects import ContainerObserved
+from moorage_operator.api.v1alpha1 import InferenceModel, parse
+from moorage_operator.resources.ingress import make_ingress
+from moorage_operator.resources.owned import applied_hash
+from moorage_operator.values.objects import (
+    ChildKey,
+    ChildObserved,
+    ContainerObserved,
+    IngressObserved,
+    LoadBalancerPoint,
+)
 from moorage_operator.values.runtimes import RuntimeState, RuntimeUse
 from moorage_operator.values.smoke import SmokeOutcome, SmokeVerdict
 from support.operator_values import (
@@ -59,6 +67,8 @@ PARSED = {
     "runtime.ports": v1alpha1.Ports,
     "paths": v1alpha1.PathOverrides,
     "route": v1alpha1.Route,
+    "route.grpc": v1alpha1.GrpcRoute,
+    "route.ingress": v1alpha1.IngressRoute,
     "disruptionBudget": v1alpha1.DisruptionBudget,
     "smokeTests": v1alpha1.SmokeTests,
     "health": v1alpha1.Health,
@@ -530,14 +540,24 @@ def crash_status() -> dict[str, Any]:
 
 
 def mended_status(**spec: Any) -> dict[str, Any]:
-    of = model(contract={"inputs": [{"name": "image", "shape": [-1, 8, 8]}]}, **SMOKE, **spec)
+    contract = {"inputs": [{"name": "image", "shape": [-1, 8, 8]}]}
+    of = model(contract=contract, route={"ingress": {}}, **SMOKE, **spec)
     one = pod("p0", of)
     passed = SmokeOutcome(of.smoke_digest, SmokeVerdict.PASSED)
     info = replace(DIGITS, context_length=4096)
     runtime = RuntimeState(RuntimeUse("triton", 1, "v1:0123456789", "{}"))
     facts: dict[str, Any] = {"status": crash_status(), "runtime": runtime}
     facts["probes"] = said(one, smoke=passed, model=info)
-    return planned(of, with_service(observed(one, **facts))).status
+    seen = with_service(observed(one, **facts))
+    return planned(of, replace(seen, children={**seen.children, **ingress_of(of)})).status
+
+
+def ingress_of(of: InferenceModel) -> dict[ChildKey, ChildObserved]:
+    """The model's Ingress as its controller serves it."""
+    assert of.route.ingress
+    written = applied_hash(make_ingress(of, of.route.ingress))
+    points = (LoadBalancerPoint("192.0.2.7"),)
+    return {("Ingress", "digits"): IngressObserved("uid-i", written, points=points)}
 
 
 def failed_status() -> dict[str, Any]:
@@ -588,7 +608,8 @@ def test_columns_find_their_values():
         "Paused": "True",
         "Contract": "Matched",
         "Smoke": "Passed",
-        "URL": "http://digits.ns.svc.cluster.local:8000/v2/models/digits/infer",
+        "URL": "http://192.0.2.7",
+        "ClusterURL": "http://digits.ns.svc.cluster.local:8000/v2/models/digits/infer",
     }
 
 

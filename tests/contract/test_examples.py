@@ -27,6 +27,7 @@ MANIFESTS = sorted(
         *EXAMPLES.glob("06-rollouts/*.yaml"),
         *EXAMPLES.glob("07-openai/*.yaml"),
         *EXAMPLES.glob("08-any-http/*.yaml"),
+        *EXAMPLES.glob("10-expose/*.yaml"),
     ]
 )
 

@@ -9,7 +9,7 @@ import pytest
 from moorage_generate import files
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("crds", "docs/reference/conditions.md", "runtime/proto")
+SOURCES = ("crds", "charts/moorage/values.yaml", "docs/reference/conditions.md", "runtime/proto")
 MESSAGES = "cli/src/moorage_cli/_generated"
 TEMPLATE = "charts/moorage/templates/inferencemodels-crd.yaml"
 PACKAGED = "cli/src/moorage_cli/data/inferencemodels.yaml"

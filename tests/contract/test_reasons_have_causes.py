@@ -18,7 +18,8 @@ PROTOCOLS, TROUBLE = "integration/test_protocols.py", "integration/test_trouble.
 ROLLOUTS, SCALING = "integration/test_rollouts.py", "integration/test_scaling.py"
 CANARY, WHAT_RUNS = "integration/test_canary.py", "integration/test_what_runs.py"
 REFUSED, VERBS = "integration/test_refused_children.py", "integration/test_verbs.py"
-RUNTIMES = "integration/test_runtimes.py"
+RUNTIMES, INGRESS = "integration/test_runtimes.py", "integration/test_ingress.py"
+SECURED = "integration/test_secured.py"
 CAUSES, LIFECYCLE = "e2e/test_causes.py", "e2e/test_lifecycle.py"
 
 # Reason to file and function.
@@ -115,6 +116,20 @@ PRODUCED_BY = {
         REASONS,
         "test_a_hanging_server_is_distinguished_from_one_that_is_not_ready",
     ),
+    Reason.CERTIFICATE_NOT_TRUSTED: (
+        SECURED,
+        "test_the_commands_in_the_message_let_the_operator_verify_a_private_ca",
+    ),
+    Reason.TLS_MISMATCH: (SECURED, "test_tls_on_one_side_only_is_reported"),
+    Reason.UNAUTHORIZED: (SECURED, "test_a_protocol_without_open_paths_needs_the_token"),
+    Reason.METADATA_UNAUTHORIZED: (
+        SECURED,
+        "test_a_model_is_ready_without_the_right_to_read_its_token_and_says_what_is_not_checked",
+    ),
+    Reason.REQUEST_UNAUTHORIZED: (
+        SECURED,
+        "test_a_model_is_ready_without_the_right_to_read_its_token_and_says_what_is_not_checked",
+    ),
     Reason.MATCHED: (PROTOCOLS, "test_a_contract_is_compared_with_the_metadata"),
     Reason.INPUT_MISSING: (REASONS, "test_a_difference_from_the_contract_has_its_reason"),
     Reason.OUTPUT_MISSING: (REASONS, "test_a_difference_from_the_contract_has_its_reason"),
@@ -181,6 +196,11 @@ PRODUCED_BY = {
     Reason.GATEWAY_API_MISSING: (
         CANARY,
         "test_without_the_gateway_api_a_canary_behaves_like_blue_green",
+    ),
+    Reason.INGRESS_READY: (INGRESS, "test_an_ingress_exposes_the_model_while_it_has_an_address"),
+    Reason.AWAITING_INGRESS: (
+        INGRESS,
+        "test_an_ingress_exposes_the_model_while_it_has_an_address",
     ),
     Reason.AUTOSCALER_ACTIVE: (
         SCALING,

@@ -145,7 +145,7 @@ def test_a_small_file_is_served_from_a_config_map_and_deleted_with_the_model(kub
     code, out, _ = moorage("logs", "digits")
     assert code == 0
     assert re.search(r"^digits-\S+ \| .*is ready after", out, re.MULTILINE)
-    assert "RolloutCompleted" in moorage("events", "digits")[1] or moorage("events", "digits")[1]
+    assert "Pod/digits-" in moorage("events", "digits")[1]
     code, out, _ = moorage("scale", "digits", "2")
     assert (code, out) == (0, "digits: gets 2 replicas\n")
     assert moorage("wait", "digits")[0] == 0

@@ -26,6 +26,7 @@ INSTALL = ROOT / "docs" / "how-to" / "install.md"
 VALUES = ROOT / "build" / "images" / "values.yaml"
 DOCUMENTED = "registry.example.com/team"
 RELEASE = "moorage-system"
+OPERATOR = "app.kubernetes.io/name=moorage"
 
 
 def shell(command: str, env: dict[str, str]) -> str:
@@ -79,7 +80,7 @@ def test_the_readmes_steps_serve_a_model_from_images_of_a_registry(own_cluster, 
 
         assert "digits   True" in said[-1]
         image = yaml.safe_load(VALUES.read_text())["image"]
-        assert image_of(Kubectl(env, RELEASE), "app.kubernetes.io/name=moorage") == (
+        assert image_of(Kubectl(env, RELEASE), OPERATOR) == (
             f"{address}/team/moorage-operator@{image['operator']['digest']}"
         )
         assert image_of(default, "moorage.dev/model=digits") == (
@@ -118,3 +119,34 @@ def test_with_a_private_registry_a_model_serves_once_its_namespace_has_the_secre
         kubectl.wait_condition("digits", "Ready", "True", "Serving", 300)
         kubectl.run("delete", "inferencemodel", "digits")
         shell("kubectl delete secret registry --namespace default", env)
+
+
+def test_the_chart_of_a_registry_and_the_manifests_serve_from_images_by_digest(
+    own_cluster, tmp_path
+):
+    env, default = own_cluster, Kubectl(own_cluster, "default")
+    with registry(tmp_path, private=False) as address:
+        for command in commands(INSTALL, "Install from a registry"):
+            printed = command.replace(DOCUMENTED, f"{address}/team")
+            # the registry of this test has no TLS
+            plain = " --plain-http" if "oci://" in printed else ""
+            said = shell(f"{printed}{plain}", env)
+        assert "Phase:          Succeeded" in said
+        image = yaml.safe_load(VALUES.read_text())["image"]
+        operator = f"{address}/team/moorage-operator@{image['operator']['digest']}"
+        assert image_of(Kubectl(env, RELEASE), OPERATOR) == operator
+        uninstall(env)
+
+        for command in commands(INSTALL, "Install without Helm"):
+            shell(command, env)
+        assert image_of(Kubectl(env, RELEASE), OPERATOR) == operator
+        default.apply(digits_files(), digits())
+        default.wait_condition("digits", "Ready", "True", "Serving", 300)
+        assert image_of(default, "moorage.dev/model=digits") == (
+            f"{address}/team/moorage-runtime@{image['runtime']['digest']}"
+        )
+        default.run("delete", "inferencemodel", "digits")
+        clear = (
+            "kubectl delete clusterrole,clusterrolebinding -l app.kubernetes.io/instance=moorage"
+        )
+        shell(f"{clear} && kubectl delete namespace {RELEASE}", env)

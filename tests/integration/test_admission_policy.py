@@ -19,6 +19,7 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "multi-tenancy
 VALUES = {
     "serviceAccounts": ["models"],
     "routeHostnames": ["*.ml.example.com", "iris.example.com"],
+    "ingressAnnotations": ["cert-manager.io/"],
     "prometheusAddresses": ["http://prometheus.monitoring:9090"],
     "modelUris": ["s3://team-models/", "pvc://", "configmap://"],
     "modelEndpoints": ["https://minio.example.com"],
@@ -84,6 +85,10 @@ def scaled(address: str) -> dict[str, Any]:
 
 def routed(*hostnames: str) -> dict[str, Any]:
     return {"parentRefs": [{"name": "web"}], "hostnames": list(hostnames)}
+
+
+def ingress(annotation: str) -> dict[str, Any]:
+    return {"hostnames": ["a.ml.example.com"], "ingress": {"annotations": {annotation: "x"}}}
 
 
 IMAGE = {"image": "example/server:1"}
@@ -188,6 +193,15 @@ DENIED = {
         "spec.route.hostnames",
     ),
     "every host of the listener": ({"route": routed()}, "spec.route.hostnames"),
+    "another host for gRPC": (
+        {"route": {**routed("a.ml.example.com"), "grpc": {"hostnames": ["shop.example.com"]}}},
+        "spec.route.grpc.hostnames",
+    ),
+    "every host of an Ingress": ({"route": {"ingress": {}}}, "spec.route.hostnames"),
+    "an annotation that runs configuration": (
+        {"route": ingress("nginx.ingress.kubernetes.io/configuration-snippet")},
+        "spec.route.ingress.annotations",
+    ),
     "another Prometheus": (
         {"scaling": scaled("http://169.254.169.254")},
         "allowed: http://prometheus.monitoring:9090",
@@ -238,6 +252,10 @@ ALLOWED = {
     },
     "the default account": {"serviceAccountName": "default"},
     "allowed hosts": {"route": routed("a.ml.example.com", "iris.example.com")},
+    "an allowed host for gRPC": {
+        "route": {**routed("iris.example.com"), "grpc": {"hostnames": ["g.ml.example.com"]}}
+    },
+    "an allowed annotation": {"route": ingress("cert-manager.io/cluster-issuer")},
     "the allowed Prometheus": {"scaling": scaled("http://prometheus.monitoring:9090/")},
     "an allowed bucket": {"model": {"uri": "s3://team-models/iris"}},
     "an allowed endpoint": {
@@ -345,6 +363,7 @@ def test_the_policy_is_disabled_by_default() -> None:
         ("modelUris={s3://team}", "/admissionPolicy/modelUris/0"),
         ("modelEndpoints={minio.example.com}", "/admissionPolicy/modelEndpoints/0"),
         ("routeHostnames={*.}", "/admissionPolicy/routeHostnames/0"),
+        ("ingressAnnotations={/x}", "/admissionPolicy/ingressAnnotations/0"),
     ],
 )
 def test_an_invalid_value_is_rejected_by_name(value: str, named: str) -> None:

@@ -76,5 +76,29 @@ def test_the_operator_may_read_secrets_only_on_request(scope):
 
     assert rules_on("secrets", *scope) == []
     assert [name for _, name in rules_on("secrets", *scope, *hints)] == ["moorage-operator"]
+    reads = ("--set", "rbac.readSecrets=true")
+    assert [name for _, name in rules_on("secrets", *scope, *reads)] == ["moorage-operator"]
+    assert operator_of(*scope, *reads)[1]["MOORAGE_SECRET_HINTS"] == "false"
     assert operator_of(*scope)[1]["MOORAGE_SECRET_HINTS"] == "false"
     assert operator_of(*scope, *hints)[1]["MOORAGE_SECRET_HINTS"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("configMap", {"configMap": {"name": "cas"}}),
+        ("secret", {"secret": {"secretName": "cas"}}),
+    ],
+)
+def test_the_cas_of_models_are_mounted_from_either_kind(kind, source):
+    _, env, pod = operator_of("--set", f"modelCAs.{kind}=cas,modelCAs.key=bundle.pem")
+
+    (volume,) = (each for each in pod["volumes"] if each["name"] == "model-cas")
+    (field,) = source
+    assert volume[field].pop("items") == [{"key": "bundle.pem", "path": "cas.pem"}]
+    assert volume == {"name": "model-cas", **source}
+    assert env["MOORAGE_CA_FILE"] == "/etc/moorage/model-cas/cas.pem"
+
+
+def test_the_cas_of_models_have_one_source():
+    assert "/modelCAs" in refusal("--set", "modelCAs.configMap=a,modelCAs.secret=b")

@@ -212,6 +212,8 @@ FULL = {
         "hostnames": ["iris.example.com"],
     },
     "networkPolicy": {"from": [{"podSelector": {"matchLabels": {"app": "shop"}}}]},
+    "tls": {"secretName": "iris-tls", "serverName": "iris.example.com"},
+    "access": {"tokenSecretName": "iris-tokens"},
     "podTemplate": {
         "metadata": {"labels": {"team": "risk"}, "annotations": {"scrape": "true"}},
         "spec": {

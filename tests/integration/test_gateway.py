@@ -1,4 +1,4 @@
-"""Canaries behind a real gateway, with Traefik's controller and balancer: the split of requests.
+"""Models behind a real gateway, with Traefik's controllers and balancer: shares, gRPC and URLs.
 
 The kubelet is simulated, on a node that does not exist. The gateway sends requests to two servers
 of the test, at addresses of this machine that are used as pod addresses.
@@ -10,14 +10,17 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import grpc
 import pytest
 
-from support.gateway_api import crds, gateway, gateway_process
-from support.iris import IMPATIENT, alive, message, pod_of
+from moorage_cli._generated import oip_pb2
+from support.gateway_api import ADDRESS, crds, gateway, gateway_process, ingress_class
+from support.iris import IMPATIENT, alive, expect_condition, message, pod_of
 from support.listening import free_port
 from support.operator_cluster import (
     Api,
@@ -220,3 +223,172 @@ def test_a_canary_gets_no_requests_unless_it_is_ready(
     back = ("False", "RolledBack")
     eventually("rolled back", lambda: api.condition("iris", "UpToDate") == back)
     eventually("nothing", lambda: share(new, port) == 0)
+
+
+def exposed(server: ModelServer, grpc_port: int = 8001, **route: Any) -> dict[str, Any]:
+    """The model with this route, and without a canary."""
+    runtime = {"image": "example/good:1", "ports": {"http": server.port, "grpc": grpc_port}}
+    return model("iris", runtime=runtime, health=IMPATIENT, **({"route": route} if route else {}))
+
+
+def status(api: Api) -> dict[str, Any]:
+    return api.get("InferenceModel", "iris")["status"]
+
+
+def ask_host(port: int, host: str) -> int:
+    """The status of a request for a host name that no DNS server knows."""
+    address = f"http://{ADDRESS}:{port}{ASKED}"
+    request = urllib.request.Request(address, headers={"Host": host})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_the_url_is_that_of_the_gateway_while_the_gateway_exists(
+    port: int,
+    api: Api,
+    kubelet: Kubelet,
+    node: str,
+    servers: tuple[ModelServer, ModelServer],
+) -> None:
+    earlier, _ = servers
+    served(api, kubelet, node, earlier, port)
+    url = eventually("a URL", lambda: status(api).get("url"))
+    assert url == f"http://{ADDRESS}:{port}"
+    with urllib.request.urlopen(f"{url}{ASKED}", timeout=10) as answer:
+        assert answer.status == 200
+    (inference, *_) = status(api)["externalEndpoints"]
+    assert inference["url"] == f"{url}/v2/models/iris/infer"
+
+    installed = Api(api.kubeconfig, api.namespace)
+    installed.delete("Gateway", "web")
+    expect_condition(api, "RouteAccepted", "Unknown", "AwaitingGateway")
+    assert "does not exist" in message(api, "RouteAccepted")
+    assert "url" not in status(api)
+
+    for each in gateway("web", port):
+        installed.apply(each)
+    eventually("the URL is back", lambda: status(api).get("url") == url)
+
+
+class GrpcServer:
+    """A gRPC server that answers ModelReady and remembers the host that clients asked for."""
+
+    def __init__(self, host: str) -> None:
+        self._server = grpc.server(ThreadPoolExecutor(2))
+        handler = grpc.unary_unary_rpc_method_handler(
+            lambda *_: oip_pb2.ModelReadyResponse(ready=True),
+            oip_pb2.ModelReadyRequest.FromString,
+            oip_pb2.ModelReadyResponse.SerializeToString,
+        )
+        service = "inference.GRPCInferenceService"
+        handlers = grpc.method_handlers_generic_handler(service, {"ModelReady": handler})
+        self._server.add_generic_rpc_handlers((handlers,))
+        self.port = self._server.add_insecure_port(f"{host}:0")
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop(None)
+
+
+def call_grpc(port: int, host: str) -> grpc.StatusCode:
+    """The code of a gRPC call through the gateway for a host name."""
+    options = [("grpc.default_authority", host)]
+    with grpc.insecure_channel(f"{ADDRESS}:{port}", options=options) as channel:
+        ready = channel.unary_unary(
+            "/inference.GRPCInferenceService/ModelReady",
+            request_serializer=oip_pb2.ModelReadyRequest.SerializeToString,
+            response_deserializer=oip_pb2.ModelReadyResponse.FromString,
+        )
+        try:
+            answer = ready(oip_pb2.ModelReadyRequest(name="iris"), timeout=10)
+        except grpc.RpcError as error:
+            return error.code()
+        return grpc.StatusCode.OK if answer.ready else grpc.StatusCode.UNKNOWN
+
+
+def test_grpc_has_a_route_and_a_host_of_its_own(
+    port: int,
+    api: Api,
+    kubelet: Kubelet,
+    node: str,
+    servers: tuple[ModelServer, ModelServer],
+) -> None:
+    earlier, _ = servers
+    own = {"hostnames": ["iris.example.com"], "grpc": {"hostnames": ["grpc.example.com"]}}
+    installed = Api(api.kubeconfig, api.namespace)
+    with GrpcServer(own_address()) as server:
+        api.apply(exposed(earlier, server.port, **ROUTE, **own))
+        start(api, kubelet, "example/good:1", node, earlier)
+        expect_condition(api, "RouteAccepted", "True", "GatewayAccepted")
+        ok = grpc.StatusCode.OK
+        eventually("gRPC is routed", lambda: call_grpc(port, "grpc.example.com") is ok)
+        eventually("HTTP is routed", lambda: ask_host(port, "iris.example.com") == 200)
+
+        assert call_grpc(port, "iris.example.com") is not ok
+        assert len(installed.get("HTTPRoute", "iris")["spec"]["rules"]) == 1
+        assert status(api)["url"] == f"http://iris.example.com:{port}"
+
+        del own["grpc"]
+        api.apply(exposed(earlier, server.port, **ROUTE, **own))
+        eventually("no GRPCRoute", lambda: not installed.get("GRPCRoute", "iris"))
+        eventually("one route for both", lambda: call_grpc(port, "iris.example.com") is ok)
+        expect_condition(api, "RouteAccepted", "True", "GatewayAccepted")
+
+
+def test_a_gateway_that_refuses_one_of_the_routes_is_reported(
+    port: int,
+    api: Api,
+    kubelet: Kubelet,
+    node: str,
+    servers: tuple[ModelServer, ModelServer],
+) -> None:
+    installed = Api(api.kubeconfig, api.namespace)
+    kinds = {"kinds": [{"kind": "HTTPRoute"}]}
+    listener = {"name": "web", "protocol": "HTTP", "port": port, "allowedRoutes": kinds}
+    installed.patch("Gateway", "web", {"spec": {"listeners": [listener]}})
+
+    own = {"hostnames": ["iris.example.com"], "grpc": {"hostnames": ["grpc.example.com"]}}
+    api.apply(exposed(servers[0], **ROUTE, **own))
+
+    # Traefik also refuses a route to Services without endpoints
+    start(api, kubelet, "example/good:1", node, servers[0])
+
+    refused = "does not accept the GRPCRoute"
+    eventually("only gRPC is refused", lambda: refused in message(api, "RouteAccepted"))
+    assert api.condition("iris", "RouteAccepted") == ("False", "GatewayRefused")
+    assert "url" not in status(api)
+
+
+def test_a_change_to_an_ingress_removes_the_routes(
+    port: int,
+    api: Api,
+    kubelet: Kubelet,
+    node: str,
+    servers: tuple[ModelServer, ModelServer],
+) -> None:
+    earlier, _ = servers
+    installed = Api(api.kubeconfig, api.namespace)
+    installed.apply(ingress_class("traefik"))
+    host = ["iris.example.com"]
+    api.apply(exposed(earlier, **ROUTE, hostnames=host))
+    start(api, kubelet, "example/good:1", node, earlier)
+    expect_condition(api, "RouteAccepted", "True", "GatewayAccepted")
+
+    api.apply(exposed(earlier, hostnames=host, ingress={"className": "traefik"}))
+
+    expect_condition(api, "RouteAccepted", "True", "IngressReady")
+    eventually("no HTTPRoute", lambda: not installed.get("HTTPRoute", "iris"))
+    assert status(api)["url"] == "http://iris.example.com"
+    eventually("routed", lambda: ask_host(port, "iris.example.com") == 200)
+    assert ask_host(port, "shop.example.com") == 404
+
+    api.apply(exposed(earlier))
+    eventually("no Ingress", lambda: not installed.get("Ingress", "iris"))
+    eventually("no URL", lambda: "url" not in status(api))

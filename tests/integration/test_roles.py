@@ -26,7 +26,10 @@ PREFIXES = {
     "rolebindings": "/apis/rbac.authorization.k8s.io/v1",
     "deployments": "/apis/apps/v1",
     "networkpolicies": "/apis/networking.k8s.io/v1",
+    "ingresses": "/apis/networking.k8s.io/v1",
     "httproutes": "/apis/gateway.networking.k8s.io/v1",
+    "grpcroutes": "/apis/gateway.networking.k8s.io/v1",
+    "gateways": "/apis/gateway.networking.k8s.io/v1",
     "scaledobjects": "/apis/keda.sh/v1alpha1",
     "leases": "/apis/coordination.k8s.io/v1",
     **dict.fromkeys(

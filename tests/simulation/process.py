@@ -22,6 +22,7 @@ from moorage_operator.reconcile.runtime_turns import RuntimeTurns
 from moorage_operator.reconcile.status_pace import StatusPace
 from moorage_operator.reconcile.workqueue import WorkQueue
 from moorage_operator.store.existence import Existence
+from moorage_operator.store.gateways import GatewayStore
 from moorage_operator.store.runtimes import RuntimeSink, RuntimeStore
 from moorage_operator.store.store import Store
 from moorage_operator.values.observed import ObjectKey
@@ -146,7 +147,16 @@ class Process:
             store.forget_versions()
             relist.set()
 
-        watches = Watches(client, store, lambda _: lambda _: None, (), loop.time, rewound)
+        gateways = GatewayStore(changed=lambda _: None)
+        watches = Watches(
+            client,
+            store,
+            gateways,
+            lambda _: lambda _: None,
+            (),
+            clock=loop.time,
+            rewound=rewound,
+        )
         reflectors = watches.make()
         applier = Applier(
             client,

@@ -8,6 +8,7 @@ OPENAI: dict[str, Any] = {"protocol": "OpenAI", "runtime": {"image": "vllm:1"}}
 PLAIN: dict[str, Any] = {
     "protocol": "None", "runtime": {"image": "bento:1"}, "paths": {"ready": "/readyz"},
 }  # fmt: skip
+WEB = {"parentRefs": [{"name": "web"}]}
 TENSOR = {"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}
 
 
@@ -113,6 +114,35 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
         {"model": URI, "rollout": {"canary": {"keepSeconds": 60}}},
         "spec",
         "remove rollout.canary",
+    ),
+    ({"model": URI, "route": {"hostnames": ["a"]}}, "spec.route", "set parentRefs"),
+    (
+        {"model": URI, "route": {"ingress": {}}, "rollout": {"strategy": "Canary"}},
+        "spec",
+        "set route.parentRefs",
+    ),
+    (
+        {"model": URI, "route": {**WEB, "grpc": {"hostnames": ["g.a"]}}},
+        "spec.route",
+        "set hostnames together with grpc",
+    ),
+    (
+        {"model": URI, "route": {**WEB, "hostnames": ["*.a"], "grpc": {"hostnames": ["g.a"]}}},
+        "spec.route",
+        "must have no host in common",
+    ),
+    (
+        {"model": URI, "route": {**WEB, "hostnames": ["b.a"], "grpc": {"hostnames": ["*.a"]}}},
+        "spec.route",
+        "must have no host in common",
+    ),
+    (
+        {
+            "model": URI,
+            "route": {"ingress": {}, "hostnames": ["a"], "grpc": {"hostnames": ["g.a"]}},
+        },
+        "spec.route",
+        "an Ingress carries only HTTP",
     ),
     (
         {

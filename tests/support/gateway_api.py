@@ -15,6 +15,7 @@ from support.listening import wait_listening
 MODULES = Path(__file__).resolve().parents[1] / "gateway"
 GROUP = "gateway.networking.k8s.io"
 CONTROLLER = "traefik.io/gateway-controller"
+ADDRESS = "127.0.0.1"  # of Gateways and Ingresses
 
 
 def crds(*plurals: str) -> list[dict[str, Any]]:
@@ -43,6 +44,16 @@ def gateway(name: str, port: int) -> list[dict[str, Any]]:
             "spec": {"gatewayClassName": "traefik", "listeners": [listener]},
         },
     ]
+
+
+def ingress_class(name: str) -> dict[str, Any]:
+    """An IngressClass that the process below serves."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "IngressClass",
+        "metadata": {"name": name},
+        "spec": {"controller": "traefik.io/ingress-controller"},
+    }
 
 
 @contextmanager

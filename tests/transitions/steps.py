@@ -51,6 +51,7 @@ TAMPERS: dict[str, list[Any]] = {
     ],
     "PodDisruptionBudget": [{"spec": {"maxUnavailable": 2}}],
     "NetworkPolicy": [{"spec": {"ingress": []}}],
+    "Ingress": [{"spec": {"ingressClassName": "other"}}],
     "HorizontalPodAutoscaler": [{"spec": {"maxReplicas": 9}}],
 }
 """Merge patches of fields that are the operator's; `$image` and `$port` change one list item."""
@@ -208,9 +209,19 @@ def _clashes(spec: Spec, path: Path_) -> bool:
         ("rollout", "blueGreen"),
     }:
         return True  # each requires another property
-    if path == ("rollout", "canary") and "route" not in spec:
+    if _clashes_with_route(spec, path):
         return True
     if path in {("route", "hostnames"), ("scaling", "metrics")} and path[0] not in spec:
         return True
     family = below.get(path[0], set())
     return path in family and path[0] in spec
+
+
+def _clashes_with_route(spec: Spec, path: Path_) -> bool:
+    """Whether the property, or one that is set already, requires others of the route."""
+    route = spec.get("route", {})
+    if path == ("rollout", "canary"):
+        return "parentRefs" not in route
+    if path == ("route", "grpc"):
+        return not (route.get("parentRefs") and route.get("hostnames"))
+    return path[0] == "route" and ("grpc" in route or "canary" in spec.get("rollout", {}))

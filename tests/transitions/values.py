@@ -47,6 +47,8 @@ MEANT: dict[Path_, list[Any]] = {
         [{"podSelector": {"matchLabels": {"app": "shop"}}}],
         [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
     ],
+    ("access",): [{"tokenSecretName": "iris-tokens"}],
+    ("access", "tokenSecretName"): ["iris-tokens", "renamed"],
     ("podTemplate", "metadata"): [
         {"labels": {"team": "a"}},
         {"annotations": {"note": "b"}, "labels": {"team": "c"}},
@@ -83,9 +85,16 @@ MEANT: dict[Path_, list[Any]] = {
     ("route",): [
         {"parentRefs": [{"name": "web"}]},
         {"parentRefs": [{"name": "web"}], "hostnames": ["iris.example.com"]},
+        {"ingress": {}},
+        {"parentRefs": [{"name": "web"}], "ingress": {"className": "nginx"}},
     ],
     ("route", "parentRefs"): [[{"name": "web"}], [{"name": "web"}, {"name": "other"}]],
     ("route", "hostnames"): [["iris.example.com"], []],
+    ("route", "grpc"): [{"hostnames": ["grpc.example.com"]}],
+    ("route", "ingress"): [
+        {},
+        {"className": "nginx", "annotations": {"example.com/note": "a"}, "tlsSecretName": "tls"},
+    ],
     ("rollout", "canary"): [
         {"steps": [{"weight": 50, "pauseSeconds": 0}]},
         {"keepSeconds": 10},
@@ -162,6 +171,12 @@ HARMFUL: dict[Path_, list[Any]] = {
         ],
     ],
     ("contract",): [{"policy": "Enforce", "inputs": [{"name": "other", "datatype": "BYTES"}]}],
+    ("tls",): [
+        {"secretName": "iris-tls"},
+        {"secretName": "other-tls", "serverName": "iris.example.com"},
+    ],
+    ("tls", "secretName"): ["iris-tls", "renamed"],
+    ("tls", "serverName"): ["iris.example.com"],
     ("replicas",): [0],
     ("suspend",): [True],
     ("paused",): [True],

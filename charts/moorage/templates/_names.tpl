@@ -6,12 +6,35 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{- define "moorage.selector" -}}
-app.kubernetes.io/name: moorage
+app.kubernetes.io/name: {{ .Values.nameOverride | default "moorage" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* The prefix of every name; the operator's own objects have it as their name. */ -}}
+{{- define "moorage.fullname" -}}
+{{ .Values.fullnameOverride | default .Release.Name }}
+{{- end }}
+
+{{- define "moorage.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ .Values.serviceAccount.name | default (include "moorage.fullname" .) }}
+{{- else -}}
+{{ .Values.serviceAccount.name | default "default" }}
+{{- end -}}
+{{- end }}
+
+{{- /* OpenShift's restricted-v2 chooses the user from the namespace's range and refuses others. */ -}}
+{{- define "moorage.podSecurityContext" -}}
+runAsNonRoot: true
+{{- if not .Values.openshift }}
+runAsUser: 65532
+runAsGroup: 65532
+{{- end }}
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
 {{- define "moorage.registry" -}}
-{{ required "image.registry is empty, and no public registry has the images. Run `make images REGISTRY=registry.example.com/team PUSH=1` with your registry, then install with `-f build/images/values.yaml`" .Values.image.registry }}
+{{ required "image.registry is empty, and no public registry has the images. Run `make images REGISTRY=registry.example.com/team PUSH=1` with your registry, then install with `-f build/images/values.yaml`" (.Values.image.registry | default (.Values.global).imageRegistry) }}
 {{- end }}
 
 {{- define "moorage.operatorImage" -}}
@@ -63,14 +86,17 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [networking.k8s.io]
-  resources: [networkpolicies]
+  resources: [networkpolicies, ingresses]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [keda.sh]
   resources: [scaledobjects]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [gateway.networking.k8s.io]
-  resources: [httproutes]
+  resources: [httproutes, grpcroutes]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [gateways]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch]
@@ -85,7 +111,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [get]
 {{- end }}
 
-{{- /* For rbac.secretHints. */ -}}
+{{- /* For rbac.secretHints and rbac.readSecrets. */ -}}
 {{- define "moorage.secretRules" -}}
 - apiGroups: [""]
   resources: [secrets]

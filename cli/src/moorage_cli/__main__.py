@@ -3,14 +3,13 @@
 import argparse
 import json
 import os
-import signal
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import NoReturn
 
 from moorage_cli.ask.cluster import Cluster
+from moorage_cli.ask.interrupts import immediate_interrupt
 from moorage_cli.command_line.arguments import parser
 from moorage_cli.commands import RUN, Shell
 from moorage_cli.printing.failures import Failure, WrongUsage
@@ -41,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         watches = getattr(given, "watch", False) or given.command in {"wait", "logs"}
-        with _immediate_interrupt() if watches else nullcontext():
+        with immediate_interrupt(ExitCode.INTERRUPTED) if watches else nullcontext():
             report = RUN[given.command](shell, given)
         _print(report, form)
         sys.stderr.write("".join(f"{program}: {clean(note)}\n" for note in report.notes))
@@ -55,24 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.NOT_OK
     return report.exit_code
-
-
-@contextmanager
-def _immediate_interrupt() -> Generator[None]:
-    """End the process at once on an interrupt.
-
-    An exception may arrive during a library's cleanup, where Python discards it, and the watch
-    would never end. A watch has nothing to clean up.
-    """
-
-    def leave(*_: object) -> NoReturn:
-        os._exit(ExitCode.INTERRUPTED)
-
-    before = signal.signal(signal.SIGINT, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _write_progress(text: str) -> None:

@@ -40,8 +40,10 @@ from .reconcile.status_pace import StatusPace
 from .reconcile.workqueue import WorkQueue
 from .settings import Settings
 from .store.existence import Existence
+from .store.gateways import GatewayStore, gateway_keys
 from .store.runtimes import RuntimeStore
 from .store.store import Store
+from .values.gateways import GatewayKey
 from .values.observed import ObjectKey
 from .values.runtimes import read_runtime_use
 from .values.urgency import Urgency
@@ -53,6 +55,7 @@ from .watch.references import Lookups
 from .watch.reflectors import Watches
 from .watch.revision_history import History
 from .watch.runtimes import RuntimeWatch
+from .watch.secret_reads import reading_by
 from .write.children import Applier
 from .write.events import EventPoster
 from .write.runtime_statuses import RuntimeStatusWriter
@@ -98,6 +101,7 @@ class App:
         self._metrics.built(version)
         self._lifecycle = Lifecycle()
         self._is_ending = False
+        self._available: frozenset[str] = frozenset()
         self._listed = False
         self._passed_at = loop.time()
         self._settled = asyncio.Event()
@@ -114,9 +118,10 @@ class App:
         self._runtimes = RuntimeStore(
             changed=self._runtime_changed, namespace_changed=self._labels_changed
         )
+        self._gateways = GatewayStore(changed=self._gateway_changed)
         self._turns = RuntimeTurns()
         self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
-        self._drivers = Drivers()
+        self._drivers = Drivers(reading_by(self._client), ca_file=settings.ca_file)
         self._poller = Poller(
             self._drivers,
             self._store.put_probe,
@@ -137,10 +142,11 @@ class App:
         self._watches = Watches(
             self._client,
             self._store,
+            self._gateways,
             self._metrics.watch_restarted,
             settings.namespaces,
-            time.monotonic,
-            self._rewound,
+            clock=time.monotonic,
+            rewound=self._rewound,
         )
         self._reflectors = self._watches.make()
         self._optional = OptionalKinds(
@@ -221,6 +227,8 @@ class App:
         for liveness in self._models.watch.livenesses.values():
             yield NamespaceWatch(liveness)
         for each in self._optional.reflectors:
+            if each.kind is kinds.GATEWAYS:
+                continue  # a model whose Gateway cannot be read only lacks its URL
             yield NamespaceWatch(each.liveness, each.synced.is_set, is_required=False)
 
     def _namespace_changed(self, namespace: str, is_served: bool) -> None:
@@ -357,6 +365,7 @@ class App:
             self._events,
             StatusPace(self._clock),
             lambda: self._runtimes.current,
+            self._gateways,
             self._turns,
         )
 
@@ -390,9 +399,19 @@ class App:
                 self._queue.add(record.key, Urgency.ROUTINE)
         self._fleet.look()
 
+    def _gateway_changed(self, gateway: GatewayKey | None) -> None:
+        """Reconcile the models behind a changed Gateway; None means all Gateways."""
+        for record in self._store.models():
+            of_model = gateway_keys(record.model)
+            if of_model and (gateway is None or gateway in of_model):
+                self._queue.add(record.key, Urgency.ROUTINE)
+
     def _kinds_changed(self, available: frozenset[str]) -> None:
         for kind in kinds.OPTIONAL:
             self._metrics.optional_kinds.labels(kind).set(kind in available)
+        if kinds.GATEWAY in self._available - available:
+            self._gateways.forget()
+        self._available = available
         self._store.put_available_kinds(available)
 
     def _make_leadership(self) -> Leadership | None:

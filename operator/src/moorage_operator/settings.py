@@ -52,6 +52,7 @@ class Settings:
     lease_name: str = "moorage-operator"
     image_volumes: str = "auto"
     secret_hints: bool = False
+    ca_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +235,15 @@ OPTIONS = (
         "message.",
     ),
     Option(
+        "--ca-file",
+        "",
+        _text,
+        "FILE",
+        "PEM file of CAs that sign the certificates of models with spec.tls, for models whose "
+        "Secret has no ca.crt or may not be read by the operator. Empty: the CAs of the "
+        "operator's image.",
+    ),
+    Option(
         "--cluster-domain",
         "cluster.local",
         _domain,
@@ -395,6 +405,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str], *, version: str)
         log_level=values["log_level"],
         image_volumes=values["image_volumes"],
         secret_hints=values["secret_hints"],
+        ca_file=values["ca_file"],
     )
 
 

@@ -1,24 +1,29 @@
-// Command traefik is a small gateway made of Traefik's own parts: its controller of the Gateway API,
-// its matching of requests and its weighted balancer. The whole of Traefik needs three times the
-// packages, most of them for DNS providers and clouds.
+// Command traefik is a small gateway made of Traefik's own parts: its controllers of the Gateway API
+// and of Ingresses, its matching of requests and its weighted balancer. The whole of Traefik needs
+// three times the packages, most of them for DNS providers and clouds.
 //
 // It takes the cluster of KUBECONFIG and serves the listeners of its one argument, a local port, over
-// HTTP/1.1 and over HTTP/2 without TLS.
+// HTTP/1.1 and over HTTP/2 without TLS. Gateways and Ingresses get the address 127.0.0.1.
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/traefik/traefik/v3/pkg/config/dynamic"
+	"github.com/traefik/traefik/v3/pkg/middlewares/requestdecorator"
 	muxer "github.com/traefik/traefik/v3/pkg/muxer/http"
+	"github.com/traefik/traefik/v3/pkg/provider"
 	"github.com/traefik/traefik/v3/pkg/provider/kubernetes/gateway"
+	"github.com/traefik/traefik/v3/pkg/provider/kubernetes/ingress"
 	"github.com/traefik/traefik/v3/pkg/safe"
 	"github.com/traefik/traefik/v3/pkg/server/service/loadbalancer/wrr"
 )
@@ -29,37 +34,51 @@ func main() {
 	}
 	address := "127.0.0.1:" + os.Args[1]
 	entryPoints := map[string]gateway.Entrypoint{"web": {Address: address}}
-	provider := gateway.Provider{EntryPoints: entryPoints}
-	if err := provider.Init(); err != nil {
-		log.Fatal(err)
-	}
 	configurations := make(chan dynamic.Message, 16)
-	if err := provider.Provide(configurations, safe.NewPool(context.Background())); err != nil {
-		log.Fatal(err)
-	}
+	provide(&gateway.Provider{
+		EntryPoints:   entryPoints,
+		StatusAddress: &gateway.StatusAddress{IP: "127.0.0.1"},
+	}, configurations)
+	provide(&ingress.Provider{
+		IngressEndpoint: &ingress.EndpointIngress{IP: "127.0.0.1"},
+	}, configurations)
 	var routes atomic.Pointer[muxer.Muxer]
 	go follow(configurations, &routes)
 	serve(address, &routes)
 }
 
-// follow puts the routes of each configuration in the place of those before.
+// provide starts a controller.
+func provide(controller provider.Provider, configurations chan<- dynamic.Message) {
+	if err := controller.Init(); err != nil {
+		log.Fatal(err)
+	}
+	if err := controller.Provide(configurations, safe.NewPool(context.Background())); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// follow puts the routes of each configuration in the place of those before of the same controller.
 func follow(configurations <-chan dynamic.Message, routes *atomic.Pointer[muxer.Muxer]) {
 	proxies := newProxies()
+	current := map[string]*dynamic.HTTPConfiguration{}
 	for message := range configurations {
-		made, err := newMuxer(message.Configuration.HTTP, proxies)
+		current[message.ProviderName] = message.Configuration.HTTP
+		made, err := newMuxer(slices.Collect(maps.Values(current)), proxies)
 		if err != nil {
 			log.Print(err)
 			continue
 		}
 		routes.Store(made)
-		log.Printf("%d routers", len(message.Configuration.HTTP.Routers))
+		log.Printf("%s: %d routers", message.ProviderName, len(message.Configuration.HTTP.Routers))
 	}
 }
 
 func serve(address string, routes *atomic.Pointer[muxer.Muxer]) {
+	// Rules about host names read the host that the decorator stores in the request's context.
+	decorator := requestdecorator.New(nil)
 	handler := func(writer http.ResponseWriter, request *http.Request) {
 		if current := routes.Load(); current != nil {
-			current.ServeHTTP(writer, request)
+			decorator.ServeHTTP(writer, request, current.ServeHTTP)
 			return
 		}
 		http.NotFound(writer, request)
@@ -71,19 +90,21 @@ func serve(address string, routes *atomic.Pointer[muxer.Muxer]) {
 	log.Fatal(server.ListenAndServe())
 }
 
-func newMuxer(wanted *dynamic.HTTPConfiguration, proxies proxies) (*muxer.Muxer, error) {
+func newMuxer(configurations []*dynamic.HTTPConfiguration, proxies proxies) (*muxer.Muxer, error) {
 	parser, err := muxer.NewSyntaxParser()
 	if err != nil {
 		return nil, err
 	}
 	made := muxer.NewMuxer(parser)
-	for name, router := range wanted.Routers {
-		handler, err := newService(wanted, router.Service, proxies)
-		if err != nil {
-			return nil, fmt.Errorf("router %s: %w", name, err)
-		}
-		if err := made.AddRoute(router.Rule, router.RuleSyntax, router.Priority, handler); err != nil {
-			return nil, fmt.Errorf("router %s: %w", name, err)
+	for _, wanted := range configurations {
+		for name, router := range wanted.Routers {
+			handler, err := newService(wanted, router.Service, proxies)
+			if err != nil {
+				return nil, fmt.Errorf("router %s: %w", name, err)
+			}
+			if err := made.AddRoute(router.Rule, router.RuleSyntax, router.Priority, handler); err != nil {
+				return nil, fmt.Errorf("router %s: %w", name, err)
+			}
 		}
 	}
 	return made, nil

@@ -30,7 +30,9 @@ KINDS = {
     "ConfigMap": ("/api/v1", "configmaps"),
     "ServiceAccount": ("/api/v1", "serviceaccounts"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
+    "Ingress": ("/apis/networking.k8s.io/v1", "ingresses"),
     "HTTPRoute": ("/apis/gateway.networking.k8s.io/v1", "httproutes"),
+    "GRPCRoute": ("/apis/gateway.networking.k8s.io/v1", "grpcroutes"),
     "Gateway": ("/apis/gateway.networking.k8s.io/v1", "gateways"),
 }
 """Each kind's API prefix and plural."""

@@ -17,6 +17,7 @@ CHILDREN = (
     "HorizontalPodAutoscaler",
     "PodDisruptionBudget",
     "NetworkPolicy",
+    "Ingress",
 )
 
 _HASHES = re.compile(r"\b(?:[0-9a-f]{10}|[0-9a-f]{32})\b")
@@ -31,7 +32,7 @@ _VARIES = {"lastTransitionTime", "time", "since", "at", "startedAt", "completedA
 async def end_state(api: Api, namespace: str, *, routes: bool = False) -> Object:
     """Everything that a model came to in its namespace."""
     found: Object = {}
-    for kind in (*CHILDREN, *(["HTTPRoute"] if routes else [])):
+    for kind in (*CHILDREN, *(["HTTPRoute", "GRPCRoute"] if routes else [])):
         for body in await api.list(kind, namespace):
             found[f"{kind}/{body['metadata']['name']}"] = _child(body)
     for body in await api.list("InferenceModel", namespace):

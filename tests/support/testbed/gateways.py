@@ -9,31 +9,34 @@ import aiohttp
 
 from .api import Api, Object, Refused
 
+ROUTES = ("HTTPRoute", "GRPCRoute")
+
 
 class Gateways:
-    """Accepts the HTTPRoutes of all namespaces, as an async context."""
+    """Accepts the routes of all namespaces, as an async context."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._follow())
+        self._tasks = [asyncio.create_task(self._follow(kind)) for kind in ROUTES]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _follow(self) -> None:
+    async def _follow(self, kind: str) -> None:
         while True:
             with contextlib.suppress(Refused, aiohttp.ClientError, TimeoutError):
-                async with contextlib.aclosing(self._api.watch("HTTPRoute")) as events:
+                async with contextlib.aclosing(self._api.watch(kind)) as events:
                     async for type_, route in events:
                         if type_ != "DELETED" and not _is_accepted(route):
-                            await self._accept(route)
+                            await self._accept(kind, route)
             await asyncio.sleep(0.2)
 
-    async def _accept(self, route: Object) -> None:
+    async def _accept(self, kind: str, route: Object) -> None:
         metadata = route["metadata"]
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         conditions = [
@@ -57,7 +60,7 @@ class Gateways:
         ]
         with contextlib.suppress(Refused):
             await self._api.patch(
-                "HTTPRoute",
+                kind,
                 metadata["namespace"],
                 metadata["name"],
                 {"status": {"parents": parents}},

@@ -10,12 +10,13 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import yaml
 
 from .api import Api, Endpoint, Refused, endpoint_of, until
-from .gateways import Gateways
+from .gateways import ROUTES, Gateways
 from .kubelets import Kubelets
 from .servers import Servers
 
@@ -82,9 +83,10 @@ async def _install(api: Api) -> bool:
         return False
     from support.gateway_api import crds  # noqa: PLC0415 -- needs Go, which a machine may lack
 
-    (route,) = crds("httproutes")
-    await api.call("POST", CRDS, json.loads(json.dumps(route, default=str)))
-    await until(lambda: _serves(api, "HTTPRoute"), 30, "the Gateway API is served")
+    for route in crds("httproutes", "grpcroutes"):
+        await api.call("POST", CRDS, json.loads(json.dumps(route, default=str)))
+    for kind in ROUTES:
+        await until(partial(_serves, api, kind), 30, "the Gateway API is served")
     return True
 
 

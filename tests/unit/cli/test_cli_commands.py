@@ -8,12 +8,14 @@ import json
 import socket
 import sys
 import threading
+from datetime import UTC, datetime
 
 import pytest
 
 from moorage_cli import __main__ as program
 from moorage_cli.ask.cluster import Conflict
 from moorage_cli.ask.port_forward import PortForward
+from moorage_cli.judge.why import EventView
 from moorage_cli.printing.failures import Failure
 
 MODEL = {
@@ -65,10 +67,31 @@ def port():
         thread.join(10)
 
 
+class FakeObjects:
+    """The logs of the pod, and the models that are deleted."""
+
+    deleted = ()
+
+    def __init__(self, problem):
+        self.problem = problem
+
+    def log(self, namespace, pod, container, *, follow, previous, tail):
+        assert (namespace, pod, container, follow, tail) == (
+            "models", "iris-a", "runtime", False, 200
+        )  # fmt: skip
+        if self.problem:
+            raise Failure(self.problem)
+        yield from ["previous" if previous else "one\x1b[2J", "two"]
+
+    def delete_model(self, namespace, name):
+        type(self).deleted = [*self.deleted, (namespace, name)]
+
+
 class FakeCluster:
     """A cluster with one model and one pod, whose port is the server's."""
 
     namespace = "models"
+    found_events = ()
 
     def __init__(self, port=0, *, problem="", ready="True", metrics=True):
         self.port, self.problem, self.ready, self.metrics = port, problem, ready, metrics
@@ -95,8 +118,9 @@ class FakeCluster:
         raise KeyboardInterrupt
 
     def events(self, namespace, names):
-        assert (namespace, names) == ("models", ["iris"])
-        return []
+        assert namespace == "models"
+        assert names in (["iris"], ["iris", "iris-a"])
+        return self.found_events
 
     def pods(self, namespace, selector):
         assert (namespace, selector) == ("models", "moorage.dev/model=iris")
@@ -122,6 +146,10 @@ class FakeCluster:
     def forward(self, namespace, pod, port):
         assert (namespace, pod, port) == ("models", "iris-a", 8000)
         return PortForward(self._connect)
+
+    @property
+    def objects(self):
+        return FakeObjects(self.problem)
 
     def _connect(self):
         if self.problem:
@@ -559,3 +587,69 @@ def test_wait_ends_with_the_outcome_of_the_rollout(run, follow, expected, fact):
 
     assert (code, err) == (expected, "")
     assert fact in out
+
+
+def test_logs_have_the_name_of_the_pod_before_each_line_and_no_control_characters(run):
+    code, out, err = run(FakeCluster(), "logs", "iris")
+
+    assert (code, err) == (0, "")
+    assert out == "iris-a | one\N{REPLACEMENT CHARACTER}[2J\niris-a | two\n"
+    assert run(FakeCluster(), "logs", "iris", "--previous")[1].startswith("iris-a | previous\n")
+
+
+def test_logs_that_cannot_be_read_are_status_1_with_the_reason(run):
+    code, out, err = run(FakeCluster(problem="the container has not started"), "logs", "iris")
+
+    assert (code, out) == (1, "")
+    assert err == "moorage: the container has not started\n"
+
+
+def test_logs_of_a_revision_without_pods_name_the_revision(run):
+    code, _, err = run(FakeCluster(), "logs", "iris", "--revision", "old")
+
+    assert code == 1
+    assert "there are no pods of revision old" in err
+
+
+def test_events_are_sorted_by_time_and_an_empty_list_says_so(run, monkeypatch):
+    times = [datetime(2026, 3, 4, 5, 6, second, tzinfo=UTC) for second in (7, 5)]
+    found = [
+        EventView("Pod", "iris-a", "Warning", "BackOff", "late", 3, times[0]),
+        EventView("InferenceModel", "iris", "Normal", "Serving", "early", 1, times[1]),
+    ]
+    assert run(FakeCluster(), "events", "iris")[1] == "iris: there are no recent events\n"
+    monkeypatch.setattr(FakeCluster, "found_events", found)
+
+    code, out, _ = run(FakeCluster(), "events", "iris")
+
+    assert code == 0
+    assert [line.split()[-1] for line in out.splitlines()] == ["MESSAGE", "early", "late"]
+    assert json.loads(run(FakeCluster(), "events", "iris", "-o", "json")[1])["events"][1][
+        "count"
+    ] == 3  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 1), ("", 1)])
+def test_delete_asks_on_a_terminal(run, monkeypatch, answer, code):
+    terminal = io.StringIO(answer)
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    monkeypatch.setattr(FakeObjects, "deleted", [])
+
+    found, _, err = run(FakeCluster(), "delete", "iris")
+
+    assert found == code
+    assert "Delete model iris in namespace models? [y/N] " in err
+    assert FakeObjects.deleted == ([("models", "iris")] if code == 0 else [])
+
+
+def test_delete_without_a_terminal_needs_yes(run, monkeypatch):
+    monkeypatch.setattr(FakeObjects, "deleted", [])
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+
+    code, _, err = run(FakeCluster(), "delete", "iris")
+    assert code == 2
+    assert "add --yes" in err
+    assert FakeObjects.deleted == []
+    assert run(FakeCluster(), "delete", "iris", "--yes")[0] == 0
+    assert FakeObjects.deleted == [("models", "iris")]

@@ -1,9 +1,11 @@
 """What `make images` accepts, and the values file that it writes for helm."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
-from build_images import Wanted, arguments, checked, values_text
+from build_images import Wanted, arguments, checked, index_command, values_text
 from choice import DemoError
 
 DIGEST = "sha256:" + "a" * 64
@@ -29,6 +31,8 @@ def test_a_registry_with_its_path_is_accepted(registry):
         (("r.example/team", "a b", "", ""), "TAG='a b' is invalid"),
         (("r.example/team", "", "", "yes"), "PUSH='yes' is invalid: set PUSH=1"),
         (("r.example/team", "", "cuda", ""), "the runtime has no extra 'cuda'"),
+        (("r.example/team", "", "", "1", "linux/s390x"), "use linux/amd64 and linux/arm64"),
+        (("r.example/team", "", "", "", "linux/arm64"), "needs PUSH=1"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(words, said):
@@ -55,3 +59,13 @@ def test_the_values_pin_digests_after_a_push_and_tags_before(digests, expected):
     image = yaml.safe_load(values_text(wanted, digests))["image"]
 
     assert image == {"registry": "127.0.0.1:5000/team", "operator": expected, "runtime": expected}
+
+
+def test_an_image_for_several_platforms_is_one_index_with_sbom_and_provenance():
+    wanted = checked("r.example/team", "1", "", "1", "linux/amd64,linux/arm64")
+
+    words = [str(word) for word in index_command(wanted, "operator", Path("told.json"))]
+
+    assert words[words.index("--platform") + 1] == "linux/amd64,linux/arm64"
+    assert words[words.index("--tag") + 1] == "r.example/team/moorage-operator:1"
+    assert {"--sbom=true", "--provenance=mode=max", "--push"} <= set(words)

@@ -1,12 +1,32 @@
-"""Ends a command that has something to clean up in the same way for every signal."""
+"""The two ways in which an interrupt ends a command: after a cleanup, and at once."""
 
 import contextlib
+import os
 import signal
 from collections.abc import Generator
+from typing import NoReturn
 
-__all__ = ["interrupted_by_signals"]
+__all__ = ["immediate_interrupt", "interrupted_by_signals"]
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def immediate_interrupt(status: int) -> Generator[None]:
+    """End the process at once on an interrupt, with this exit status.
+
+    An exception may arrive during a library's cleanup, where Python discards it, and the watch
+    would never end. A watch has nothing to clean up.
+    """
+
+    def leave(*_: object) -> NoReturn:
+        os._exit(status)
+
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

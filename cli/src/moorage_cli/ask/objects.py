@@ -77,15 +77,17 @@ class Objects:
             "force": force,
             "_content_type": APPLY,
             "_request_timeout": WRITE_SECONDS,
+            "_preload_content": False,
         }
         with failures_of(f"{kind} {where[1]}/{where[0]}"):
             if kind == "InferenceModel":
-                return self._custom.patch_namespaced_custom_object(
+                # raw, because the client returns nothing for an object that it creates
+                answer = self._custom.patch_namespaced_custom_object(
                     *MODELS, where[1], "inferencemodels", where[0], dict(document), **options
                 )
-            answer = getattr(self._core, f"patch_namespaced_{KINDS[kind]}")(
-                *where, dict(document), _preload_content=False, **options
-            )
+            else:
+                call = getattr(self._core, f"patch_namespaced_{KINDS[kind]}")
+                answer = call(*where, dict(document), **options)
         return json.loads(answer.data)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:

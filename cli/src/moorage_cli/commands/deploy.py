@@ -23,7 +23,7 @@ from moorage_cli.ask import upload
 from moorage_cli.ask.cluster import Conflict
 from moorage_cli.ask.inference import request as inference
 from moorage_cli.ask.inference.sample import curl, describe, sample_request, sample_tensors
-from moorage_cli.ask.interrupts import interrupted_by_signals
+from moorage_cli.ask.interrupts import immediate_interrupt, interrupted_by_signals
 from moorage_cli.ask.onnx_file import read_onnx
 from moorage_cli.commands.local import find_models
 from moorage_cli.commands.reports import explained
@@ -90,7 +90,8 @@ def run_deploy(shell: Shell, given: argparse.Namespace) -> Report:
         ) from conflict
     _own(cluster, target, source, written)
     shell.tell(f"{target.name}: the spec is written, generation {_generation(written)}")
-    return _followed(shell, cluster, target, given)
+    with immediate_interrupt(ExitCode.INTERRUPTED):
+        return _followed(shell, cluster, target, given)
 
 
 def _source_of(given: argparse.Namespace) -> _Source:

@@ -92,7 +92,7 @@ def find_models(path: Path, name: str = "") -> list[FoundModel]:
     """
     if not path.exists():
         raise Failure(f"PATH: {path} does not exist: must be a model file or a folder")
-    own = path.resolve().name
+    own = Path(os.path.abspath(path)).name  # noqa: PTH100 - resolve() would follow links
     found = [find_of_file(own)] if path.is_file() else find_in_folder(_files_below(path), own)
     if len(found) == 1:
         (only,) = found

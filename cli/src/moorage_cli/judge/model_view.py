@@ -93,6 +93,7 @@ class ModelView:
     protocol: str
     url: str
     urls: tuple[str, ...]
+    external_url: str
     selector: str
     runtime: str
     conditions: Mapping[str, Condition]
@@ -189,6 +190,7 @@ def view(resource: Mapping[str, Any]) -> ModelView:
         protocol=_text(_object(status, "protocol"), "detected"),
         url=_text(endpoints[0], "url") if endpoints else "",
         urls=tuple(_text(endpoint, "url") for endpoint in endpoints),
+        external_url=_text(status, "url"),
         selector=_text(status, "selector"),
         runtime=_text(_object(status, "runtime"), "name"),
         conditions={condition.type: condition for condition in conditions},

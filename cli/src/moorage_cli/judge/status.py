@@ -6,6 +6,7 @@ from typing import Any
 
 from moorage_cli.judge.model_view import Condition, ModelView, ReplicaView
 from moorage_cli.printing.report import Report
+from moorage_cli.printing.sanitizing import clean
 from moorage_cli.printing.tables import Cell, Palette, Tone, age, render, shorten
 
 __all__ = ["progress", "status_of_many", "status_of_one"]
@@ -49,6 +50,8 @@ def status_of_one(model: ModelView, now: datetime, palette: Palette) -> Report:
     parts = [render(HEAD, [_row(model, now, namespaces=False)], palette)]
     if not model.is_current:
         parts.append(_stale(model))
+    if model.external_url:
+        parts.append(f"URL outside the cluster: {clean(model.external_url)}\n")
     if model.conditions:
         rows = [_condition_row(item, model, now) for item in model.conditions.values()]
         parts.append(render(("CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"), rows, palette))
@@ -126,6 +129,7 @@ def _document(model: ModelView) -> dict[str, Any]:
         "versions": model.versions,
         "protocol": model.protocol,
         "url": model.url,
+        "externalUrl": model.external_url,
         "conditions": [
             {
                 "type": item.type,

@@ -34,6 +34,8 @@ EVENT_LIMIT = 10
 PATIENCE_SECONDS = 600
 # Conditions that are worth a note while they are true, also of a model that serves.
 TOLD_WHILE_TRUE = ("Paused", RUNTIME_UPDATE_PENDING)
+# Conditions that are worth a note while they are not true: clients inside the cluster are served.
+TOLD_UNLESS_TRUE = ("RouteAccepted",)
 # UpToDate with these reasons only says that the rollout waits for the root cause.
 CONSEQUENCES = frozenset({"RollingOut", "OperatorUpdatePending"})
 
@@ -90,10 +92,17 @@ def causes(model: ModelView, now: datetime) -> list[Cause]:
     rollout = model.conditions.get("UpToDate")
     if rollout and not rollout.holds and not (found and rollout.reason in CONSEQUENCES):
         found.append(_of_condition(rollout, model, now))
-    for name in TOLD_WHILE_TRUE:
-        held = model.conditions.get(name)
-        if held and held.holds and not any(cause.reason == held.reason for cause in found):
-            found.append(_of_condition(held, model, now))
+    notes = [
+        each for name in TOLD_WHILE_TRUE if (each := model.conditions.get(name)) and each.holds
+    ]
+    notes += [
+        each
+        for name in TOLD_UNLESS_TRUE
+        if (each := model.conditions.get(name)) and not each.holds
+    ]
+    for note in notes:
+        if not any(cause.reason == note.reason for cause in found):
+            found.append(_of_condition(note, model, now))
     known = {cause.reason for cause in found}
     found += [
         _advised(_where(pods), reason, message)

@@ -8,13 +8,14 @@ are ignored. A file without a resource of these kinds is a problem, because noth
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any, cast
 
 import yaml
 
+from moorage_cli.manifests.access_check import access_notes
 from moorage_cli.manifests.convert.earlier import moved_fields
 from moorage_cli.manifests.documents import DocumentError, read_documents
 from moorage_cli.manifests.model_check import ModelTensors, model_problems
@@ -97,7 +98,9 @@ def lint(
     good = [name for name, _ in texts if name not in bad]
     lines += [f"{clean(name)}: {palette.paint('ok', Tone.GOOD)}" for name in good]
     document = {"ok": not found, "findings": [asdict(item) for item in found]}
-    return Report("".join(f"{line}\n" for line in lines), document, ok=not found)
+    text = "".join(f"{line}\n" for line in lines)
+    notes = tuple(_notes(texts)) if not found else ()
+    return Report(text, document, ok=not found, notes=notes)
 
 
 def lint_text(
@@ -130,6 +133,16 @@ def _findings(
         for each in valid
     ]
     return found + [_finding(valid[at], item) for at, item in together(named)]
+
+
+def _notes(texts: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """What valid files leave to their authors."""
+    for name, text in texts:
+        for resource in _resources(name, text):
+            if resource.kind == MODEL:
+                where = f"{clean(name)}: {clean(resource.label)}"
+                for item in access_notes(resource.body["spec"]):
+                    yield f"{where}: {item.path}: {item.message}"
 
 
 def _finding(resource: _Resource, problem: Problem) -> Finding:

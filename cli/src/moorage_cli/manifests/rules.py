@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from celpy import Runner
-    from celpy.celtypes import BoolType
+    from celpy.celtypes import BoolType, StringType
+    from celpy.evaluation import CELFunction
 
 __all__ = ["holds"]
 
@@ -41,7 +42,8 @@ def _compiled(rule: str) -> "Runner":
     from celpy import Environment  # noqa: PLC0415 - see above
 
     environment = Environment()
-    return environment.program(environment.compile(rule), {"isSorted": _is_sorted})
+    functions: dict[str, CELFunction] = {"isSorted": _is_sorted, "substring": _substring}
+    return environment.program(environment.compile(rule), functions)
 
 
 def _is_sorted(items: list[Any]) -> "BoolType":
@@ -52,3 +54,15 @@ def _is_sorted(items: list[Any]) -> "BoolType":
     from celpy.celtypes import BoolType  # noqa: PLC0415 - see above
 
     return BoolType(list(items) == sorted(items))
+
+
+def _substring(text: "StringType", start: int) -> "StringType":
+    """The function of CEL's extended string library, with one index.
+
+    Source: Kubernetes, "Common Expression Language in Kubernetes", extended strings library.
+    """
+    from celpy.celtypes import StringType  # noqa: PLC0415 - see above
+
+    if not 0 <= start <= len(text):
+        raise ValueError(f"index {start} is outside the text {text!r}")
+    return StringType(text[start:])

@@ -94,6 +94,9 @@ class Reason(StrEnum):
     MODEL_LOAD_FAILED = "ModelLoadFailed"
     VERSION_NOT_SERVED = "VersionNotServed"
     PROBE_TIMEOUT = "ProbeTimeout"
+    CERTIFICATE_NOT_TRUSTED = "CertificateNotTrusted"
+    TLS_MISMATCH = "TLSMismatch"
+    UNAUTHORIZED = "Unauthorized"
     # MetadataMatched
     MATCHED = "Matched"
     INPUT_MISSING = "InputMissing"
@@ -102,12 +105,14 @@ class Reason(StrEnum):
     SHAPE_MISMATCH = "ShapeMismatch"
     REPLICAS_DISAGREE = "ReplicasDisagree"
     METADATA_UNSUPPORTED = "MetadataUnsupported"
+    METADATA_UNAUTHORIZED = "MetadataUnauthorized"
     AWAITING_METADATA = "AwaitingMetadata"
     # SmokeTestPassed
     PASSED = "Passed"
     OUTPUT_MISMATCH = "OutputMismatch"
     LATENCY_EXCEEDED = "LatencyExceeded"
     REQUEST_REJECTED = "RequestRejected"
+    REQUEST_UNAUTHORIZED = "RequestUnauthorized"
     RUNNING = "Running"
     # Ready
     SERVING = "Serving"
@@ -133,6 +138,8 @@ class Reason(StrEnum):
     AWAITING_GATEWAY = "AwaitingGateway"
     GATEWAY_REFUSED = "GatewayRefused"
     GATEWAY_API_MISSING = "GatewayAPIMissing"
+    INGRESS_READY = "IngressReady"
+    AWAITING_INGRESS = "AwaitingIngress"
     # RuntimeUpdatePending
     RUNTIME_CHANGED = "RuntimeChanged"
 

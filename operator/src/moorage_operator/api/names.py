@@ -31,12 +31,17 @@ __all__ = [
     "RUNTIME_KIND",
     "SPEC",
     "STATUS_FIELD_MANAGER",
+    "TLS_MOUNT_PATH",
+    "TLS_VOLUME",
     "TMP_VOLUME",
+    "TOKEN_MOUNT_PATH",
+    "TOKEN_VOLUME",
     "autoscaler",
     "deployment",
     "deployment_of",
     "disruption_budget",
     "fits",
+    "ingress",
     "kept_revision",
     "network_policy",
     "route",
@@ -71,6 +76,11 @@ FETCH_MOUNT_PATH = "/mnt/volume"
 FETCHED_FOLDER = "model"
 MODEL_MOUNT_PATH = "/mnt/models"
 TMP_VOLUME = "tmp"
+# Secrets for the server: its certificate, and the tokens of its clients.
+TLS_VOLUME = "tls"
+TLS_MOUNT_PATH = "/mnt/tls"
+TOKEN_VOLUME = "tokens"  # noqa: S105  a name, not a password
+TOKEN_MOUNT_PATH = "/mnt/tokens"  # noqa: S105  as above
 HTTP_PORT = "http"
 GRPC_PORT = "grpc"
 
@@ -114,8 +124,13 @@ def network_policy(model_name: str) -> str:
     return service(model_name)
 
 
+def ingress(model_name: str) -> str:
+    """Return the name of the model's Ingress: that of its Service."""
+    return service(model_name)
+
+
 def route(model_name: str) -> str:
-    """Return the name of the model's HTTPRoute: that of its Service."""
+    """Return the name of the model's HTTPRoute and GRPCRoute: that of its Service."""
     return service(model_name)
 
 

@@ -114,6 +114,10 @@ TRAITS: Mapping[str, Trait] = {
     Reason.MODEL_LOAD_FAILED: _T.STALLED | _T.FAILURE | _T.FINAL | _T.ANSWER,
     Reason.VERSION_NOT_SERVED: _T.STALLED | _T.FINAL | _T.ANSWER,
     Reason.PROBE_TIMEOUT: _T.ANSWER | _T.SILENCE,
+    # Only the operator may lack the CA, so it does not take a replica out of its Service.
+    Reason.CERTIFICATE_NOT_TRUSTED: _T.ANSWER | _T.SILENCE,
+    Reason.TLS_MISMATCH: _T.STALLED | _T.FINAL | _T.ANSWER,
+    Reason.UNAUTHORIZED: _T.ANSWER,
     # MetadataMatched
     Reason.MATCHED: _T.NONE,
     Reason.INPUT_MISSING: _T.STALLED | _T.FAILURE | _T.CONTRACT,
@@ -122,12 +126,14 @@ TRAITS: Mapping[str, Trait] = {
     Reason.SHAPE_MISMATCH: _T.STALLED | _T.FAILURE | _T.CONTRACT,
     Reason.REPLICAS_DISAGREE: _T.CONTRACT | _T.UNDECIDED,
     Reason.METADATA_UNSUPPORTED: _T.CONTRACT,
+    Reason.METADATA_UNAUTHORIZED: _T.CONTRACT,
     Reason.AWAITING_METADATA: _T.TRANSIENT | _T.CONTRACT | _T.AWAITED | _T.UNDECIDED,
     # SmokeTestPassed
     Reason.PASSED: _T.SMOKE,
     Reason.OUTPUT_MISMATCH: _T.STALLED | _T.FAILURE | _T.SMOKE,
     Reason.LATENCY_EXCEEDED: _T.STALLED | _T.FAILURE | _T.SMOKE,
     Reason.REQUEST_REJECTED: _T.STALLED | _T.FAILURE | _T.SMOKE,
+    Reason.REQUEST_UNAUTHORIZED: _T.SMOKE,
     Reason.RUNNING: _T.TRANSIENT | _T.SMOKE | _T.AWAITED | _T.UNDECIDED,
     # Ready
     Reason.SERVING: _T.NORMAL,
@@ -153,6 +159,8 @@ TRAITS: Mapping[str, Trait] = {
     Reason.AWAITING_GATEWAY: _T.NONE,
     Reason.GATEWAY_REFUSED: _T.NONE,
     Reason.GATEWAY_API_MISSING: _T.NONE,
+    Reason.INGRESS_READY: _T.NONE,
+    Reason.AWAITING_INGRESS: _T.NONE,
     # RuntimeUpdatePending
     Reason.RUNTIME_CHANGED: _T.NONE,
 }

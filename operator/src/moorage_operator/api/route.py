@@ -1,23 +1,23 @@
-"""`spec.route`: the Gateways that send requests to the model, and the host names they match.
+"""`spec.route`: the Gateways or the Ingress that send requests to the model, and its host names.
 
-`resources.route` builds the HTTPRoute.
+`resources.route` builds the HTTPRoute and the GRPCRoute, `resources.ingress` the Ingress.
 
-Source: Gateway API v1, ParentReference and Hostname.
+Source: Gateway API v1, ParentReference, Hostname and GRPCRouteSpec.hostnames.
 """
 
-import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from .fields import Fields
+from .hostnames import HOSTNAME, OBJECT_NAME, intersection
 
-__all__ = ["ParentRef", "Route", "parse_route"]
+__all__ = ["GrpcRoute", "IngressRoute", "ParentRef", "Route", "parse_route"]
 
 PARENT_LIMIT = 8
 HOSTNAME_LIMIT = 16
+ANNOTATION_LIMIT = 64
+OWN_ANNOTATIONS = "moorage.dev/"
 
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-HOSTNAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*")
-OBJECT_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 NAME_LIMIT = 253
 NAMESPACE_LIMIT = 63
 
@@ -32,24 +32,110 @@ class ParentRef:
 
 
 @dataclass(frozen=True, slots=True)
+class GrpcRoute:
+    """`spec.route.grpc`. Without host names, the HTTPRoute carries gRPC too."""
+
+    hostnames: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IngressRoute:
+    """`spec.route.ingress`; empty texts mean the defaults of the cluster and no TLS."""
+
+    class_name: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    tls_secret_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
-    """`spec.route`. With no `parent_refs`, no route is created."""
+    """`spec.route`: with `parent_refs` routes of the Gateway API, with `ingress` an Ingress."""
 
     parent_refs: tuple[ParentRef, ...] = ()
     hostnames: tuple[str, ...] = ()
+    grpc: GrpcRoute = GrpcRoute()
+    ingress: IngressRoute | None = None
 
-    def __bool__(self) -> bool:
-        """Whether a route is requested."""
-        return bool(self.parent_refs)
+    @property
+    def is_given(self) -> bool:
+        """Whether requests from outside the cluster are requested."""
+        return bool(self.parent_refs) or self.ingress is not None
 
 
 def parse_route(fields: Fields) -> Route:
     """Read the section; record invalid values as problems."""
-    route = Route(parent_refs=_parse_parents(fields), hostnames=_parse_hostnames(fields))
+    route = Route(
+        parent_refs=_parse_parents(fields),
+        hostnames=_parse_hostnames(fields),
+        grpc=_parse_grpc(fields),
+        ingress=_parse_ingress(fields),
+    )
     fields.unknown()
-    if fields.is_given and not route.parent_refs:
-        fields.require("parentRefs", "a list of at least one Gateway, such as [{name: web}]")
+    if fields.is_given and not route.is_given:
+        expected = "a list of at least one Gateway, such as [{name: web}], unless ingress is set"
+        fields.require("parentRefs", expected)
+    if route.grpc.hostnames:
+        _check_grpc(route, fields)
     return route
+
+
+def _parse_grpc(fields: Fields) -> GrpcRoute:
+    below = fields.child("grpc")
+    grpc = GrpcRoute(_parse_hostnames(below))
+    if fields.has("grpc") and not below.peek("hostnames"):
+        below.require("hostnames", "a list of at least one host name, such as [grpc.example.com]")
+    below.unknown()
+    return grpc
+
+
+def _check_grpc(route: Route, fields: Fields) -> None:
+    """Check that no Gateway sees an HTTPRoute and a GRPCRoute with a common host name."""
+    if not route.parent_refs:
+        sentence = (
+            "requires route.parentRefs, because an Ingress carries only HTTP; set parentRefs or "
+            "remove grpc"
+        )
+        fields.report("grpc", sentence)
+    if not route.hostnames:
+        sentence = (
+            "must be set with route.grpc: without it the HTTPRoute matches every host, and a "
+            "Gateway accepts only one of two routes with a common host name"
+        )
+        fields.report("hostnames", sentence)
+    for name in route.grpc.hostnames:
+        common = next((each for each in route.hostnames if intersection(name, each)), "")
+        if common:
+            expected = (
+                f"a host name that route.hostnames does not match; {common!r} does, and a Gateway "
+                "accepts only one of two routes with a common host name"
+            )
+            fields.child("grpc").reject("hostnames", name, expected)
+
+
+def _parse_ingress(fields: Fields) -> IngressRoute | None:
+    if not fields.has("ingress"):
+        return None
+    below = fields.child("ingress")
+    ingress = IngressRoute(
+        class_name=_parse_name(below, "className", NAME_LIMIT),
+        annotations=_parse_annotations(below),
+        tls_secret_name=_parse_name(below, "tlsSecretName", NAME_LIMIT),
+    )
+    below.unknown()
+    return ingress
+
+
+def _parse_annotations(fields: Fields) -> Mapping[str, str]:
+    found = fields.mapping("annotations")
+    if len(found) > ANNOTATION_LIMIT:
+        fields.reject_length("annotations", len(found), ANNOTATION_LIMIT, "annotations")
+    for name, value in found.items():
+        if not isinstance(value, str):
+            fields.reject(f"annotations.{name}", value, "a string")
+        if name.startswith(OWN_ANNOTATIONS):
+            sentence = f"annotations of {OWN_ANNOTATIONS} belong to the operator; remove it"
+            fields.report(f"annotations.{name}", sentence)
+    return found
 
 
 def _parse_parents(fields: Fields) -> tuple[ParentRef, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, cast
 
+from .access import Tls, TokenAccess, parse_tls, parse_token_access
 from .canary import Canary, CanaryStep
 from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
@@ -18,7 +19,7 @@ from .http_paths import parse_path
 from .model_spec import Credentials, Download, Files, ModelSpec, parse_model, parse_object_name
 from .model_uri import ModelUri, Scheme
 from .rollout import BlueGreen, OnFailure, Rollout, Strategy, parse_rollout
-from .route import ParentRef, Route, parse_route
+from .route import GrpcRoute, IngressRoute, ParentRef, Route, parse_route
 from .scaling import MetricType, Scaling, ScalingMetric, parse_scaling
 from .smoke_tests import SmokeTest, SmokeTestPolicy, SmokeTests, digest_of, parse_smoke_tests
 from .tensorless import check_requests, check_without_tensors
@@ -37,8 +38,10 @@ __all__ = [
     "DisruptionPolicy",
     "Download",
     "Files",
+    "GrpcRoute",
     "Health",
     "InferenceModel",
+    "IngressRoute",
     "MetricType",
     "ModelSpec",
     "ModelUri",
@@ -61,6 +64,8 @@ __all__ = [
     "SmokeTestPolicy",
     "SmokeTests",
     "Strategy",
+    "Tls",
+    "TokenAccess",
     "Transport",
     "WrittenSpec",
     "is_parsed_from",
@@ -211,6 +216,8 @@ class InferenceModel:
     scaling: Scaling
     disruption_budget: DisruptionBudget
     network_policy: NetworkAccess | None
+    tls: Tls
+    access: TokenAccess
     route: Route
     model: ModelSpec
     protocol: Protocol
@@ -271,6 +278,8 @@ def parse(body: Mapping[str, Any], *, is_whole: bool = True) -> InferenceModel:
         scaling=parse_scaling(spec.child("scaling")),
         disruption_budget=_parse_disruption_budget(spec.child("disruptionBudget")),
         network_policy=_parse_network_policy(spec),
+        tls=parse_tls(spec.child("tls")),
+        access=parse_token_access(spec.child("access")),
         route=parse_route(spec.child("route")),
         model=parse_model(spec.child("model"), name),
         protocol=spec.choice("protocol", Protocol.OPEN_INFERENCE),
@@ -405,7 +414,7 @@ def _check_together(parsed: InferenceModel, spec: Fields) -> None:
         )
         spec.report("paths.metadata", sentence)
     is_canary = parsed.rollout.strategy is Strategy.CANARY
-    if (is_canary or spec.child("rollout").has("canary")) and not parsed.route:
+    if (is_canary or spec.child("rollout").has("canary")) and not parsed.route.parent_refs:
         sentence = (
             "a canary splits requests at a gateway; set route.parentRefs, such as [{name: web, "
             "namespace: gateways}], or remove rollout.canary and set rollout.strategy to "

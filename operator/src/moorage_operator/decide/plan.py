@@ -32,8 +32,8 @@ from moorage_operator.resources.network_policy import make_network_policy
 from moorage_operator.resources.owned import applied_hash
 from moorage_operator.resources.pod_template import make_pod_template
 from moorage_operator.resources.references import references
-from moorage_operator.resources.route import ROUTE, make_route
-from moorage_operator.resources.service import make_service, names_ports
+from moorage_operator.resources.route import GRPC_ROUTE, ROUTE
+from moorage_operator.resources.service import make_service
 from moorage_operator.values.objects import DeploymentObserved
 from moorage_operator.values.observed import Observed, Reference, Refusal
 from moorage_operator.values.plan import Plan, PlannedEvent, PollPace
@@ -45,7 +45,7 @@ from .pods.replicas import Replica, is_replica, judge
 from .rollout.canary import Split, advance, make_split, seconds_left, stopped
 from .rollout.course import Course, chart_course, give_up, until_definite
 from .rollout.releases import Arrangement, Release, arrange, is_kept, read_release
-from .rollout.routing import has_route, make_backends
+from .rollout.routing import make_routed
 from .status.conditions import Judgement, decide
 from .status.pausing import hold, pending_changes
 from .status.status import Served, make_status
@@ -53,7 +53,7 @@ from .status.up_to_date import given_up_sentence
 
 __all__ = ["plan", "unread"]
 
-ROUTED_BY = {"Service", ROUTE}
+ROUTED_BY = {"Service", ROUTE, GRPC_ROUTE}
 
 # Conditions that do not affect Ready unless the spec enforces them.
 WARNED_OF = {ConditionType.METADATA_MATCHED, ConditionType.SMOKE_TEST_PASSED}
@@ -280,21 +280,12 @@ def _make_objects(
     policy = make_network_policy(course.model, config, others)
     guards = (policy,) if policy else ()
     service = make_service(arrangement.front, arrangement.selected, by_name=by_name)
-    routed = _make_routed(decided) if has_route(course.model, observed) else ()
+    routed = make_routed(course.model, arrangement, decided.split, observed)
     main = _make_deployment(arrangement.main, paused=course.paused)
     sides = map(_make_deployment, arrangement.sides)
     kept = _make_kept(course.model, arrangement, observed)
     beside = _beside(course.model, observed)
     return *guards, service, *routed, *kept, main, *sides, *beside
-
-
-def _make_routed(decided: _Decided) -> Iterator[dict[str, Any]]:
-    """Build the route, after the Services that it refers to."""
-    for release in decided.arrangement.routed:
-        name = names.service_of(release.model.name, release.revision)
-        by_name = names_ports(release.template, release.model.runtime.ports)
-        yield make_service(release.model, release.revision, name, by_name=by_name)
-    yield make_route(decided.course.model, make_backends(decided.arrangement, decided.split))
 
 
 def _make_kept(

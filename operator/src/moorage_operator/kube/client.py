@@ -103,11 +103,15 @@ class KubeClient:
 
     async def serves(self, kind: Kind) -> bool:
         """Whether the API server serves the kind (its CRD is installed and established)."""
+        return kind.plural in await self.plurals(kind)
+
+    async def plurals(self, kind: Kind) -> frozenset[str]:
+        """Return the plurals of the kinds that the API server serves in the kind's group."""
         try:
             found = await self._call("discover", kind, f"/apis/{kind.group}/{kind.version}")
         except errors.NotFound:
-            return False
-        return any(entry.get("name") == kind.plural for entry in found.get("resources", []))
+            return frozenset()
+        return frozenset(entry["name"] for entry in found.get("resources", []) if "name" in entry)
 
     async def server_version(self) -> dict[str, Any]:
         """Return the version of the API server, {} if it does not report it."""

@@ -70,9 +70,13 @@ SERVICES = Kind("", "v1", "services", OWNED)
 HORIZONTAL_POD_AUTOSCALERS = Kind("autoscaling", "v2", "horizontalpodautoscalers", OWNED)
 POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", OWNED)
 NETWORK_POLICIES = Kind("networking.k8s.io", "v1", "networkpolicies", OWNED)
+INGRESSES = Kind("networking.k8s.io", "v1", "ingresses", OWNED)
 # Kinds of other projects, which not every cluster has.
 SCALED_OBJECTS = Kind("keda.sh", "v1alpha1", "scaledobjects", OWNED)
 HTTP_ROUTES = Kind("gateway.networking.k8s.io", "v1", "httproutes", OWNED)
+GRPC_ROUTES = Kind("gateway.networking.k8s.io", "v1", "grpcroutes", OWNED)
+# Read for the URLs of models behind them.
+GATEWAYS = Kind("gateway.networking.k8s.io", "v1", "gateways", frozenset({"list", "watch"}))
 # Owned by the Deployment controller; read for rollbacks.
 REPLICA_SETS = Kind("apps", "v1", "replicasets", frozenset({"list"}))
 PODS = Kind("", "v1", "pods", frozenset({"list", "watch"}))
@@ -81,7 +85,8 @@ POD_STATUS = Kind("", "v1", "pods", frozenset({"patch"}), subresource="status")
 EVENTS = Kind("events.k8s.io", "v1", "events", frozenset({"create"}))
 # Objects that a model may refer to: only their metadata is read, to report missing ones.
 CONFIG_MAPS = Kind("", "v1", "configmaps", frozenset({"get"}))
-# Granted only by `rbac.secretHints`, and used only with `--secret-hints`.
+# Granted only by `rbac.secretHints`, `rbac.readSecrets` or a RoleBinding in a namespace. Used with
+# `--secret-hints`, and for the Secrets that models name in `tls` and `access`.
 SECRETS = Kind("", "v1", "secrets", frozenset({"get"}))
 PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", frozenset({"get"}))
 
@@ -100,11 +105,19 @@ CHILDREN = {
     "HorizontalPodAutoscaler": HORIZONTAL_POD_AUTOSCALERS,
     "PodDisruptionBudget": POD_DISRUPTION_BUDGETS,
     "NetworkPolicy": NETWORK_POLICIES,
+    "Ingress": INGRESSES,
     "ScaledObject": SCALED_OBJECTS,
     "HTTPRoute": HTTP_ROUTES,
+    "GRPCRoute": GRPC_ROUTES,
 }
-# Kinds of children that a cluster may lack; watched only while it has them.
-OPTIONAL = frozenset({"ScaledObject", "HTTPRoute"})
+GATEWAY = "Gateway"
+# Kinds that a cluster may lack; watched only while it has them. All but Gateway are children.
+OPTIONAL = {
+    "ScaledObject": SCALED_OBJECTS,
+    "HTTPRoute": HTTP_ROUTES,
+    "GRPCRoute": GRPC_ROUTES,
+    GATEWAY: GATEWAYS,
+}
 
 # Granted for the whole cluster.
 OF_CLUSTER = (INFERENCE_RUNTIMES, INFERENCE_RUNTIME_STATUS, NAMESPACES)
@@ -113,6 +126,7 @@ ALL = (
     INFERENCE_MODELS,
     INFERENCE_MODEL_STATUS,
     *CHILDREN.values(),
+    GATEWAYS,
     REPLICA_SETS,
     PODS,
     POD_STATUS,

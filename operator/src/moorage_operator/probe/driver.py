@@ -28,10 +28,14 @@ INFERENCE_LIMIT_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The metadata that a server exposes; None for a missing part."""
+    """The metadata that a server exposes; None for a missing part.
+
+    `unauthorized` says why a part was refused for want of a token; "" if none was.
+    """
 
     server: ServerInfo | None = None
     model: ModelInfo | None = None
+    unauthorized: str = ""
 
 
 class Driver(Protocol):
@@ -80,6 +84,19 @@ def unreadable(what: str, why: object) -> Answer:
     """Build the answer for an inference response that cannot be read."""
     message = quoted(f"the answer of {what} cannot be read: {why}")
     return Answer(None, AnswerReason.MALFORMED, message)
+
+
+def refused_for_token(*replies: object) -> str:
+    """Return the message of the first reply that requires a token, "" if there is none."""
+    found = (
+        each.message for each in replies if isinstance(each, Answer) and is_unauthorized(each)
+    )
+    return next(found, "")
+
+
+def is_unauthorized(answer: Answer) -> bool:
+    """Whether the server requires a token that the operator does not have."""
+    return answer.reason is AnswerReason.UNAUTHORIZED
 
 
 def no_tensors(protocol: str) -> Answer:

@@ -25,7 +25,9 @@ from moorage_operator.probe.schedule.poller import Poller
 from moorage_operator.process import logs
 from moorage_operator.resources.pod_template import make_pod_template
 from moorage_operator.store.existence import ModelGone
+from moorage_operator.store.gateways import GatewayStore
 from moorage_operator.store.store import Store
+from moorage_operator.values.gateways import NO_GATEWAYS, GatewaysObserved
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import ObjectKey, Observed
 from moorage_operator.values.plan import Plan
@@ -73,6 +75,7 @@ class Hands:
     events: EventPoster
     pace: StatusPace
     runtimes: Callable[[], Runtimes] = lambda: NO_RUNTIMES
+    gateways: GatewayStore | None = None
     turns: RuntimeTurns = field(default_factory=RuntimeTurns)
 
 
@@ -173,12 +176,23 @@ class Reconciler:
         store, key = self._hands.store, record.key
         while True:
             is_cut_off = self._isolation.is_cut_off
-            observed = replace(store.observed(key), is_cut_off=is_cut_off, runtime=runtime)
+            observed = replace(
+                store.observed(key),
+                is_cut_off=is_cut_off,
+                runtime=runtime,
+                gateways=self._gateways_of(record.model),
+            )
             unread = planning.unread(record.model, observed, rendered, now=self._now())
             if not unread:
                 return Seen(record, rendered, observed)
             # A revision that no longer exists is stored as None, so that each one is read once.
             store.put_history(key, await self._hands.history.read(key, unread))
+
+    def _gateways_of(self, model: InferenceModel) -> GatewaysObserved:
+        labels = self._hands.runtimes().namespace_labels
+        known = (labels or {}).get(model.namespace)
+        gateways = self._hands.gateways
+        return gateways.of(model, known) if gateways else NO_GATEWAYS
 
     def _decide(self, seen: Seen) -> Plan:
         model, config = seen.record.model, self._config

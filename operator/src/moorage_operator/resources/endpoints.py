@@ -8,7 +8,7 @@ Serving RESTful API, "Model status API" and "Model Metadata API"; GRPS interface
 API reference, "Models".
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from urllib.parse import quote
@@ -23,6 +23,8 @@ __all__ = [
     "infer_model",
     "infer_path",
     "is_bundled",
+    "kubelet_paths",
+    "open_paths",
     "paths",
     "probed_protocol",
     "transports",
@@ -116,10 +118,30 @@ def probed_protocol(model: InferenceModel, config: OperatorConfig) -> Protocol:
     return model.protocol
 
 
+def open_paths(model: InferenceModel, protocol: Protocol) -> Paths:
+    """Return paths of the bundled runtime that need no token, for a kubelet.
+
+    TensorFlow Serving has no readiness path, and its metadata needs a token.
+    """
+    open_ = Protocol.OPEN_INFERENCE if protocol is Protocol.TENSORFLOW_SERVING else protocol
+    return paths(model, open_)
+
+
+def kubelet_paths(model: InferenceModel, config: OperatorConfig) -> Paths:
+    """Return the paths of the kubelet's probes over HTTP, which have no token."""
+    protocol = probed_protocol(model, config)
+    if model.access.token_secret_name and is_bundled(model, config):
+        return open_paths(model, protocol)
+    return paths(model, protocol)
+
+
 def urls(
-    model: InferenceModel, config: OperatorConfig, detected: Protocol | None
+    model: InferenceModel,
+    config: OperatorConfig,
+    detected: Protocol | None,
+    external: Sequence[tuple[Transport, str]] | None = None,
 ) -> list[dict[str, str]]:
-    """Return the inference URLs inside the cluster, with those of the spec's protocol first.
+    """Return the inference URLs, with those of the spec's protocol first.
 
     The bundled runtime supports several protocols. Another server is only known to support the
     protocol and the transport of the spec.
@@ -128,29 +150,44 @@ def urls(
         model: The model.
         config: The operator's settings.
         detected: The detected protocol; None before the first answer.
+        external: Base URLs outside the cluster with their transports; None means the Service.
     """
     unknown = model.protocol is Protocol.AUTO or asks_own_path(model)
     protocol = detected if unknown else model.protocol
     shown = [(protocol, model.transport)] if protocol else []
     if is_bundled(model, config):
         shown += [(each, way) for each in BUNDLED for way in transports(each)]
+    if external is None:
+        external = [(each, _server(model, config, each)) for each in Transport]
     return [
         {
             "protocol": str(protocol),
             "transport": str(transport),
-            "url": _url(model, config, protocol, transport),
+            "url": _url(model, config, protocol, transport, server),
         }
         for protocol, transport in dict.fromkeys(shown)
+        for way, server in external
+        if way is transport
     ]
 
 
-def _url(
-    model: InferenceModel, config: OperatorConfig, protocol: Protocol, transport: Transport
-) -> str:
+def _server(model: InferenceModel, config: OperatorConfig, transport: Transport) -> str:
+    """Return the base URL inside the cluster."""
     host = f"{names.service(model.name)}.{model.namespace}.svc.{config.cluster_domain}"
     if transport is Transport.GRPC:
-        return f"grpc://{host}:{model.runtime.ports.grpc}"
-    server = f"http://{host}:{model.runtime.ports.http}"
+        return f"{'grpcs' if model.tls else 'grpc'}://{host}:{model.runtime.ports.grpc}"
+    return f"{'https' if model.tls else 'http'}://{host}:{model.runtime.ports.http}"
+
+
+def _url(
+    model: InferenceModel,
+    config: OperatorConfig,
+    protocol: Protocol,
+    transport: Transport,
+    server: str,
+) -> str:
+    if transport is Transport.GRPC:
+        return server
     if protocol is Protocol.OPENAI:
         return f"{server}{_openai_root(model)}"  # the base URL of OpenAI's clients
     if protocol is Protocol.NONE:

@@ -19,6 +19,7 @@ from . import endpoints
 from .explicit import explicit
 from .merge import merged
 from .probes import make_probes, make_readiness_gates
+from .server_secrets import make_secret_env, make_secret_mounts, make_secret_volumes
 from .spreading import make_topology_spread
 from .storage import NAME_VARIABLE, PATH_VARIABLE, Storage, make_storage
 from .termination import make_drain_env, make_lifecycle
@@ -106,7 +107,7 @@ def _make_pod_spec(
             "readinessGates": make_readiness_gates(model, config),
             "initContainers": list(storage.init_containers),
             "containers": [_make_container(model, storage, config)],
-            "volumes": [*storage.volumes, *tmp],
+            "volumes": [*storage.volumes, *make_secret_volumes(model), *tmp],
             "nodeSelector": dict(scheduling.node_selector),
             "tolerations": list(scheduling.tolerations),
             "affinity": dict(scheduling.affinity),
@@ -149,7 +150,7 @@ def _make_container(
                 {"name": names.GRPC_PORT, "containerPort": runtime.ports.grpc, "protocol": "TCP"},
             ],
             "resources": dict(runtime.resources or config.default_resources),
-            "volumeMounts": [*storage.mounts, *tmp],
+            "volumeMounts": [*storage.mounts, *make_secret_mounts(model), *tmp],
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"]},
@@ -174,6 +175,7 @@ def _make_env(
         *_make_path_env(model, storage),
         {"name": "MOORAGE_HTTP_PORT", "value": str(ports.http)},
         {"name": "MOORAGE_GRPC_PORT", "value": str(ports.grpc)},
+        *make_secret_env(model),
         # also for an image of the user: the bundled runtime with other backends is one
         *([{"name": PICKLE_VARIABLE, "value": "true"}] if model.model.trusted else ()),
         *(make_drain_env(model) if endpoints.is_bundled(model, config) else ()),

@@ -5,6 +5,10 @@ after the model has loaded, and a started container has been ready. The liveness
 depends on the model, because a slow load must not restart a pod. If a protocol has no suitable
 health endpoint, the probe checks for an open port, and the operator opens a readiness gate in
 addition.
+
+A kubelet speaks HTTPS without verifying the certificate, but no gRPC over TLS, and it has no
+token. So the gRPC port of the bundled runtime with TLS is probed by the same health state on its
+HTTP port, and with a token only paths that need none are probed.
 """
 
 from collections.abc import Mapping
@@ -99,10 +103,12 @@ def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
     written = model.paths
     protocol = endpoints.probed_protocol(model, config)
     if model.transport is Transport.HTTP or written.ready or written.model_ready:
-        path = endpoints.paths(model, protocol).kubelet_ready
+        path = endpoints.kubelet_paths(model, config).kubelet_ready
         return _http_get(model, path) if path else _tcp_socket(model.runtime.ports.http)
     if not endpoints.is_bundled(model, config):
         return _tcp_socket(model.runtime.ports.grpc)
+    if model.tls:
+        return _http_get(model, endpoints.open_paths(model, protocol).kubelet_ready)
     # GRPS sets a whole server offline, so its readiness is that of the server.
     of_server = model.health.readiness_target is ReadinessTarget.SERVER
     if of_server or protocol is Protocol.GRPS:
@@ -113,16 +119,20 @@ def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
 
 def _live(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
     if model.transport is Transport.HTTP or model.paths.live:
-        path = endpoints.paths(model, endpoints.probed_protocol(model, config)).live
+        path = endpoints.kubelet_paths(model, config).live
         return _http_get(model, path) if path else _tcp_socket(model.runtime.ports.http)
     # The grpc.health.v1 service of other servers may mean readiness (Triton) or may not exist.
     if not endpoints.is_bundled(model, config):
         return _tcp_socket(model.runtime.ports.grpc)
+    if model.tls:
+        protocol = endpoints.probed_protocol(model, config)
+        return _http_get(model, endpoints.open_paths(model, protocol).live)
     return _grpc(model, LIVENESS_SERVICE)
 
 
 def _http_get(model: InferenceModel, path: str) -> dict[str, Any]:
-    return {"httpGet": {"path": path, "port": model.runtime.ports.http, "scheme": "HTTP"}}
+    scheme = "HTTPS" if model.tls else "HTTP"
+    return {"httpGet": {"path": path, "port": model.runtime.ports.http, "scheme": scheme}}
 
 
 def _tcp_socket(port: int) -> dict[str, Any]:

@@ -1,13 +1,14 @@
-"""The HTTPRoute that splits a model's requests between its revisions.
+"""The HTTPRoute and the GRPCRoute that split a model's requests between its revisions.
 
-One route carries both transports: a gRPC call is an HTTP/2 request with its own content type. It
-is sent to the port that the Service declares as HTTP/2 without TLS.
+Without host names for gRPC, the HTTPRoute carries both transports: a gRPC call is an HTTP/2
+request with its own content type. It is sent to the port that the Service declares as HTTP/2
+without TLS. With them, a GRPCRoute carries gRPC, with the same Gateways and shares.
 
-Source: Gateway API v1, HTTPRoute; GEP-1911 (appProtocol of backends); gRPC over HTTP/2,
-"Requests".
+Source: Gateway API v1, HTTPRoute and GRPCRoute; GEP-1911 (appProtocol of backends); gRPC over
+HTTP/2, "Requests".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,11 @@ from moorage_operator.api.v1alpha1 import InferenceModel, ParentRef, Ports
 
 from .owned import make_owned
 
-__all__ = ["ROUTE", "Backend", "make_route"]
+__all__ = ["GRPC_ROUTE", "ROUTE", "Backend", "make_routes", "route_kinds"]
 
+API_VERSION = "gateway.networking.k8s.io/v1"
 ROUTE = "HTTPRoute"
+GRPC_ROUTE = "GRPCRoute"
 GRPC_CONTENT_TYPES = ("application/grpc", "application/grpc+proto")
 
 
@@ -31,24 +34,38 @@ class Backend:
     weight: int
 
 
-def make_route(model: InferenceModel, backends: Sequence[Backend]) -> dict[str, Any]:
-    """Build the route of a model with Gateways, without backends of weight 0."""
+def route_kinds(model: InferenceModel) -> tuple[str, ...]:
+    """Return the kinds of the model's routes, none without Gateways."""
+    if not model.route.parent_refs:
+        return ()
+    return (ROUTE, GRPC_ROUTE) if model.route.grpc.hostnames else (ROUTE,)
+
+
+def make_routes(model: InferenceModel, backends: Sequence[Backend]) -> Iterator[dict[str, Any]]:
+    """Build the routes of a model with Gateways, without backends of weight 0."""
     weighted = [backend for backend in backends if backend.weight]
-    of_grpc = [
-        {"headers": [{"type": "Exact", "name": "content-type", "value": each}]}
-        for each in GRPC_CONTENT_TYPES
-    ]
-    spec: dict[str, Any] = {
-        "parentRefs": [_make_parent(each) for each in model.route.parent_refs],
-        "rules": [
-            {"matches": of_grpc, "backendRefs": [_make_ref(b, b.ports.grpc) for b in weighted]},
-            {"backendRefs": [_make_ref(b, b.ports.http) for b in weighted]},
-        ],
-    }
-    if model.route.hostnames:
-        spec["hostnames"] = list(model.route.hostnames)
-    api_version = "gateway.networking.k8s.io/v1"
-    return make_owned(model, api_version, ROUTE, names.route(model.name), spec)
+    by_http: dict[str, Any] = {"backendRefs": [_make_ref(b, b.ports.http) for b in weighted]}
+    by_grpc: dict[str, Any] = {"backendRefs": [_make_ref(b, b.ports.grpc) for b in weighted]}
+    if model.route.grpc.hostnames:
+        yield _make_route(model, ROUTE, model.route.hostnames, [by_http])
+        yield _make_route(model, GRPC_ROUTE, model.route.grpc.hostnames, [by_grpc])
+    else:
+        of_grpc = [
+            {"headers": [{"type": "Exact", "name": "content-type", "value": each}]}
+            for each in GRPC_CONTENT_TYPES
+        ]
+        rules = [{"matches": of_grpc, **by_grpc}, by_http]
+        yield _make_route(model, ROUTE, model.route.hostnames, rules)
+
+
+def _make_route(
+    model: InferenceModel, kind: str, hostnames: Sequence[str], rules: list[dict[str, Any]]
+) -> dict[str, Any]:
+    parents = [_make_parent(each) for each in model.route.parent_refs]
+    spec: dict[str, Any] = {"parentRefs": parents, "rules": rules}
+    if hostnames:
+        spec["hostnames"] = list(hostnames)
+    return make_owned(model, API_VERSION, kind, names.route(model.name), spec)
 
 
 def _make_parent(parent: ParentRef) -> dict[str, Any]:

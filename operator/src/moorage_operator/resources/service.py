@@ -45,14 +45,15 @@ def make_service(
             numbers are reached too.
     """
     ports = model.runtime.ports
+    # h2c: HTTP/2 without TLS, for proxies that cannot detect it. With TLS, ALPN selects HTTP/2.
+    http, grpc = ("https", "https") if model.tls else ("http", "kubernetes.io/h2c")
     spec: dict[str, Any] = {
         "selector": labels.revision_selector(model.name, revision)
         if revision
         else labels.selector(model.name),
         "ports": [
-            _make_port(names.HTTP_PORT, ports.http, "http", by_name=by_name),
-            # h2c: HTTP/2 without TLS, for proxies that cannot detect it.
-            _make_port(names.GRPC_PORT, ports.grpc, "kubernetes.io/h2c", by_name=by_name),
+            _make_port(names.HTTP_PORT, ports.http, http, by_name=by_name),
+            _make_port(names.GRPC_PORT, ports.grpc, grpc, by_name=by_name),
         ],
     }
     return make_owned(model, "v1", "Service", name or names.service(model.name), spec)

@@ -32,7 +32,8 @@ def make_lifecycle(model: InferenceModel, config: OperatorConfig) -> dict[str, A
     bundled = endpoints.is_bundled(model, config)
     if model.protocol is Protocol.GRPS and model.transport is Transport.HTTP and not bundled:
         port = model.runtime.ports.http
-        return {"preStop": {"httpGet": {"path": OFFLINE_PATH, "port": port, "scheme": "HTTP"}}}
+        scheme = "HTTPS" if model.tls else "HTTP"
+        return {"preStop": {"httpGet": {"path": OFFLINE_PATH, "port": port, "scheme": scheme}}}
     return {} if bundled else {"preStop": {"sleep": {"seconds": ROUTES_SECONDS}}}
 
 

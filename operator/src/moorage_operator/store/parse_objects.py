@@ -23,6 +23,8 @@ from moorage_operator.values.objects import (
     ContainerObserved,
     DeploymentCondition,
     DeploymentObserved,
+    IngressObserved,
+    LoadBalancerPoint,
     PodObserved,
     RouteObserved,
     RouteParent,
@@ -135,7 +137,7 @@ def presence(body: Body) -> ChildObserved:
 
 
 def route(body: Body) -> RouteObserved:
-    """Convert an HTTPRoute."""
+    """Convert an HTTPRoute or a GRPCRoute."""
     metadata = body["metadata"]
     parents = (body.get("status") or {}).get("parents") or []
     return RouteObserved(
@@ -159,11 +161,28 @@ def _route_parent(parent: Body, namespace: str) -> RouteParent:
     )
 
 
+def ingress(body: Body) -> IngressObserved:
+    """Convert an Ingress."""
+    points = ((body.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+    found = ((each.get("hostname") or each.get("ip", ""), each) for each in points)
+    return IngressObserved(
+        body["metadata"]["uid"],
+        _applied_hash(body["metadata"]),
+        points=tuple(
+            LoadBalancerPoint(address, tuple(port["port"] for port in each.get("ports") or []))
+            for address, each in found
+            if address
+        ),
+    )
+
+
 _OF_KIND = {
     "Deployment": deployment,
     "HorizontalPodAutoscaler": autoscaler,
     "ScaledObject": autoscaler,
     "HTTPRoute": route,
+    "GRPCRoute": route,
+    "Ingress": ingress,
 }
 
 

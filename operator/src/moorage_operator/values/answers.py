@@ -24,7 +24,16 @@ class AnswerReason(StrEnum):
     TIMED_OUT = "TimedOut"
     WRONG_PROTOCOL = "WrongProtocol"  # a server answers in another protocol
     MALFORMED = "Malformed"  # the protocol is right, but the body cannot be read
+    NOT_TRUSTED = "NotTrusted"  # TLS: its certificate cannot be verified
+    TLS_MISMATCH = "TlsMismatch"  # only one side speaks TLS, or the handshake is broken
+    UNAUTHORIZED = "Unauthorized"  # it requires a token that the operator does not have
     NOT_ASKED = "NotAsked"
+
+
+BARRED = frozenset(
+    {AnswerReason.NOT_TRUSTED, AnswerReason.TLS_MISMATCH, AnswerReason.UNAUTHORIZED}
+)
+"""A secured server whose answer says nothing about its protocol or its model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +117,7 @@ class ProbeResult:
         server: The metadata of the server.
         model: The metadata of the model.
         smoke: The outcome of the last smoke tests.
+        unauthorized: Why the metadata was refused for want of a token; "" if it was not.
     """
 
     pod_uid: str
@@ -122,3 +132,4 @@ class ProbeResult:
     server: ServerInfo | None = None
     model: ModelInfo | None = None
     smoke: SmokeOutcome | None = None
+    unauthorized: str = ""

@@ -155,10 +155,25 @@ class RouteParent:
 
 @dataclass(frozen=True, slots=True)
 class RouteObserved(ChildObserved):
-    """An HTTPRoute with the conditions of its Gateways."""
+    """An HTTPRoute or a GRPCRoute with the conditions of its Gateways."""
 
     generation: int = 0
     parents: tuple[RouteParent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadBalancerPoint:
+    """An address at which an Ingress is served; `ports` are empty if its controller omits them."""
+
+    address: str
+    ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IngressObserved(ChildObserved):
+    """An Ingress with the addresses of its status."""
+
+    points: tuple[LoadBalancerPoint, ...] = ()
 
 
 ChildKey = tuple[str, str]

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from .answers import ProbeResult
+from .gateways import NO_GATEWAYS, GatewaysObserved
 from .objects import ChildKey, ChildObserved, DeploymentObserved, PodObserved
 from .runtimes import NO_RUNTIME, RuntimeState
 
@@ -115,6 +116,7 @@ class Observed:
             that a restarted operator has not queried again.
         is_cut_off: Whether most models do not answer, although their kubelets report them ready.
         runtime: The InferenceRuntime that the model was resolved with.
+        gateways: The Gateways of its route.
     """
 
     deployment: DeploymentObserved | None = None
@@ -134,3 +136,4 @@ class Observed:
     status: Mapping[str, Any] = field(default_factory=dict[str, Any])
     is_cut_off: bool = False
     runtime: RuntimeState = NO_RUNTIME
+    gateways: GatewaysObserved = NO_GATEWAYS

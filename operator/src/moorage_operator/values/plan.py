@@ -34,6 +34,20 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """How a server is secured: the names of the Secrets, and never their contents.
+
+    An empty `tls_secret` means plaintext, an empty `token_secret` that no token is sent.
+    `server_name` is the host name that the certificate must have.
+    """
+
+    namespace: str
+    tls_secret: str = ""
+    server_name: str = ""
+    token_secret: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeTarget:
     """A container to poll, with the parameters for its driver.
 
@@ -44,7 +58,7 @@ class ProbeTarget:
     are the tests for a ready model, which all targets of the model share. `vouched` means that
     the model was ready according to the status and was not polled since a restart of the
     operator. `own_path` means that `way.model_ready_path` is a custom path, which proves no
-    protocol.
+    protocol. `access` is None for a server without TLS and tokens.
     """
 
     pod_uid: str
@@ -60,6 +74,7 @@ class ProbeTarget:
     smoke: SmokeTask | None = None
     vouched: bool = field(default=False, compare=False)
     own_path: bool = False
+    access: Access | None = None
 
     def by(self, way: Way) -> "ProbeTarget":
         """Return a target for the same container with another protocol and transport."""

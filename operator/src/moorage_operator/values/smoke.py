@@ -31,6 +31,7 @@ class SmokeVerdict(StrEnum):
     OUTPUT_MISMATCH = "OutputMismatch"
     LATENCY_EXCEEDED = "LatencyExceeded"
     REQUEST_REJECTED = "RequestRejected"
+    REQUEST_UNAUTHORIZED = "RequestUnauthorized"
 
 
 @dataclass(frozen=True, slots=True)

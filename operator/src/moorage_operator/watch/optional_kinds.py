@@ -1,4 +1,4 @@
-"""Watches kinds of children that a cluster may lack, while it has them.
+"""Watches kinds that a cluster may lack, while it has them.
 
     three times a minute, and after a 404 --> API discovery
         a kind appears  --> its reflectors --> listed --> available: plans may use it
@@ -90,17 +90,29 @@ class OptionalKinds:
             )
 
     async def _look(self) -> None:
-        for kind in sorted(kinds.OPTIONAL):
-            try:
-                served = await self._client.serves(kinds.CHILDREN[kind])
-            except errors.ApiError as error:
-                logger.warning("discovery failed", extra={"kind": kind, "error": error.message})
-                continue
-            if served and kind not in self._watches:
-                self._start(kind)
-            elif not served and kind in self._watches:
-                logger.info("optional kind removed", extra={"kind": kind})
-                await self._end(kind)
+        found: dict[tuple[str, str], frozenset[str] | None] = {}  # one request per group
+        for name, kind in sorted(kinds.OPTIONAL.items()):
+            group = kind.group, kind.version
+            if group not in found:
+                found[group] = await self._plurals(name, kind)
+            served = found[group]
+            if served is not None:
+                await self._update(name, is_served=kind.plural in served)
+
+    async def _plurals(self, name: str, kind: kinds.Kind) -> frozenset[str] | None:
+        """Return the kinds of a group; None if the API server does not answer."""
+        try:
+            return await self._client.plurals(kind)
+        except errors.ApiError as error:
+            logger.warning("discovery failed", extra={"kind": name, "error": error.message})
+            return None
+
+    async def _update(self, kind: str, *, is_served: bool) -> None:
+        if is_served and kind not in self._watches:
+            self._start(kind)
+        elif not is_served and kind in self._watches:
+            logger.info("optional kind removed", extra={"kind": kind})
+            await self._end(kind)
 
     def _start(self, kind: str) -> None:
         reflectors = self._make(kind)

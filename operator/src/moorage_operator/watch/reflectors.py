@@ -1,6 +1,7 @@
-"""Creates the watches of pods and children.
+"""Creates the watches of pods, children and Gateways.
 
 API server -> Reflector of a kind and namespace -> parse_objects.Pods, .Children -> store
+                                                -> gateways.GatewaySink -> gateways
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from moorage_operator.kube import kinds
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.reflector import Reflector, Sink
 from moorage_operator.store import parse_objects
+from moorage_operator.store.gateways import GatewaySink, GatewayStore
 from moorage_operator.store.store import Store
 
 __all__ = ["Watches"]
@@ -20,7 +22,8 @@ class Watches:
 
     Args:
         client: The API.
-        store: Receives the objects.
+        store: Receives the pods and children.
+        gateways: Receives the Gateways.
         restarted: Returns, for a kind, a function that counts restarts of its watch by reason.
         namespaces: The namespaces to watch; none means all.
         clock: Returns monotonic seconds.
@@ -30,18 +33,21 @@ class Watches:
         children: Sinks by kind, also for the results of an apply.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- two stores and three injected functions
         self,
         client: KubeClient,
         store: Store,
+        gateways: GatewayStore,
         restarted: Callable[[str], Callable[[str], None]],
         namespaces: Sequence[str],
+        *,
         clock: Callable[[], float],
         rewound: Callable[[], None],
     ) -> None:
         self.children = {kind: parse_objects.Children(kind, store) for kind in kinds.CHILDREN}
         self._client = client
         self._store = store
+        self._gateways = GatewaySink(gateways)
         self._restarted = restarted
         self._namespaces = namespaces or [""]
         self._clock = clock
@@ -59,13 +65,20 @@ class Watches:
         """Create the reflectors of an optional kind.
 
         Args:
-            kind: A key of `kinds.CHILDREN`.
+            kind: A key of `kinds.OPTIONAL`.
             broke: Called when the watch fails, because the kind may have been removed.
         """
+        if kind == kinds.GATEWAY:
+            return self._of(kinds.GATEWAYS, self._gateways, broke, selector="")
         return self._of(kinds.CHILDREN[kind], self.children[kind], broke)
 
     def _of(
-        self, kind: kinds.Kind, sink: Sink, broke: Callable[[], None] = lambda: None
+        self,
+        kind: kinds.Kind,
+        sink: Sink,
+        broke: Callable[[], None] = lambda: None,
+        *,
+        selector: str = labels.CHILDREN_SELECTOR,
     ) -> list[Reflector]:
         count = self._restarted(kind.rbac_name)
 
@@ -80,7 +93,7 @@ class Watches:
                 kind,
                 sink,
                 namespace=namespace,
-                selector=labels.CHILDREN_SELECTOR,
+                selector=selector,
                 clock=self._clock,
                 restarted=restarted,
                 rewound=self._rewound,

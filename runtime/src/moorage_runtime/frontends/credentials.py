@@ -1,9 +1,8 @@
 """TLS certificates and bearer tokens from files, which are reloaded when they change.
 
 Kubernetes replaces the files of a mounted Secret while the process runs, and renewing a
-certificate
-or rotating a token must not require a restart. An invalid replacement is logged, and the previous
-one stays in use.
+certificate or rotating a token must not require a restart. An invalid replacement is logged, and
+the previous one stays in use.
 """
 
 import logging
@@ -121,13 +120,13 @@ def _make_context() -> ssl.SSLContext:
 
 
 class Token:
-    """Bearer tokens from a file, one per line, so that two are valid during a rotation.
+    """Bearer tokens from files, one per line, so that two are valid during a rotation.
 
     Args:
-        file: The file; blank lines are ignored.
+        file: The file, or a folder of files such as a mounted Secret; blank lines are ignored.
 
     Raises:
-        InvalidConfig: The file cannot be read, or contains no token.
+        InvalidConfig: A file cannot be read, or none contains a token.
     """
 
     def __init__(self, file: pathlib.Path) -> None:
@@ -158,7 +157,11 @@ class Token:
 
     def _read(self) -> list[str]:
         try:
-            tokens = [line.strip() for line in self._file.read_text().splitlines()]
+            tokens = [
+                line.strip()
+                for file in _files(self._file)
+                for line in file.read_text().splitlines()
+            ]
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", "") or "it is not UTF-8"
             raise InvalidConfig(f"the token file cannot be read: {reason}") from error
@@ -166,3 +169,15 @@ class Token:
         if not found:
             raise InvalidConfig("the token file contains no token: must have one token per line")
         return found
+
+
+def _files(path: pathlib.Path) -> list[pathlib.Path]:
+    """Return the file itself, or the files of a folder by name.
+
+    The kubelet keeps the content of a Secret in entries that begin with `..`, which keys cannot.
+    """
+    if not path.is_dir():
+        return [path]
+    return sorted(
+        each for each in path.iterdir() if each.is_file() and not each.name.startswith("..")
+    )

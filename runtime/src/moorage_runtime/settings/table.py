@@ -284,9 +284,10 @@ SETTINGS: Final[Sequence[Setting]] = (
     Setting(
         "token_file",
         "",
-        "a file with one bearer token per line",
-        "Require one of these bearer tokens, except for live and ready checks. The file is "
-        "reloaded when it changes.",
+        "a file with one bearer token per line, or a folder of such files",
+        "Require one of these bearer tokens, except for live and ready checks. In a folder, such "
+        "as a mounted Secret, each file can have the tokens of one client. The files are reloaded "
+        "when they change.",
         values.path,
     ),
     Setting(

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from moorage_cli.commands.local import find_models
 from support.manifests import DIGITS
 from support.waiting import eventually
 
@@ -116,6 +117,16 @@ def test_a_file_of_another_kind_and_an_empty_folder_are_refused_with_what_is_exp
     assert "PATH: notes.md is not a model file: must be MLmodel, model.onnx" in refused(str(notes))
     assert "PATH: empty contains no model file: must contain MLmodel" in refused(str(empty))
     assert "does not exist: must be a model file or a folder" in refused(str(tmp_path / "no"))
+
+
+def test_a_link_keeps_its_name_and_decides_the_format(tmp_path):
+    (tmp_path / "blob").write_bytes((DIGITS / "model.onnx").read_bytes())
+    link = tmp_path / "linked.onnx"
+    link.symlink_to(tmp_path / "blob")
+
+    (found,) = find_models(link)
+
+    assert (found.name, found.format) == ("linked", "onnx")
 
 
 def test_a_damaged_model_is_refused_with_the_servers_reason(tmp_path):

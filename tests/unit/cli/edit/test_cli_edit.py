@@ -1,4 +1,4 @@
-"""The patches of promote, abort, restart, pause, resume and rollback."""
+"""The patches of promote, abort, restart, retry, scale, pause, resume and rollback."""
 
 import base64
 import json
@@ -255,3 +255,56 @@ def test_a_compressed_spec_that_exceeds_the_limit_is_refused() -> None:
 
     with pytest.raises(Failure, match="damaged"):
         rollback(iris(ROLLING), [KeptSpec("old", "", bomb)])
+
+
+def test_a_retry_restarts_a_revision_that_was_given_up() -> None:
+    model = iris({"current": "new", "rejected": "new", "lastGood": "old"})
+
+    edit = verbs.retry(model, NOW)
+
+    assert edit.patch == merged({"rollout": {"restartedAt": "2026-03-04T05:06:07Z"}})
+    assert edit.done == "revision new is tried again"
+
+
+@pytest.mark.parametrize(
+    ("revisions", "fact"),
+    [
+        (COMPLETE, "no rollout is in progress: revision old serves"),
+        (ROLLING, "no rollout was given up: revision new is rolled out"),
+    ],
+)
+def test_a_retry_without_a_revision_that_was_given_up_is_refused(
+    revisions: dict[str, Any], fact: str
+) -> None:
+    with pytest.raises(Failure, match=fact):
+        verbs.retry(iris(revisions), NOW)
+
+
+@pytest.mark.parametrize(
+    ("spec", "patch", "done"),
+    [
+        ({}, {"replicas": 3}, "gets 3 replicas"),
+        ({"replicas": 1}, {"replicas": 3}, "gets 3 replicas"),
+        ({"replicas": 3}, None, "has 3 replicas already"),
+        (
+            {"suspend": True},
+            {"replicas": 3},
+            "gets 3 replicas, once spec.suspend is false",
+        ),
+        ({"paused": True}, {"replicas": 3}, "gets 3 replicas once the model is resumed"),
+    ],
+)
+def test_scaling_sets_the_replicas_and_says_when_they_start(
+    spec: dict[str, Any], patch: dict[str, Any] | None, done: str
+) -> None:
+    edit = verbs.scale(iris(COMPLETE, spec), 3)
+
+    assert edit.patch == (None if patch is None else merged(patch))
+    assert edit.done == done
+
+
+def test_scaling_a_model_with_an_autoscaler_is_refused_with_its_bounds() -> None:
+    scaling = {"minReplicas": 2, "maxReplicas": 8}
+
+    with pytest.raises(Failure, match=r"sets the replicas to 2 to 8, by spec\.scaling"):
+        verbs.scale(iris(COMPLETE, {"scaling": scaling}), 3)

@@ -186,6 +186,31 @@ def test_what_holds_back_a_serving_model_is_a_note(type_):
     assert "the InferenceRuntime 'triton' was edited" in report.text
 
 
+@pytest.mark.parametrize(
+    ("state", "notes"),
+    [("False", ["GatewayRefused"]), ("Unknown", ["GatewayRefused"]), ("True", [])],
+)
+def test_a_route_that_is_not_accepted_is_a_note(state, notes):
+    conditions = SERVING["status"]["conditions"]
+    route = condition("RouteAccepted", state, "GatewayRefused", "not allowed by listeners")
+    status = {**SERVING["status"], "conditions": [*conditions, route]}
+
+    found = causes(view({**SERVING, "status": status}), NOW)
+
+    assert [cause.reason for cause in found] == notes
+    assert all("allowedRoutes" in cause.do for cause in found)
+
+
+def test_the_status_of_one_model_has_its_url_outside_the_cluster():
+    exposed = {**SERVING, "status": {**SERVING["status"], "url": "https://iris.example.com"}}
+
+    report = status_of_one(view(exposed), NOW, PLAIN)
+
+    assert "https://iris.example.com" in report.text
+    assert report.document["externalUrl"] == "https://iris.example.com"
+    assert "outside" not in status_of_one(view(SERVING), NOW, PLAIN).text
+
+
 def test_a_status_of_an_earlier_spec_is_the_only_cause():
     stale = {**CRASHING, "metadata": {**CRASHING["metadata"], "generation": 3}}
     (cause,) = causes(view(stale), NOW)

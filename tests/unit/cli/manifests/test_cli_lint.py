@@ -41,6 +41,8 @@ FUNCTIONS = {
     "startsWith",
     "string",
     "size",
+    "substring",
+    "endsWith",
 }
 
 
@@ -57,6 +59,9 @@ def test_every_rule_of_the_crd_has_known_functions(rule):
         ("self.a <= self.b", {"a": 1, "b": 2}, True),
         ("self.a <= self.b", {"a": 3, "b": 2}, False),
         ("self.a <= self.b", {"a": 2**70, "b": 2}, False),
+        ("'iris.a'.endsWith(self.a.substring(1))", {"a": "*.a"}, True),
+        ("'irisba'.endsWith(self.a.substring(1))", {"a": "*.a"}, False),
+        ("'iris.a'.endsWith(self.a.substring(4))", {"a": "*.a"}, False),
         # a missing field is an error, which `||` ignores if the other side is true
         ("self.a <= self.b", {"a": 3}, False),
         ("self.a == 1 || self.b == 1", {"b": 1}, True),

@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from moorage_cli.manifests.lint import lint_text, schemas
+from moorage_cli.manifests.lint import lint, lint_text, schemas
+from moorage_cli.printing.tables import Palette
 from support.cli_manifests import manifest
 
 SCHEMAS = schemas()
@@ -134,3 +135,24 @@ RUNTIME = {"name": "runtime", "resources": {"requests": {"cpu": 1}}}
 )
 def test_a_valid_spec_has_no_problems(spec):
     assert findings(spec) == {}
+
+
+SECURED = {"access": {"tokenSecretName": "tokens"}}
+ROUTED = {"tls": {"secretName": "tls"}, "route": {"parentRefs": [{"name": "web"}]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (SECURED, "file: checked: spec.access: without spec.tls, tokens cross the network in"),
+        (ROUTED, "file: checked: spec.route: with spec.tls, the gateway must speak TLS"),
+        ({**SECURED, "tls": {"secretName": "tls"}}, ""),
+        ({"route": {"parentRefs": [{"name": "web"}]}}, ""),
+    ],
+)
+def test_tls_and_tokens_have_notes_that_fail_nothing(spec, expected):
+    text = yaml.safe_dump(manifest({"runtime": {"image": "server:1"}, **spec}))
+    report = lint([("file", text)], Palette(coloured=False))
+
+    assert report.ok
+    assert [note.startswith(expected) for note in report.notes] == ([True] if expected else [])

@@ -106,6 +106,42 @@ def test_an_invalid_uri_is_reported_with_the_valid_forms(uri, reason, fact):
         ({"rollout": {"canary": {"keepSeconds": 60}}}, "spec.route", "remove rollout.canary"),
         ({"route": {"hostnames": ["a.b"]}}, "spec.route.parentRefs", "required"),
         ({"route": {"parentRefs": [{}]}}, "spec.route.parentRefs[0].name", "required"),
+        ({"route": {**ROUTE, "grpc": {}}}, "spec.route.grpc.hostnames", "is required"),
+        (
+            {"route": {**ROUTE, "grpc": {"hostnames": ["g.a"]}}},
+            "spec.route.hostnames",
+            "must be set with route.grpc",
+        ),
+        (
+            {"route": {**ROUTE, "hostnames": ["*.a"], "grpc": {"hostnames": ["g.a"]}}},
+            "spec.route.grpc.hostnames",
+            "'*.a' does",
+        ),
+        (
+            {"route": {"ingress": {}, "hostnames": ["a"], "grpc": {"hostnames": ["g.a"]}}},
+            "spec.route.grpc",
+            "set parentRefs or remove grpc",
+        ),
+        (
+            {"route": {"ingress": {"annotations": {"a": 1}}}},
+            "spec.route.ingress.annotations.a",
+            "must be a string",
+        ),
+        (
+            {"route": {"ingress": {"annotations": {"moorage.dev/applied-hash": "x"}}}},
+            "spec.route.ingress.annotations.moorage.dev/applied-hash",
+            "remove it",
+        ),
+        (
+            {"route": {"ingress": {"className": "A"}}},
+            "spec.route.ingress.className",
+            "lowercase letters",
+        ),
+        (
+            {"route": {"ingress": {}}, "rollout": {"strategy": "Canary"}},
+            "spec.route",
+            "set route.parentRefs",
+        ),
         ({"route": {**ROUTE, "weight": 1}}, "spec.route.weight", "does not know this field"),
         ({"disruptionBudget": "None"}, "spec.disruptionBudget", "an object"),
         ({"disruptionBudget": {"policy": "Off"}}, "spec.disruptionBudget.policy", "Auto, None"),

@@ -8,10 +8,11 @@ can detect what the server speaks instead. A target of `Auto` has only those.
 
 from collections.abc import Sequence
 
+from moorage_operator.api import names
 from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import InferenceModel, Protocol, Transport
 from moorage_operator.resources import endpoints
-from moorage_operator.values.plan import ProbeTarget, Way
+from moorage_operator.values.plan import Access, ProbeTarget, Way
 from moorage_operator.values.smoke import SmokeTask, SmokeVerdict
 
 from .replicas import Replica
@@ -38,6 +39,7 @@ def make_targets(
         Protocol.AUTO,
     }
     explained_by = _explained_by(model, config)
+    access = _access(model)
     return tuple(
         ProbeTarget(
             pod_uid=replica.pod.uid,
@@ -53,8 +55,22 @@ def make_targets(
             smoke=_smoke_task(model, replica),
             vouched=replica.model_ready and replica.result is None,
             own_path=endpoints.asks_own_path(model),
+            access=access,
         )
         for replica in running
+    )
+
+
+def _access(model: InferenceModel) -> Access | None:
+    """Return how the servers are secured; None for plaintext without tokens."""
+    if not model.tls and not model.access.token_secret_name:
+        return None
+    own = f"{names.service(model.name)}.{model.namespace}.svc"
+    return Access(
+        model.namespace,
+        tls_secret=model.tls.secret_name,
+        server_name=model.tls.server_name or own if model.tls else "",
+        token_secret=model.access.token_secret_name,
     )
 
 

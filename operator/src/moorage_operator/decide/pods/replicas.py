@@ -34,7 +34,12 @@ REASONS = {
     AnswerReason.TIMED_OUT: Reason.PROBE_TIMEOUT,
     AnswerReason.WRONG_PROTOCOL: Reason.PROTOCOL_MISMATCH,
     AnswerReason.MALFORMED: Reason.PROTOCOL_MISMATCH,
+    AnswerReason.NOT_TRUSTED: Reason.CERTIFICATE_NOT_TRUSTED,
+    AnswerReason.TLS_MISMATCH: Reason.TLS_MISMATCH,
+    AnswerReason.UNAUTHORIZED: Reason.UNAUTHORIZED,
 }
+
+UNHEARD = {Reason.SERVER_NOT_LIVE, Reason.PROBE_TIMEOUT}
 
 NO_ANSWER = {AnswerReason.REFUSED, AnswerReason.TIMED_OUT}
 
@@ -48,6 +53,9 @@ SEVERITY = (
     Reason.VERSION_NOT_SERVED,
     Reason.PROTOCOL_MISMATCH,
     Reason.NO_PROTOCOL_ANSWERED,
+    Reason.TLS_MISMATCH,
+    Reason.CERTIFICATE_NOT_TRUSTED,
+    Reason.UNAUTHORIZED,
     Reason.INVALID_IMAGE_NAME,
     Reason.IMAGE_PULL_BACK_OFF,
     Reason.SECRET_NOT_FOUND,
@@ -67,10 +75,12 @@ SEVERITY = (
     Reason.PENDING,
     *contract.ORDER,
     Reason.REPLICAS_DISAGREE,
+    Reason.METADATA_UNAUTHORIZED,
     Reason.METADATA_UNSUPPORTED,
     Reason.AWAITING_METADATA,
     Reason.OUTPUT_MISMATCH,
     Reason.REQUEST_REJECTED,
+    Reason.REQUEST_UNAUTHORIZED,
     Reason.LATENCY_EXCEEDED,
     Reason.RUNNING,
 )
@@ -264,6 +274,9 @@ def _contract_finding(
             return None  # the operator has restarted and has not polled yet
         sentence = f"pod {pod.name}: waiting for its metadata"
         return Finding(Reason.AWAITING_METADATA, sentence)
+    if result.unauthorized and result.model is None:
+        sentence = f"pod {pod.name}: the metadata is not compared: {result.unauthorized}"
+        return Finding(Reason.METADATA_UNAUTHORIZED, sentence)
     found = contract.difference(model.contract, result.model)
     return Finding(found.reason, f"pod {pod.name}: {found.message}") if found else None
 
@@ -325,6 +338,9 @@ def _answer_finding(
         Reason.VERSION_NOT_SERVED: f"version {model.model.version} of {name} is not served",
         Reason.SERVER_NOT_LIVE: "the server does not answer",
         Reason.PROBE_TIMEOUT: "the server did not answer in time",
+        Reason.CERTIFICATE_NOT_TRUSTED: "its TLS certificate is not accepted",
+        Reason.TLS_MISMATCH: "TLS does not fit the spec",
+        Reason.UNAUTHORIZED: "the server requires a token",
     }[reason]
     detail = f": {answer.message}" if answer.message else ""
     return Finding(reason, f"pod {pod.name}: {sentence}{detail}")
@@ -340,7 +356,7 @@ def _with_traffic_warning(pod: PodObserved, found: Finding) -> Finding:
 
 def _with_network_advice(found: Finding) -> Finding:
     """Add advice if the kubelet reaches the server and the operator does not."""
-    if not has(found.reason, Trait.SILENCE):
+    if found.reason not in UNHEARD:
         return found
     more = (
         "its readiness probe passes, so something blocks the operator's connection to the pod: a "

@@ -133,7 +133,7 @@ def kept_seconds(model: InferenceModel) -> int:
     if rollout.strategy is Strategy.BLUE_GREEN:
         return rollout.blue_green.keep_seconds
     # A Gateway keeps sending requests to it until it has seen the new route.
-    return rollout.canary.keep_seconds if model.route else 0
+    return rollout.canary.keep_seconds if model.route.parent_refs else 0
 
 
 def is_kept(model: InferenceModel, revisions: Revisions, now: datetime) -> float | None:

@@ -1,38 +1,56 @@
-"""Decides the backends of the route, and whether its Gateways accept it; pure.
+"""Decides which objects expose a model, and the backends of its routes; pure.
 
-    Arrangement, Split --> make_backends --> resources.route --> HTTPRoute
-    HTTPRoute's status --> route_accepted --> condition RouteAccepted --> canary
+    spec.route, kinds of the cluster --> routes of the Gateway API, or an Ingress
+    Arrangement, Split --> shares --> resources.route --> HTTPRoute, GRPCRoute
 
-While there is a route, each release has its own Service. So shares change in a single object, the
-route, and the selector of a Service behind a Gateway never changes.
-
-Source: Gateway API v1, RouteParentStatus: Accepted, ResolvedRefs and their observedGeneration.
+While there is a route, each release has its own Service. So shares change only in the routes, and
+the selector of a Service behind a Gateway never changes.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from moorage_operator.api import names
-from moorage_operator.api.conditions import Condition, ConditionType, Finding, Reason
-from moorage_operator.api.v1alpha1 import InferenceModel, ParentRef
-from moorage_operator.resources.route import ROUTE, Backend
-from moorage_operator.values.objects import RouteObserved, RouteParent
+from moorage_operator.api.v1alpha1 import InferenceModel
+from moorage_operator.resources.ingress import make_ingress
+from moorage_operator.resources.route import ROUTE, Backend, make_routes
+from moorage_operator.resources.service import make_service, names_ports
 from moorage_operator.values.observed import Observed
 
 from .canary import Split
 from .releases import Arrangement
 
-__all__ = ["has_route", "make_backends", "route_accepted"]
-
-# The conditions that a Gateway must report before it can be relied on.
-WANTED = ("Accepted", "ResolvedRefs")
+__all__ = ["has_ingress", "make_routed"]
 
 
-def has_route(model: InferenceModel, observed: Observed) -> bool:
-    """Whether the spec requests a route and the cluster supports it."""
-    return bool(model.route) and ROUTE in observed.available_kinds
+def _has_route(model: InferenceModel, observed: Observed) -> bool:
+    """Whether the spec names Gateways and the cluster has the Gateway API."""
+    return bool(model.route.parent_refs) and ROUTE in observed.available_kinds
 
 
-def make_backends(arrangement: Arrangement, split: Split | None) -> tuple[Backend, ...]:
+def has_ingress(model: InferenceModel, observed: Observed) -> bool:
+    """Whether the spec allows an Ingress and there is no route."""
+    return model.route.ingress is not None and not _has_route(model, observed)
+
+
+def make_routed(
+    model: InferenceModel, arrangement: Arrangement, split: Split | None, observed: Observed
+) -> Iterator[dict[str, Any]]:
+    """Build the routes, after the Services that they refer to, or the Ingress."""
+    if model.route.ingress is not None and has_ingress(model, observed):
+        yield make_ingress(model, model.route.ingress)
+    if not _has_route(model, observed):
+        return
+    for release in arrangement.routed:
+        name = names.service_of(release.model.name, release.revision)
+        by_name = names_ports(release.template, release.model.runtime.ports)
+        yield make_service(release.model, release.revision, name, by_name=by_name)
+    for route in make_routes(model, _make_backends(arrangement, split)):
+        if route["kind"] in observed.available_kinds:
+            yield route
+
+
+def _make_backends(arrangement: Arrangement, split: Split | None) -> tuple[Backend, ...]:
     """Return the Service that serves and the Service of a canary, with their shares."""
     main = arrangement.main
     weight = split.weight if split else 0
@@ -51,73 +69,3 @@ def _stable(arrangement: Arrangement, weight: int) -> Backend:
             service = names.service_of(name, release.revision)
             return Backend(service, release.model.runtime.ports, weight)
     return Backend(names.service(name), arrangement.front.runtime.ports, weight)
-
-
-def route_accepted(
-    model: InferenceModel, observed: Observed, applied_hashes: Collection[str]
-) -> Condition | None:
-    """Decide the condition RouteAccepted; None if the spec requests no route.
-
-    Args:
-        model: The spec.
-        observed: The route with the conditions that its Gateways report.
-        applied_hashes: The hashes of the planned objects, so that an older route does not count.
-    """
-    if not model.route or model.problems:
-        return None
-    status, finding = _decided(model, observed, applied_hashes)
-    return Condition(ConditionType.ROUTE_ACCEPTED, status=status, finding=finding)
-
-
-def _decided(
-    model: InferenceModel, observed: Observed, applied_hashes: Collection[str]
-) -> tuple[bool | None, Finding]:
-    if ROUTE not in observed.available_kinds:
-        sentence = (
-            "spec.route requires the Gateway API, but the operator finds no HTTPRoute "
-            "(gateway.networking.k8s.io/v1) in this cluster: install the Gateway API and a gateway"
-        )
-        return False, Finding(Reason.GATEWAY_API_MISSING, sentence)
-    route = observed.children.get((ROUTE, names.route(model.name)))
-    parents = model.route.parent_refs
-    if not isinstance(route, RouteObserved) or route.applied_hash not in applied_hashes:
-        return None, Finding(Reason.AWAITING_GATEWAY, "the HTTPRoute is not written yet")
-    verdicts = [_verdict(parent, model.namespace, route) for parent in parents]
-    for reason in (Reason.GATEWAY_REFUSED, Reason.AWAITING_GATEWAY):
-        for finding in verdicts:
-            if finding.reason is reason:
-                return (False if reason is Reason.GATEWAY_REFUSED else None), finding
-    return True, verdicts[0]
-
-
-def _verdict(parent: ParentRef, namespace: str, route: RouteObserved) -> Finding:
-    """Return whether one Gateway accepts the route; one accepting controller is enough."""
-    space = parent.namespace or namespace
-    where = f"Gateway {space}/{parent.name}"
-    where += f", listener {parent.section_name}" if parent.section_name else ""
-    parents = [
-        each
-        for each in route.parents
-        if (each.name, each.namespace, each.section_name)
-        == (parent.name, space, parent.section_name)
-        and each.observed_generation >= route.generation
-    ]
-    if any(_accepts(each) for each in parents):
-        return Finding(Reason.GATEWAY_ACCEPTED, f"{where} accepts the route")
-    refusal = next(_refusals(parents), "")
-    if refusal:
-        return Finding(Reason.GATEWAY_REFUSED, f"{where} does not accept the route: {refusal}")
-    sentence = f"{where} has not reported whether it accepts the route"
-    return Finding(Reason.AWAITING_GATEWAY, sentence)
-
-
-def _accepts(parent: RouteParent) -> bool:
-    statuses = {each.type: each.status for each in parent.conditions}
-    return all(statuses.get(type_) is True for type_ in WANTED)
-
-
-def _refusals(parents: Iterable[RouteParent]) -> Iterator[str]:
-    for parent in parents:
-        for condition in parent.conditions:
-            if condition.type in WANTED and condition.status is False:
-                yield f"{condition.type}: {condition.reason}: {condition.message}"

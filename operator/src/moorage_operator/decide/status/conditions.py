@@ -20,9 +20,9 @@ from moorage_operator.api.v1alpha1 import InferenceModel, Protocol
 from moorage_operator.api.written_spec import SPEC_LIMIT_BYTES
 from moorage_operator.decide.pods import pod_diagnosis
 from moorage_operator.decide.pods.replicas import Replica, ready_subject, worst
+from moorage_operator.decide.rollout.acceptance import route_accepted
 from moorage_operator.decide.rollout.canary import Split, describe_progress
 from moorage_operator.decide.rollout.course import Course
-from moorage_operator.decide.rollout.routing import route_accepted
 from moorage_operator.values.observed import Observed, Refusal
 from moorage_operator.values.revisions import Revisions, read_revisions
 from moorage_operator.values.runtimes import RuntimeState
@@ -40,6 +40,10 @@ ORDER = tuple(ConditionType)
 # patch object"), 422 to one that fails validation, and 400 to a malformed body.
 BAD_OBJECT_CODES = {400, 422, 500}
 
+
+# Nothing is known against the answers, or against the metadata.
+UNTRIED = {Reason.RUNNING, Reason.REQUEST_UNAUTHORIZED}
+UNREAD = {Reason.METADATA_UNSUPPORTED, Reason.METADATA_UNAUTHORIZED}
 
 # A child's name is taken by another object, or by an object of a deleted model.
 NAME_TAKEN = {
@@ -325,8 +329,9 @@ def _metadata_matched(
     ready = [replica for replica in _current(replicas) if replica.model_ready]
     against = worst(replica.contract for replica in ready if replica.contract)
     if against and not has(against.reason, Trait.AWAITED):
-        unsupported = against.reason is Reason.METADATA_UNSUPPORTED
-        return Condition(type_, status=None if unsupported else False, finding=against)
+        return Condition(
+            type_, status=None if against.reason in UNREAD else False, finding=against
+        )
     asked = ready and all(replica.result for replica in ready)
     before = find_condition(observed.status, type_)
     if not asked and before.get("observedGeneration") == model.generation:
@@ -347,8 +352,9 @@ def _smoke_test_passed(model: InferenceModel, replicas: Sequence[Replica]) -> Co
     ready = [replica for replica in _current(replicas) if replica.model_ready]
     against = worst(replica.smoke for replica in ready if replica.smoke)
     if against:
-        running = against.reason is Reason.RUNNING
-        return Condition(type_, status=None if running else False, finding=against)
+        return Condition(
+            type_, status=None if against.reason in UNTRIED else False, finding=against
+        )
     if not ready:
         waiting = Finding(Reason.RUNNING, "the smoke tests are waiting for a ready replica")
         return Condition(type_, status=None, finding=waiting)

@@ -13,7 +13,7 @@ from typing import Any, cast
 from moorage_operator.api import conditions, labels
 from moorage_operator.api.conditions import Finding, Reason, timestamp, truncated
 from moorage_operator.api.config import OperatorConfig
-from moorage_operator.api.v1alpha1 import InferenceModel, Ports, Protocol
+from moorage_operator.api.v1alpha1 import InferenceModel, Ports, Protocol, Transport
 from moorage_operator.decide.pods import pod_diagnosis, smoke_verdicts
 from moorage_operator.decide.pods.replicas import Replica
 from moorage_operator.resources import endpoints
@@ -26,12 +26,14 @@ from moorage_operator.values.runtimes import write_runtime_use
 
 from . import protocols
 from .conditions import Judgement
+from .external_urls import external_urls
 from .timings import make_timings
 
 __all__ = ["Served", "make_status"]
 
 # Longer lists are not useful to read and make every write large.
 REPLICA_STATUSES_LIMIT = 32
+EXTERNAL_LIMIT = 32
 METADATA_HASH_LENGTH = 16
 
 
@@ -78,6 +80,11 @@ def make_status(  # noqa: PLR0913 -- the inputs of a status
             judgement.conditions, observed.status, generation=model.generation, now=now
         ),
     }
+    if found := external_urls(model, observed, judgement.route):
+        bases = [(each.transport, str(each)) for each in found]
+        status["url"] = bases[0][1]
+        listed = _endpoints(served, observed, replicas, config, bases)
+        status["externalEndpoints"] = listed[:EXTERNAL_LIMIT]
     if observed.runtime.use:
         status["runtime"] = write_runtime_use(observed.runtime.use)
     timings = make_timings(judgement.revisions.current, replicas, observed.status)
@@ -93,9 +100,13 @@ def make_status(  # noqa: PLR0913 -- the inputs of a status
 
 
 def _endpoints(
-    served: Served, observed: Observed, replicas: Sequence[Replica], config: OperatorConfig
+    served: Served,
+    observed: Observed,
+    replicas: Sequence[Replica],
+    config: OperatorConfig,
+    external: Sequence[tuple[Transport, str]] | None = None,
 ) -> list[dict[str, str]]:
-    """Return the URLs of the revision that serves."""
+    """Return the URLs of the revision that serves, inside the cluster or at these base URLs."""
     model = served.model
     own = [each for each in replicas if each.pod.revision == served.revision]
     protocol = protocols.protocol_status(
@@ -103,7 +114,7 @@ def _endpoints(
     )
     if model.runtime.ports != served.ports:
         model = replace(model, runtime=replace(model.runtime, ports=served.ports))
-    return endpoints.urls(model, config, protocols.detected(protocol))
+    return endpoints.urls(model, config, protocols.detected(protocol), external)
 
 
 def _answers(

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from moorage_operator.probe.driver import INFERENCE_LIMIT_BYTES, Driver
+from moorage_operator.probe.transport.credentials import Credentials
 from moorage_operator.probe.transport.http_client import HttpClient
+from moorage_operator.values.secret_content import ReadSecret, read_none
 
 from .oip_rest import OipRest
 from .openai_rest import OpenAiRest
@@ -28,10 +30,16 @@ DriverKey = tuple[str, str]
 
 
 class Drivers(Mapping[DriverKey, Driver]):
-    """The drivers by protocol and transport, and their shared connections."""
+    """The drivers by protocol and transport, and their shared connections.
 
-    def __init__(self) -> None:
-        self._http = HttpClient()
+    Args:
+        read_secret: Reads the Secrets of servers with TLS or tokens.
+        ca_file: CAs for servers whose Secret has none or may not be read.
+    """
+
+    def __init__(self, read_secret: ReadSecret = read_none, *, ca_file: str = "") -> None:
+        self._credentials = Credentials(read_secret, ca_file=ca_file)
+        self._http = HttpClient(self._credentials)
         self._calls: tuple[GrpcChannels, GrpcChannels] | None = None
         self._made: dict[DriverKey, Driver] = {}
         self._make: Mapping[DriverKey, Callable[[], Driver]] = {
@@ -61,6 +69,7 @@ class Drivers(Mapping[DriverKey, Driver]):
     async def close(self) -> None:
         """Close all connections."""
         await self._http.close()
+        await self._credentials.close()
         for channels in self._calls or ():
             await channels.close()
 
@@ -86,5 +95,6 @@ class Drivers(Mapping[DriverKey, Driver]):
         from moorage_operator.probe.transport.grpc_channels import GrpcChannels  # noqa: PLC0415 -- imports gRPC, see above
 
         if self._calls is None:
-            self._calls = GrpcChannels(), GrpcChannels(INFERENCE_LIMIT_BYTES)
+            queries = GrpcChannels(self._credentials)
+            self._calls = queries, GrpcChannels(self._credentials, INFERENCE_LIMIT_BYTES)
         return self._calls

@@ -14,7 +14,13 @@ from enum import StrEnum
 from typing import Protocol
 
 from moorage_operator.api.smoke_tests import InputTensor, SmokeTest
-from moorage_operator.probe.driver import Described, evidence, unreadable, version_not_found
+from moorage_operator.probe.driver import (
+    Described,
+    evidence,
+    refused_for_token,
+    unreadable,
+    version_not_found,
+)
 from moorage_operator.probe.reading.aside import aside
 from moorage_operator.probe.reading.cost import spending
 from moorage_operator.probe.reading.elements import Unreadable
@@ -120,6 +126,7 @@ class Grps:
         return Described(
             server=spending(grps_metadata.read_server, text),
             model=None if isinstance(found, Answer) else found.info,
+            unauthorized=refused_for_token(found, server),
         )
 
     async def speaks(self, target: ProbeTarget) -> Answer:

@@ -14,6 +14,7 @@ from moorage_operator.probe.driver import (
     Described,
     evidence,
     no_requests,
+    refused_for_token,
     unreadable,
     version_not_found,
 )
@@ -90,6 +91,7 @@ class OipGrpc:
         return Described(
             None if isinstance(server, Answer) else _server(server),
             None if isinstance(model, Answer) else _model(model),
+            refused_for_token(model, server),
         )
 
     async def speaks(self, target: ProbeTarget) -> Answer:

@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from moorage_operator.api.smoke_tests import InputTensor
-from moorage_operator.probe.driver import Described, evidence, unreadable, version_not_found
+from moorage_operator.probe.driver import (
+    Described,
+    evidence,
+    refused_for_token,
+    unreadable,
+    version_not_found,
+)
 from moorage_operator.probe.reading.aside import aside
 from moorage_operator.probe.reading.cost import spending
 from moorage_operator.probe.reading.elements import Unreadable
@@ -69,6 +75,7 @@ class OipRest(HttpDriver):
         return Described(
             spending(metadata.server_from_json, _body_of_ok(server)),
             spending(metadata.model_from_json, _body_of_ok(model)),
+            refused_for_token(model, server),
         )
 
     async def speaks(self, target: ProbeTarget) -> Answer:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from moorage_operator.api.smoke_tests import InputTensor
-from moorage_operator.probe.driver import Described, evidence, no_tensors
+from moorage_operator.probe.driver import Described, evidence, no_tensors, refused_for_token
 from moorage_operator.probe.reading.cost import spending
 from moorage_operator.probe.transport.http_client import Reply, judged_by_status, refusal
 from moorage_operator.values.answers import Answer, AnswerReason
@@ -49,7 +49,7 @@ class OpenAiRest(HttpDriver):
         """Query the model's entry in the list; the API has no metadata of the server."""
         listed = await self._list(target)
         if isinstance(listed, Answer):
-            return Described()
+            return Described(unauthorized=refused_for_token(listed))
         return Described(model=openai_models.info_of(target.model_name, listed))
 
     async def speaks(self, target: ProbeTarget) -> Answer:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from moorage_operator.api.smoke_tests import InputTensor
 from moorage_operator.probe.driver import Described, no_tensors
 from moorage_operator.probe.transport.http_client import judged_by_status
-from moorage_operator.values.answers import Answer, AnswerReason
+from moorage_operator.values.answers import BARRED, Answer, AnswerReason
 from moorage_operator.values.plan import ProbeTarget
 from moorage_operator.values.smoke import Outputs
 
@@ -60,6 +60,6 @@ class PlainHttp(HttpDriver):
 
 def _not_ready(answer: Answer) -> Answer:
     """Convert an answer that is not HTTP or is too large; no protocol can mismatch."""
-    if answer.reason in _SILENCE:
+    if answer.reason in _SILENCE or answer.reason in BARRED:
         return answer
     return Answer(verdict=False, reason=AnswerReason.NOT_READY, message=answer.message)

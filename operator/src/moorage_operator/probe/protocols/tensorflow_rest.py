@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from moorage_operator.api.smoke_tests import InputTensor
-from moorage_operator.probe.driver import Described, evidence, unreadable
+from moorage_operator.probe.driver import Described, evidence, refused_for_token, unreadable
 from moorage_operator.probe.reading.aside import aside
 from moorage_operator.probe.reading.elements import Unreadable
 from moorage_operator.probe.transport.http_client import (
@@ -76,7 +76,7 @@ class TensorflowRest(HttpDriver):
             self._http.get(target, target.way.metadata_path),
         )
         if isinstance(status, Answer) or isinstance(found, Answer):
-            return Described()
+            return Described(unauthorized=refused_for_token(status, found))
         versions = tensorflow.available(tensorflow.version_statuses(status.document) or ())
         return Described(model=tensorflow.model_of(found.document, target.model_name, versions))
 

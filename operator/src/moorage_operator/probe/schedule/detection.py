@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from moorage_operator.probe.driver import Driver
-from moorage_operator.values.answers import Answer, AnswerReason, Spoken
+from moorage_operator.values.answers import BARRED, Answer, AnswerReason, Spoken
 from moorage_operator.values.plan import ProbeTarget
 
 AUTO = "Auto"
@@ -22,8 +22,8 @@ Drivers = Mapping[tuple[str, str], Driver]
 async def detect(drivers: Drivers, target: ProbeTarget) -> Spoken | Answer:
     """Return the first of the target's other ways in which the server answers.
 
-    If there is none, return the most informative answer: no server listens at the port of the
-    target's transport, or the server speaks no known protocol.
+    If there is none, return the most informative answer: the server is secured, no server listens
+    at the port of the target's transport, or the server speaks no known protocol.
     """
     ways = target.others
     answers = await asyncio.gather(
@@ -37,11 +37,20 @@ async def detect(drivers: Drivers, target: ProbeTarget) -> Spoken | Answer:
         for way, answer in zip(ways, answers, strict=True)
         if way.transport == target.way.transport
     ]
-    return _silence(own) or Answer(
-        None,
-        AnswerReason.WRONG_PROTOCOL,
-        f"queried port {target.way.port} for " + ", ".join(_asked_for(target)),
+    return (
+        _barred(own)
+        or _silence(own)
+        or Answer(
+            None,
+            AnswerReason.WRONG_PROTOCOL,
+            f"queried port {target.way.port} for " + ", ".join(_asked_for(target)),
+        )
     )
+
+
+def _barred(answers: Iterable[Answer]) -> Answer | None:
+    """Return the first answer of a secured server; it explains why no protocol was found."""
+    return next((answer for answer in answers if answer.reason in BARRED), None)
 
 
 def _silence(answers: Iterable[Answer]) -> Answer | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from moorage_operator.probe.driver import Driver
 from moorage_operator.values.answers import (
     ANSWERED,
+    BARRED,
     NOT_ASKED,
     Answer,
     AnswerReason,
@@ -135,6 +136,10 @@ async def _look_into(
     if answer.reason in _SILENCE:
         # Further queries to the same address would fail too.
         return replace(result, live=answer, ready=NOT_ASKED)
+    if answer.reason in BARRED:
+        # Nor would they tell more of the model.
+        answers = answer.reason is AnswerReason.UNAUTHORIZED
+        return replace(result, live=YES if answers else answer, ready=NOT_ASKED)
     driver = drivers[target.way.protocol, target.way.transport]
     live, ready = await asyncio.gather(driver.live(target), driver.ready(target))
     result = replace(result, live=live, ready=ready)
@@ -174,6 +179,7 @@ async def _complete(driver: Driver, target: ProbeTarget, result: ProbeResult) ->
         ready=ready,
         spoken=spoken,
         described=True,
+        unauthorized=described.unauthorized,
         # Keep known metadata: a failed query does not mean that it has changed.
         server=described.server or result.server,
         model=described.model or result.model,

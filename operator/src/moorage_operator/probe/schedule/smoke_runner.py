@@ -46,6 +46,12 @@ AGAIN_FIRST_SECONDS = 10.0
 AGAIN_LAST_SECONDS = 600.0
 
 
+_FAILURES = {
+    AnswerReason.TIMED_OUT: SmokeVerdict.LATENCY_EXCEEDED,
+    AnswerReason.UNAUTHORIZED: SmokeVerdict.REQUEST_UNAUTHORIZED,
+}
+
+
 @dataclass(slots=True)
 class _Trial:
     container_id: str
@@ -202,8 +208,7 @@ async def _run_test(
         answer = await _ask(driver, patient, test)
         fastest = min(fastest, (clock() - started) * 1000)
         if isinstance(answer, Answer):
-            late = answer.reason is AnswerReason.TIMED_OUT
-            verdict = SmokeVerdict.LATENCY_EXCEEDED if late else SmokeVerdict.REQUEST_REJECTED
+            verdict = _FAILURES.get(answer.reason, SmokeVerdict.REQUEST_REJECTED)
             return verdict, answer.message
         wrong = (
             await aside(answer.size_bytes, unmet, test.expect, answer.document)

@@ -5,7 +5,7 @@ the time are limited.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from http import HTTPStatus
 from typing import Any, cast
@@ -22,10 +22,24 @@ from moorage_operator.probe.reading import json_text
 from moorage_operator.probe.reading.cost import spending
 from moorage_operator.probe.reading.elements import ELEMENT_LIMIT
 from moorage_operator.values.answers import Answer, AnswerReason
-from moorage_operator.values.plan import ProbeTarget
+from moorage_operator.values.plan import Access, ProbeTarget
 from moorage_operator.values.words import MESSAGE_LIMIT, quoted
 
-from .http_transport import LIMIT, BodyTooLarge, Disconnected, OneConnectionEach
+from .credentials import Credentials
+from .http_transport import (
+    LIMIT,
+    SECURED,
+    BodyTooLarge,
+    Disconnected,
+    HandshakeFailed,
+    OneConnectionEach,
+    TlsSpoken,
+)
+from .secured_answers import answers_plainly, breaks_off, needs_tls, unauthorized
+from .tls import NotTrusted, Secured, speaks_tls
+
+PLAIN_SECONDS = 1.0
+"""The deadline of a query that finds out whether a server without TLS speaks plain HTTP."""
 
 _HEADERS = {
     "Accept": "application/json",
@@ -76,15 +90,29 @@ class Reply:
         return HTTPStatus.MULTIPLE_CHOICES <= self.code < HTTPStatus.BAD_REQUEST
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request, before and after it is known how it is sent."""
+
+    path: str
+    body: bytes | None
+    limit: int
+    secured: Secured | None = None
+    token: str = field(default="", repr=False)
+
+
 class HttpClient:
     """Queries servers over HTTP/1.1.
 
-    It uses httpx's transport without its client, because a poll needs no cookies, redirects or
-    authentication.
+    It uses httpx's transport without its client, because a poll needs no cookies or redirects.
+
+    Args:
+        credentials: The trusted CAs and the tokens of secured servers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Credentials | None = None) -> None:
         self._transport = OneConnectionEach()
+        self._credentials = credentials or Credentials()
 
     async def get(self, target: ProbeTarget, path: str) -> Reply | Answer:
         """Return the reply, or why there is none."""
@@ -114,19 +142,104 @@ class HttpClient:
     async def _ask(
         self, target: ProbeTarget, path: str, body: bytes | None, limit: int
     ) -> Reply | Answer:
-        url = f"http://{_host(target.address)}:{target.way.port}{path}"
+        asked = _Asked(path, body, limit)
+        if target.access is not None:
+            return await self._ask_secured(target, target.access, asked)
+        got = await self._attempt(target, asked)
+        if _may_speak_tls(got) and await _has_tls(target):
+            return needs_tls(target)
+        return _settled(target, asked, got)
+
+    async def _ask_secured(
+        self, target: ProbeTarget, access: Access, asked: "_Asked"
+    ) -> Reply | Answer:
+        """Ask with TLS or a token; once more with what a changed Secret contains."""
+        ways = await self._ways(access)
+        got = await self._trusting(target, access, asked, ways)
+        if isinstance(got, NotTrusted):
+            await self._credentials.renew_trust(access)
+            # Another query may have read the changed Secret meanwhile.
+            renewed = await self._ways(access)
+            if renewed != ways:
+                got = await self._trusting(target, access, asked, renewed)
+        plaintext = not access.tls_secret
+        if not plaintext and isinstance(got, HandshakeFailed | TimeoutError):
+            # Any answer in plaintext explains it; this query has no token and no body.
+            brief = replace(target, timeout_seconds=min(target.timeout_seconds, PLAIN_SECONDS))
+            if isinstance(
+                await self._attempt(brief, _Asked(asked.path, None, asked.limit)), Reply
+            ):
+                return answers_plainly(target)
+        if plaintext and _may_speak_tls(got) and await _has_tls(target):
+            return needs_tls(target)
+        return _settled(target, asked, got)
+
+    async def _ways(self, access: Access) -> tuple[Secured, ...] | NotTrusted:
+        """Return how to connect, or what is invalid in the Secret or the CA file."""
+        try:
+            return await self._credentials.secured(access, "http/1.1")
+        except NotTrusted as error:
+            return error
+
+    async def _trusting(
+        self,
+        target: ProbeTarget,
+        access: Access,
+        asked: "_Asked",
+        ways: tuple[Secured, ...] | NotTrusted,
+    ) -> "Reply | Answer | Exception":
+        """Ask with the CA, and with the previous one if that has changed."""
+        if isinstance(ways, NotTrusted):
+            return ways
+        if not ways:
+            return await self._with_tokens(target, access, asked)
+        got = await self._with_tokens(target, access, replace(asked, secured=ways[0]))
+        if isinstance(got, NotTrusted) and len(ways) > 1:
+            before = replace(asked, secured=ways[1])
+            former = await self._with_tokens(target, access, before)
+            return got if isinstance(former, NotTrusted) else former
+        return got
+
+    async def _with_tokens(
+        self, target: ProbeTarget, access: Access, asked: "_Asked"
+    ) -> "Reply | Answer | Exception":
+        """Ask with each token until one is accepted."""
+        tokens = await self._credentials.tokens(access)
+        tried: list[str] = []
+        while tokens:
+            for token in tokens:
+                tried.append(token)
+                got = await self._attempt(target, replace(asked, token=token))
+                if not isinstance(got, Reply) or got.code != HTTPStatus.UNAUTHORIZED:
+                    self._credentials.accepted(access, token)
+                    return got
+            tokens = await self._credentials.more_tokens(access, tried)
+        why = self._credentials.missing_token(access)
+        return unauthorized(f"HTTP 401 from {asked.path}", why)
+
+    async def _attempt(self, target: ProbeTarget, asked: "_Asked") -> "Reply | Answer | Exception":
+        """Send one request; return the exception if there is no reply."""
         try:
             async with asyncio.timeout(target.timeout_seconds):
-                return await self._read(url, body, limit)
-        except (TimeoutError, httpx.InvalidURL, httpx.HTTPError) as error:
-            return _unanswered(target, path, limit, error)
+                return await self._read(target, asked)
+        except (TimeoutError, NotTrusted, httpx.InvalidURL, httpx.HTTPError) as error:
+            return error
 
-    async def _read(self, url: str, sent: bytes | None, limit: int) -> Reply | Answer:
+    async def _read(self, target: ProbeTarget, asked: "_Asked") -> Reply | Answer:
+        scheme = "http" if asked.secured is None else "https"
+        url = f"{scheme}://{_host(target.address)}:{target.way.port}{asked.path}"
+        limit = asked.limit
         method, headers = "GET", _HEADERS
-        if sent is not None:
+        if asked.body is not None:
             method, headers = "POST", {**_HEADERS, "Content-Type": "application/json"}
+        if asked.token:
+            headers = {**headers, "Authorization": f"Bearer {asked.token}"}
         request = httpx.Request(
-            method, url, headers=headers, content=sent, extensions={LIMIT: limit}
+            method,
+            url,
+            headers=headers,
+            content=asked.body,
+            extensions={LIMIT: limit, SECURED: asked.secured},
         )
         answer = await self._transport.handle_async_request(request)
         if answer.headers.get("Content-Encoding", "identity") != "identity":
@@ -137,6 +250,26 @@ class HttpClient:
 
 def _host(address: str) -> str:
     return f"[{address}]" if ":" in address else address
+
+
+def _settled(
+    target: ProbeTarget, asked: _Asked, got: Reply | Answer | Exception
+) -> Reply | Answer:
+    if isinstance(got, Exception):
+        about_tls = _about_tls(target, got)
+        return about_tls or _unanswered(target, asked.path, asked.limit, got)
+    return got
+
+
+async def _has_tls(target: ProbeTarget) -> bool:
+    return await speaks_tls(target.address, target.way.port)
+
+
+def _may_speak_tls(got: Reply | Answer | Exception) -> bool:
+    """Whether a plaintext request may have met a TLS server: silence, an alert, or a hint."""
+    if isinstance(got, Reply):
+        return got.code == HTTPStatus.BAD_REQUEST and b"HTTPS" in got.body
+    return isinstance(got, Disconnected)
 
 
 def _unanswered(target: ProbeTarget, path: str, limit: int, error: Exception) -> Answer:
@@ -159,6 +292,18 @@ def _unanswered(target: ProbeTarget, path: str, limit: int, error: Exception) ->
             return Answer(None, AnswerReason.WRONG_PROTOCOL, message)
         case _:
             return Answer(None, AnswerReason.REFUSED, f"cannot connect to {where}: {details}")
+
+
+def _about_tls(target: ProbeTarget, error: Exception) -> Answer | None:
+    match error:
+        case NotTrusted():
+            return Answer(None, AnswerReason.NOT_TRUSTED, str(error))
+        case TlsSpoken():
+            return needs_tls(target)
+        case HandshakeFailed(is_foreign=True):
+            return breaks_off(target, quoted(str(error)))
+        case _:
+            return None
 
 
 def _malformed(url: str, why: str) -> Answer:

@@ -1,12 +1,13 @@
 """An httpx transport that uses a new connection for each request, for thousands of servers.
 
-    httpx.Request -> connect, write, read, close -> httpx.Response
+    httpx.Request -> connect, shake hands, write, read, close -> httpx.Response
 
 Each pod is a separate server that is queried rarely, so a connection pool is never useful. The
 pool of httpx costs as much as the rest of a poll.
 """
 
 import asyncio
+import ssl
 from typing import cast
 
 import httpx
@@ -14,11 +15,15 @@ import httpx
 from moorage_operator.probe.reading.cost import spending
 
 from .http_response import NotHttp, ResponseReader, TooLarge
+from .tls import Secured, is_tls_record, not_trusted, opened
 
 LIMIT = "limit_bytes"
 """The request extension with the largest size of the response body."""
 
-HTTP_PORT = 80
+SECURED = "secured"
+"""The request extension with a `Secured`; None for plaintext."""
+
+HTTP_PORT, HTTPS_PORT = 80, 443
 """httpx omits the default port of the scheme."""
 
 CONNECT_TIMEOUT_SECONDS = 1.0
@@ -33,6 +38,22 @@ class Disconnected(httpx.RemoteProtocolError):
     """The server closed the connection without sending anything."""
 
 
+class TlsSpoken(httpx.RemoteProtocolError):
+    """The server answered a plaintext request with TLS."""
+
+
+class HandshakeFailed(httpx.ConnectError):
+    """The server accepted the connection, but there is no TLS on it.
+
+    Attributes:
+        is_foreign: Whether it sent something else than TLS.
+    """
+
+    def __init__(self, message: str, *, is_foreign: bool) -> None:
+        super().__init__(message)
+        self.is_foreign = is_foreign
+
+
 class OneConnectionEach(httpx.AsyncBaseTransport):
     """Opens a connection for each request and closes it afterwards.
 
@@ -45,6 +66,9 @@ class OneConnectionEach(httpx.AsyncBaseTransport):
         Raises:
             httpx.ConnectError: The connection was refused.
             httpx.ConnectTimeout: The connection attempt timed out.
+            NotTrusted: The certificate of the server cannot be verified.
+            HandshakeFailed: The server does not speak TLS.
+            TlsSpoken: The server speaks TLS, but the request is plaintext.
             Disconnected: The server closed the connection without an answer.
             httpx.RemoteProtocolError: The response is not HTTP.
             BodyTooLarge: The body exceeds the limit of the request.
@@ -61,23 +85,61 @@ class OneConnectionEach(httpx.AsyncBaseTransport):
     async def _exchange(
         self, request: httpx.Request, done: "asyncio.Future[ResponseReader]"
     ) -> ResponseReader:
-        loop = asyncio.get_running_loop()
-        url, limit = request.url, request.extensions[LIMIT]
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                transport, _ = await loop.create_connection(
-                    lambda: _Exchange(_encode(request), limit, done),
-                    url.host,
-                    url.port or HTTP_PORT,
-                )
-        except TimeoutError as error:
-            raise httpx.ConnectTimeout("the connection attempt timed out") from error
-        except OSError as error:
-            raise httpx.ConnectError(error.strerror or str(error)) from error
+        limit = request.extensions[LIMIT]
+        secured: Secured | None = request.extensions.get(SECURED)
+        exchange = _Exchange(_encode(request), limit, done)
+        port = request.url.port or (HTTP_PORT if secured is None else HTTPS_PORT)
+        if secured is None:
+            transport = await _connected(exchange, request.url.host, port)
+        else:
+            transport = await _shaken(exchange, request.url.host, port, secured)
         try:
             return await done
         finally:
             transport.abort()
+
+
+async def _connected(exchange: "_Exchange", host: str, port: int) -> asyncio.WriteTransport:
+    """Connect in plaintext."""
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.create_connection(lambda: exchange, host, port)
+    except TimeoutError as error:
+        raise httpx.ConnectTimeout("the connection attempt timed out") from error
+    except OSError as error:
+        raise httpx.ConnectError(error.strerror or str(error)) from error
+    return transport
+
+
+async def _shaken(
+    exchange: "_Exchange", host: str, port: int, secured: Secured
+) -> asyncio.WriteTransport:
+    """Connect with TLS; only the caller's deadline limits the handshake."""
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            made = await opened(host, port)
+    except TimeoutError as error:
+        raise httpx.ConnectTimeout("the connection attempt timed out") from error
+    except OSError as error:
+        raise httpx.ConnectError(error.strerror or str(error)) from error
+    try:
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            lambda: exchange,
+            sock=made,
+            ssl=secured.context,
+            server_hostname=secured.server_name,
+        )
+    except ssl.SSLCertVerificationError as error:
+        raise not_trusted(error, f"{host}:{port}", secured) from error
+    except ssl.SSLError as error:
+        message = error.reason or "no TLS"
+        ends = isinstance(error, ssl.SSLEOFError) or "ALERT" in message
+        raise HandshakeFailed(message, is_foreign=not ends) from error
+    except OSError as error:
+        message = error.strerror or "the server closed the connection"
+        raise HandshakeFailed(message, is_foreign=False) from error
+    return transport
 
 
 class _Exchange(asyncio.Protocol):
@@ -95,6 +157,9 @@ class _Exchange(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._done.done():
+            return
+        if self._reader.is_empty and is_tls_record(data):
+            self._done.set_exception(TlsSpoken("the server speaks TLS"))
             return
         try:
             spending(self._reader.feed, data)

@@ -1,6 +1,8 @@
 """A local relay between a gRPC channel and a model server that limits what the server sends.
 
-    gRPC channel --- abstract Unix socket --- Relay --- TCP --- model server
+    gRPC channel --- abstract Unix socket --- Relay --- TCP, or TLS --- model server
+
+The relay makes the TLS connection itself, so it counts the bytes that gRPC would read.
 
 gRPC reads everything that a server sends: a flood of PING, SETTINGS or CONTINUATION frames uses
 CPU and memory after the deadline of the call, and even after the channel was closed. The relay
@@ -13,7 +15,13 @@ exist only on Linux.
 import asyncio
 import os
 import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+
+from moorage_operator.values.answers import AnswerReason
+
+from .tls import NotTrusted, Secured, is_tls_record, opened, secured_streams
 
 READ_BYTES = 64 << 10
 
@@ -28,20 +36,33 @@ FRAME_SHARE = 4
 """Allowance for frame headers: one byte per this many bytes of the message."""
 
 
+Connections = Callable[[], Awaitable[Sequence[Secured]]]
+"""How to connect next, in the order to try; it differs after a CA was renewed."""
+
+
+async def plaintext() -> Sequence[Secured]:
+    """Connect without TLS."""
+    return ()
+
+
 class Relay:
     """Relays the connections of one channel to one server.
 
     Args:
         host: The IP address of the server.
         port: Its port.
+        secured: Returns how to connect, for each connection.
 
     Attributes:
         failure: Why the last connection failed or was closed by the relay; "" if neither.
+        reason: What this failure means if it is about TLS; None if it is not.
         exceeded: Whether the server sent more than the limit.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, secured: Connections = plaintext) -> None:
         self.failure = ""
+        self.reason: AnswerReason | None = None
+        self._secured = secured
         self.exceeded = False
         self._host, self._port = host, port
         self._limit = self._left = FRAMING_BYTES
@@ -90,15 +111,19 @@ class Relay:
     async def _serve(self, accepted: socket.socket) -> None:
         here_in, here_out = await asyncio.open_connection(sock=accepted)
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                there_in, there_out = await asyncio.open_connection(self._host, self._port)
-            self.failure = ""
+            there_in, there_out = await self._connect()
+            self.failure, self.reason = "", None
             try:
                 await self._carry_both(here_in, here_out, there_in, there_out)
             finally:
                 there_out.transport.abort()
         except TimeoutError:
             self.failure = "the connection attempt timed out"
+        except NotTrusted as error:
+            self.failure, self.reason = str(error), AnswerReason.NOT_TRUSTED
+        except ssl.SSLError as error:
+            self.failure = error.reason or "no TLS"
+            self.reason = AnswerReason.TLS_MISMATCH
         except OSError as error:
             self.failure = os.strerror(error.errno) if error.errno else str(error)
         except asyncio.CancelledError:
@@ -108,6 +133,25 @@ class Relay:
             if self.exceeded:
                 here_out.transport.abort()
             await _flushed(here_out)
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to the server.
+
+        Raises:
+            NotTrusted: Its certificate was not accepted.
+            OSError: It does not listen, or does not speak TLS.
+        """
+        ways = await self._secured()
+        if not ways:
+            return await asyncio.open_connection(sock=await self._open())
+        for way in ways[:-1]:
+            with suppress(NotTrusted):
+                return await secured_streams(await self._open(), way)
+        return await secured_streams(await self._open(), ways[-1])
+
+    async def _open(self) -> socket.socket:
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            return await opened(self._host, self._port)
 
     async def _carry_both(
         self,
@@ -130,8 +174,13 @@ class Relay:
     async def _carry(
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, counted: bool
     ) -> None:
+        first = counted
         with suppress(OSError):  # a side closed the connection; gRPC reports this
             while data := await source.read(READ_BYTES):
+                if first and is_tls_record(data):
+                    self.failure, self.reason = "it speaks TLS", AnswerReason.TLS_MISMATCH
+                    return
+                first = False
                 if counted and not self._allows(len(data)):
                     return
                 sink.write(data)

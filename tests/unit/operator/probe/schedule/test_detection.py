@@ -9,6 +9,7 @@ from moorage_operator.probe.driver import Described, evidence
 from moorage_operator.probe.schedule.detection import detect
 from moorage_operator.probe.schedule.interrogation import ANSWERED, interrogate
 from moorage_operator.values.answers import (
+    BARRED,
     NOT_ASKED,
     Answer,
     AnswerReason,
@@ -276,3 +277,27 @@ async def test_a_protocol_without_server_readiness_needs_one_query_per_poll() ->
     await asked(drivers, asked_by("TensorFlowServing"), first)
 
     assert tongue.questions == ["model"]
+
+
+# ---------------------------------------------------------------------- secured servers
+
+
+@pytest.mark.parametrize("reason", sorted(BARRED))
+async def test_a_secured_server_is_not_asked_further(reason: AnswerReason) -> None:
+    barred = Answer(None, reason, "why")
+    drivers = server({OIP: Tongue(barred)})
+
+    result = await asked(drivers, asked_by("OpenInference"))
+
+    assert result.model_ready == barred
+    assert drivers[OIP].questions == ["model"]
+    assert drivers[TFS].questions == []
+
+
+async def test_auto_reports_why_a_secured_server_shows_no_protocol() -> None:
+    barred = Answer(None, AnswerReason.NOT_TRUSTED, "why")
+
+    result = await asked(server({OIP: Tongue(barred)}), asked_by("Auto"))
+
+    assert result.model_ready == barred
+    assert result.spoken is None

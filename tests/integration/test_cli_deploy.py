@@ -1,0 +1,174 @@
+"""`moorage deploy` and `delete` against a real API server; a simulated kubelet starts no pods."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.manifests import DIGITS
+from support.operator_cluster import Api, Kubelet, OperatorProcess, eventually, model
+
+pytestmark = pytest.mark.integration
+
+MOORAGE = Path(sys.executable).parent / "moorage"
+FILE = str(DIGITS / "model.onnx")
+SOON = ("--timeout=1",)
+
+
+def command(api: Api, *arguments: str) -> list[str]:
+    return [str(MOORAGE), *arguments, "--kubeconfig", str(api.kubeconfig), "-n", api.namespace]
+
+
+def moorage(api: Api, *arguments: str) -> tuple[int, str, str]:
+    """The exit status and both outputs of the tool for the test's namespace."""
+    done = subprocess.run(
+        command(api, *arguments), capture_output=True, text=True, check=False, timeout=60
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def spec_of(api: Api, name: str = "digits") -> dict[str, Any]:
+    return api.get("InferenceModel", name)["spec"]
+
+
+def pods_of_uploads(api: Api) -> list[dict[str, Any]]:
+    return api.list("Pod", "app.kubernetes.io/managed-by=moorage-deploy")
+
+
+def test_a_deployment_that_is_not_ready_in_time_is_status_1_with_the_reason(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    code, out, err = moorage(api, "deploy", FILE, "--name=digits", "--replicas=2", *SOON)
+
+    assert code == 1
+    assert out.startswith("digits: not up to date and ready within 1 seconds\n"), err
+    assert "digits: 9.9 KiB are in configmap://digits-model-" in err
+    spec = spec_of(api)
+    assert spec["replicas"] == 2
+    (uploaded,) = api.list("ConfigMap", "moorage.dev/deployed-model=digits")
+    assert spec["model"]["uri"] == f"configmap://{uploaded['metadata']['name']}"
+    (owner,) = uploaded["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("InferenceModel", "digits")
+
+
+def test_an_option_that_is_left_out_is_removed_and_fields_of_others_stay(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    moorage(api, "deploy", FILE, "--name=digits", "--replicas=2", "--contract", *SOON)
+    api.patch("InferenceModel", "digits", {"spec": {"nodeSelector": {"disk": "ssd"}}})
+
+    moorage(api, "deploy", FILE, "--name=digits", *SOON)
+
+    spec = spec_of(api)
+    assert (spec.get("replicas"), spec["nodeSelector"]) == (1, {"disk": "ssd"})
+    assert not spec.get("contract", {}).get("inputs")
+
+
+def test_a_field_that_somebody_else_has_set_needs_force(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    api.apply(model("digits", model={"uri": "configmap://other"}))
+
+    code, _, err = moorage(api, "deploy", FILE, "--name=digits", *SOON)
+    assert code == 1
+    assert "conflict" in err
+    assert ".spec.model.uri" in err
+    assert "--force" in err
+    assert spec_of(api)["model"]["uri"] == "configmap://other"
+
+    moorage(api, "deploy", FILE, "--name=digits", "--force", *SOON)
+    assert spec_of(api)["model"]["uri"].startswith("configmap://digits-model-")
+
+
+def test_a_dry_run_prints_what_a_deployment_writes_and_writes_nothing(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    code, out, err = moorage(api, "deploy", FILE, "--name=digits", "--dry-run")
+
+    assert (code, err) == (0, "")
+    assert api.list("ConfigMap", "moorage.dev/deployed-model=digits") == []
+    config_map, resource = yaml.safe_load_all(out)
+    moorage(api, "deploy", FILE, "--name=digits", *SOON)
+    written = api.get("ConfigMap", config_map["metadata"]["name"])
+    assert written["binaryData"] == config_map["binaryData"]
+    assert spec_of(api)["model"]["uri"] == resource["spec"]["model"]["uri"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_upload_leaves_no_pod(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, number: signal.Signals
+) -> None:
+    options = ("--name=digits", "--claim=store", "--image=example/runtime:1")
+    process = subprocess.Popen(
+        command(api, "deploy", FILE, *options),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    eventually("the upload pod", lambda: pods_of_uploads(api))
+
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert "claim store is created" in err
+    assert pods_of_uploads(api) == []
+
+
+def test_an_upload_pod_that_cannot_start_is_explained_and_removed(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    options = ("--name=digits", "--claim=store", "--image=example/runtime:1")
+    process = subprocess.Popen(
+        command(api, "deploy", FILE, *options), stderr=subprocess.PIPE, text=True
+    )
+    (pod,) = eventually("the upload pod", lambda: pods_of_uploads(api))
+    kubelet.wait(pod, "ImagePullBackOff", 'Back-off pulling image "example/runtime:1"')
+
+    _, err = process.communicate(timeout=30)
+
+    assert process.returncode == 1
+    assert 'ImagePullBackOff: Back-off pulling image "example/runtime:1"' in err
+    assert pods_of_uploads(api) == []
+
+
+def test_without_the_operators_deployment_the_upload_asks_for_an_image(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    code, _, err = moorage(api, "deploy", FILE, "--name=digits", "--claim=store")
+
+    assert code == 1
+    assert "the runtime's image is unknown" in err
+    assert "set --image" in err
+
+
+def test_a_uri_is_deployed_without_an_upload_and_another_scheme_is_wrong_usage(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    moorage(api, "deploy", "https://models.example/iris.onnx", "--name=iris", *SOON)
+    assert spec_of(api, "iris")["model"] == {
+        **spec_of(api, "iris")["model"], "uri": "https://models.example/iris.onnx"
+    }  # fmt: skip
+
+    code, _, err = moorage(api, "deploy", "ftp://models/iris.onnx", "--name=iris")
+    assert code == 2
+    assert "scheme ftp:// is not supported: must be one of pvc://" in err
+    code, _, err = moorage(api, "deploy", "s3://models/iris.pkl", "--name=iris")
+    assert code == 1
+    assert "is a pickle" in err
+
+
+def test_a_deleted_model_is_gone_and_a_missing_one_is_named(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    api.apply(model("iris"))
+
+    code, out, _ = moorage(api, "delete", "iris", "--yes", "-o", "json")
+
+    assert (code, json.loads(out)["deleted"]) == (0, True)
+    code, _, err = moorage(api, "delete", "iris", "--yes")
+    assert code == 1
+    assert "not found" in err

@@ -1,0 +1,97 @@
+"""`moorage deploy` without a cluster: the dry run, and what is refused before any write."""
+
+import base64
+import shutil
+
+import pytest
+import yaml
+
+from moorage_cli import __main__ as program
+from support.manifests import DIGITS
+
+MODEL = DIGITS / "model.onnx"
+
+
+@pytest.fixture
+def deploy(monkeypatch, tmp_path, capsys):
+    """Runs the command on a machine without a kubeconfig; returns status, output and errors."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+
+    def run(*arguments):
+        code = program.main(["deploy", *map(str, arguments), "--name=iris", "-n", "models"])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_a_dry_run_of_a_small_file_has_its_content_in_a_config_map(deploy, tmp_path):
+    other = tmp_path / "other.onnx"
+    shutil.copy(MODEL, other)
+
+    code, out, err = deploy(other, "--dry-run", "--replicas=2", "--runtime=triton")
+
+    assert (code, err) == (0, "")
+    files, model = yaml.safe_load_all(out)
+    assert base64.b64decode(files["binaryData"]["model.onnx"]) == MODEL.read_bytes()
+    uri = f"configmap://{files['metadata']['name']}"
+    assert model["metadata"] == {"name": "iris", "namespace": "models"}
+    assert model["spec"] == {
+        "model": {"uri": uri}, "runtime": {"name": "triton"}, "replicas": 2
+    }  # fmt: skip
+
+
+def test_a_dry_run_of_a_folder_with_versions_names_the_claim_and_the_folder_in_it(
+    deploy, tmp_path
+):
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / "m" / ".git").mkdir()
+    (tmp_path / "m" / ".git" / "config").write_text("not a part of the model")
+    shutil.copy(MODEL, tmp_path / "m" / "1" / "model.onnx")
+
+    code, out, _ = deploy(tmp_path / "m", "--dry-run", "--size=5Gi", "--storage-class=fast")
+
+    assert code == 0
+    assert out.startswith("# 1 files (9.9 KiB) are uploaded to pvc://iris-models/iris/")
+    claim, model = yaml.safe_load_all(out)
+    assert claim["metadata"]["name"] == "iris-models"
+    assert claim["spec"]["storageClassName"] == "fast"
+    assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
+    assert model["spec"]["model"]["uri"].startswith("pvc://iris-models/iris/")
+
+
+def test_a_trusted_pickle_behind_a_uri_says_so_in_the_spec(deploy):
+    code, out, _ = deploy("s3://models/iris.pkl", "--trusted", "--dry-run")
+
+    assert code == 0
+    assert yaml.safe_load(out)["spec"]["model"] == {"uri": "s3://models/iris.pkl", "trusted": True}
+
+
+def test_a_contract_is_read_from_the_file(deploy):
+    out = deploy(MODEL, "--contract", "--dry-run")[1]
+
+    _, model = yaml.safe_load_all(out)
+    assert model["spec"]["contract"]["outputs"] == [
+        {"name": "label", "datatype": "INT64", "shape": [-1]},
+        {"name": "probabilities", "datatype": "FP32", "shape": [-1, 10]},
+    ]
+
+
+def test_what_cannot_be_deployed_is_refused_with_the_fix(deploy, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "many" / name).mkdir(parents=True)
+        shutil.copy(MODEL, tmp_path / "many" / name / "model.onnx")
+    pickled, notes = tmp_path / "m.pkl", tmp_path / "notes.md"
+    pickled.write_bytes(b"")
+    notes.write_text("text")
+
+    assert "several models: deploy one at a time: a, b" in deploy(tmp_path / "many")[2]
+    assert "m.pkl is a pickle" in deploy(pickled)[2]
+    assert "notes.md is not a model file: must be MLmodel" in deploy(notes)[2]
+    assert "does not exist: must be a model file or a folder" in deploy(tmp_path / "no")[2]
+    assert "--contract: requires a local ONNX file" in deploy(
+        "https://host/m.onnx", "--contract", "--dry-run"
+    )[2]  # fmt: skip
+    code, _, err = deploy("ftp://host/m.onnx")
+    assert code == 2
+    assert "must be one of pvc://, configmap://, s3://" in err

@@ -1,0 +1,168 @@
+"""RouteAccepted for an HTTPRoute with a GRPCRoute, for an Ingress, and for unreadable Gateways."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from moorage_operator.resources.owned import applied_hash
+from moorage_operator.values.gateways import GatewayObserved, GatewaysObserved
+from moorage_operator.values.objects import (
+    DeploymentCondition,
+    IngressObserved,
+    LoadBalancerPoint,
+    RouteObserved,
+    RouteParent,
+)
+from moorage_operator.values.observed import Observed
+from moorage_operator.values.plan import Plan
+from support.operator_values import condition, model, planned, verdict
+
+WEB = {"parentRefs": [{"name": "web"}]}
+BOTH = {**WEB, "hostnames": ["a.example.com"], "grpc": {"hostnames": ["g.example.com"]}}
+HOST = {"hostnames": ["a.example.com"]}
+ROUTES = frozenset({"HTTPRoute", "GRPCRoute"})
+CANARY = {"strategy": "Canary"}
+
+
+def taken(*, accepted: bool | None = True) -> tuple[DeploymentCondition, ...]:
+    return (
+        DeploymentCondition("Accepted", accepted, "R", "no such port"),
+        DeploymentCondition("ResolvedRefs", status=True),
+    )
+
+
+def objects(plan: Plan) -> dict[str, dict[str, Any]]:
+    return {item["kind"]: item for item in plan.objects}
+
+
+def looked(
+    route: dict[str, Any],
+    kinds: frozenset[str] = ROUTES,
+    *,
+    gateways: GatewaysObserved | None = None,
+    rollout: dict[str, Any] | None = None,
+    points: tuple[LoadBalancerPoint, ...] = (),
+    **verdicts: Any,
+) -> Plan:
+    """The plan once all planned objects are written, with these verdicts by kind of route."""
+    of = model(route=route, **({"rollout": rollout} if rollout else {}))
+    assert of.problems == ()
+    seen = Observed(available_kinds=kinds)
+    if gateways:
+        seen = replace(seen, gateways=gateways)
+    children: dict[Any, Any] = {}
+    for kind, item in objects(planned(of, seen)).items():
+        if kind in ROUTES:
+            parent = RouteParent("web", "ns", "", 1, verdicts.get(kind, taken()))
+            children[kind, "digits"] = RouteObserved("u", applied_hash(item), (), 1, (parent,))
+        if kind == "Ingress":
+            children[kind, "digits"] = IngressObserved("u", applied_hash(item), points=points)
+    return planned(of, replace(seen, children=children))
+
+
+def told(plan: Plan) -> str:
+    return condition(plan, "RouteAccepted")["message"]
+
+
+def test_a_grpc_route_has_the_hosts_gateways_and_backends_of_grpc() -> None:
+    found = objects(planned(model(route=BOTH), Observed(available_kinds=ROUTES)))
+
+    by_http, by_grpc = (found[kind]["spec"] for kind in ("HTTPRoute", "GRPCRoute"))
+    assert found["GRPCRoute"]["apiVersion"] == "gateway.networking.k8s.io/v1"
+    assert by_grpc["parentRefs"] == by_http["parentRefs"] == WEB["parentRefs"]
+    assert by_grpc["hostnames"] == ["g.example.com"]
+    (http,), (grpc,) = by_http["rules"], by_grpc["rules"]
+    assert "matches" not in http
+    assert [each["port"] for each in http["backendRefs"]] == [8000]
+    assert [each["port"] for each in grpc["backendRefs"]] == [8001]
+
+
+@pytest.mark.parametrize(
+    ("http", "grpc", "expected"),
+    [
+        (taken(), taken(), ("True", "GatewayAccepted")),
+        (taken(), (), ("Unknown", "AwaitingGateway")),
+        ((), taken(), ("Unknown", "AwaitingGateway")),
+        (taken(), taken(accepted=False), ("False", "GatewayRefused")),
+        ((), taken(accepted=False), ("False", "GatewayRefused")),
+        (taken(accepted=None), taken(), ("Unknown", "AwaitingGateway")),
+    ],
+)
+def test_both_routes_have_to_be_accepted(http: Any, grpc: Any, expected: tuple[str, str]) -> None:
+    plan = looked(BOTH, HTTPRoute=http, GRPCRoute=grpc)
+
+    assert verdict(plan, "RouteAccepted") == expected
+    assert expected[0] != "False" or "does not accept the GRPCRoute: Accepted" in told(plan)
+
+
+def test_a_cluster_without_the_grpc_route_gets_only_the_other_route() -> None:
+    plan = looked(BOTH, frozenset({"HTTPRoute"}))
+
+    assert "GRPCRoute" not in objects(plan)
+    assert verdict(plan, "RouteAccepted") == ("False", "GatewayAPIMissing")
+    assert "spec.route.grpc requires" in told(plan)
+
+
+def test_a_gateway_that_does_not_exist_is_awaited_in_spite_of_an_old_status() -> None:
+    plan = looked(WEB, gateways=GatewaysObserved({("ns", "web"): None}))
+
+    assert verdict(plan, "RouteAccepted") == ("Unknown", "AwaitingGateway")
+    assert "Gateway ns/web does not exist" in told(plan)
+
+
+def test_the_message_names_gateways_that_cannot_be_read() -> None:
+    known = GatewaysObserved({("ns", "web"): GatewayObserved()})
+
+    assert "may not read" not in told(looked(WEB, gateways=known))
+    unread = looked(WEB)
+    assert verdict(unread, "RouteAccepted") == ("True", "GatewayAccepted")
+    assert "Gateway ns/web, which the operator may not read: grant it list" in told(unread)
+
+
+@pytest.mark.parametrize(
+    ("route", "kinds", "made"),
+    [
+        (WEB, ROUTES, {"HTTPRoute"}),
+        ({"ingress": {}}, ROUTES, {"Ingress"}),
+        ({**WEB, "ingress": {}}, ROUTES, {"HTTPRoute"}),
+        ({**WEB, "ingress": {}}, frozenset(), {"Ingress"}),
+        (WEB, frozenset(), set()),
+        (BOTH, ROUTES, {"HTTPRoute", "GRPCRoute"}),
+    ],
+)
+def test_a_model_has_routes_or_an_ingress(
+    route: dict[str, Any], kinds: frozenset[str], made: set[str]
+) -> None:
+    assert set(objects(looked(route, kinds))) & {*ROUTES, "Ingress"} == made
+
+
+def test_an_ingress_is_accepted_once_it_has_an_address() -> None:
+    route = {**HOST, "ingress": {"className": "nginx"}}
+    point = LoadBalancerPoint("192.0.2.7")
+
+    assert verdict(looked(route), "RouteAccepted") == ("Unknown", "AwaitingIngress")
+    assert "class nginx" in told(looked(route))
+    served = looked(route, points=(point,))
+    assert verdict(served, "RouteAccepted") == ("True", "IngressReady")
+    assert served.status["url"] == "http://a.example.com"
+
+
+def test_an_ingress_never_advances_a_canary() -> None:
+    route = {**WEB, "ingress": {}}
+
+    plan = looked(route, frozenset(), rollout=CANARY, points=(LoadBalancerPoint("192.0.2.7"),))
+
+    assert "Ingress" in objects(plan)
+    assert verdict(plan, "RouteAccepted") == ("False", "GatewayAPIMissing")
+    assert "url" not in plan.status
+
+
+def test_the_ingress_of_an_earlier_spec_does_not_count() -> None:
+    of = model(route={"ingress": {}})
+    old = IngressObserved("u", "another hash", points=(LoadBalancerPoint("192.0.2.7"),))
+
+    plan = planned(of, Observed(children={("Ingress", "digits"): old}))
+
+    assert verdict(plan, "RouteAccepted") == ("Unknown", "AwaitingIngress")
+    assert "url" not in plan.status
