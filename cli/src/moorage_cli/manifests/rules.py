@@ -41,7 +41,7 @@ def _compiled(rule: str) -> "Runner":
     from celpy import Environment  # noqa: PLC0415 - see above
 
     environment = Environment()
-    functions = {"isSorted": _is_sorted, "substring": _substring}
+    functions: dict[str, Any] = {"isSorted": _is_sorted, "substring": _substring}
     return environment.program(environment.compile(rule), functions)
 
 
