@@ -468,6 +468,7 @@ async function showLog(pod, text) {
   }
 }
 
-if (!location.hash.startsWith("#!")) history.replaceState(null, "", "#");
+// The token leaves the address, and with it the browser's history.
+history.replaceState(null, "", location.hash.includes("!") ? `#!${location.hash.split("!")[1]}` : "#");
 route();
 follow();
