@@ -193,7 +193,7 @@ class Process:
             events,
             StatusPace(loop.time),
             lambda: runtimes.current,
-            turns,
+            turns=turns,
         )
         reconciler = Reconciler(hands, CONFIG, now=now, again=queue.add)
 
