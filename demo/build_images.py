@@ -205,22 +205,24 @@ def pushed_for_all(progress: Progress, wanted: Wanted, name: str) -> str:
     """Build an image for every platform, push it as one index, and return the index's digest.
 
     Raises:
-        DemoError: The builder failed or told no digest.
+        DemoError: The builder failed or reported no digest.
     """
-    told = OUTPUT / f"{name}.metadata.json"
-    progress.run(f"push-{name}", index_command(wanted, name, told))
-    digest = str(json.loads(told.read_text()).get("containerimage.digest", ""))
-    told.unlink()
+    metadata = OUTPUT / f"{name}.metadata.json"
+    progress.run(f"push-{name}", index_command(wanted, name, metadata))
+    digest = str(json.loads(metadata.read_text()).get("containerimage.digest", ""))
+    metadata.unlink()
     if not DIGEST.fullmatch(digest):
-        raise DemoError(f"docker buildx told no digest of {wanted.reference(name)}: {digest!r}")
+        raise DemoError(
+            f"docker buildx reported no digest of {wanted.reference(name)}: {digest!r}"
+        )
     return digest
 
 
-def index_command(wanted: Wanted, name: str, told: Path) -> list[str | Path]:
+def index_command(wanted: Wanted, name: str, metadata: Path) -> list[str | Path]:
     """The command of buildx, with an SBOM and the provenance in the index; pure."""
     words: list[str | Path] = ["docker", "buildx", "build", "--file", ROOT / name / "Dockerfile"]
     words += ["--platform", ",".join(wanted.platforms), *arguments(wanted, name)]
-    words += ["--sbom=true", "--provenance=mode=max", "--metadata-file", told, "--push"]
+    words += ["--sbom=true", "--provenance=mode=max", "--metadata-file", metadata, "--push"]
     return [*words, "--tag", wanted.reference(name), ROOT]
 
 

@@ -132,7 +132,7 @@ class Cluster:
         yield "ALL", listed["items"]
         call, arguments = self._models_call(namespace, "")
         since = listed["metadata"]["resourceVersion"]
-        # the server ends a watch after a while; it goes on from the last version that it had
+        # the server ends each watch after some time; the next one starts at the last version
         watcher: Any = watch.Watch()
         while True:
             try:

@@ -91,7 +91,7 @@ def count(text: str) -> int:
 
 
 def port(text: str) -> int:
-    """A port number; 0 stands for any free port."""
+    """A port number; 0 means any free port."""
     if not (text.isdecimal() and int(text) <= 65535):
         raise argparse.ArgumentTypeError(f"{text!r} is invalid: must be a number from 0 to 65535")
     return int(text)

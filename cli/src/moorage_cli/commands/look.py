@@ -45,7 +45,7 @@ def run_ui(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage ui`: returns when the user ends it."""
     cluster = shell.connect(given)
     namespace = given.namespace or None
-    cluster.models(namespace)  # a failure is told here and not in a browser
+    cluster.models(namespace)  # report a failure here rather than in a browser
 
     def changes() -> Iterator[Change]:
         return shell.connect(given).feed(namespace)

@@ -2,8 +2,8 @@
 
 API server -> changes -> Feed -> a queue of each page
 
-A page first gets every row, then each change. If the API server does not answer, the page is told
-and keeps what it has; afterwards it gets every row again.
+A page first gets every row, then each change. If the API server does not answer, the page keeps
+its rows and shows why. Afterwards it gets every row again.
 """
 
 import queue

@@ -14,7 +14,7 @@ OBJECT_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 def is_wildcard(name: str) -> bool:
-    """Whether a name stands for many hosts."""
+    """Whether a name matches several hosts."""
     return name.startswith("*.")
 
 

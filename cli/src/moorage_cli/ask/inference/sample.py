@@ -22,7 +22,7 @@ FRACTIONS = frozenset({"FP16", "BF16", "FP32", "FP64"})
 
 @dataclass(frozen=True, slots=True)
 class SampleTensor:
-    """One tensor of the metadata; a negative size stands for any size."""
+    """One tensor of the metadata; a negative size means any size."""
 
     name: str
     datatype: str
