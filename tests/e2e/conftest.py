@@ -15,6 +15,7 @@ import pytest
 from support.disturbances import Disturbances
 from support.kubectl import Kubectl
 from support.machine import traces
+from support.nodes import wait_schedulable
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER_PROGRAM = ROOT / "localcluster" / "cluster"
@@ -28,6 +29,17 @@ class Demo:
     output: str
     env: dict[str, str]
     disturbances: Disturbances
+    out_of_order: str = ""
+    """Why the node accepts no pods, once it did not recover in time. No later test waits again."""
+
+    def require_node(self) -> None:
+        """Fail the test if the node accepts no pods."""
+        if not self.out_of_order:
+            try:
+                wait_schedulable(Kubectl(self.env, "default"))
+            except AssertionError as error:
+                self.out_of_order = str(error)
+        assert not self.out_of_order, self.out_of_order
 
 
 def run_make(target: str) -> str:
@@ -88,6 +100,7 @@ def namespaces(request: pytest.FixtureRequest) -> Iterator[list[str]]:
         yield made
         return
     demo: Demo = request.getfixturevalue("demo")
+    demo.require_node()
     demo.disturbances.note()
     yield made
     demo.disturbances.look(
