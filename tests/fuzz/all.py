@@ -36,12 +36,12 @@ def main() -> int:
         bound = f"-runs={share}" if options.inputs else f"-max_total_time={options.seconds}"
         count, status = fuzz(name, bound)
         total += count
-        print(f"{name}: {count} inputs", flush=True)  # noqa: T201 - the output of the command
+        print(f"{name}: {count} inputs", flush=True)
         if status:
             return status
         if options.keep:
             keep(name)
-    print(f"{total} inputs, no finding", flush=True)  # noqa: T201 - the output of the command
+    print(f"{total} inputs, no finding", flush=True)
     return 0
 
 
