@@ -152,8 +152,9 @@ def kubelet(layout: Layout, *, cgroup_v1: bool) -> str:
         "rotateCertificates": False,
         "syncFrequency": "10s",
         "configMapAndSecretChangeDetectionStrategy": "Watch",
-        # Enabled by default from 1.35.
-        "featureGates": {"ImageVolume": True},
+        # Image volumes are enabled by default from 1.35. A kubelet without a control group per pod
+        # crashes when it takes a container's group for one to be resized in place.
+        "featureGates": {"ImageVolume": True, "InPlacePodVerticalScaling": False},
         "resolvConf": str(layout.config / "resolv.conf"),
     }
     if cgroup_v1:

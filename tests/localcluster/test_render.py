@@ -98,6 +98,12 @@ def test_api_server_and_kubelet_have_image_volumes():
     assert json.loads(render.kubelet(NODE, cgroup_v1=False))["featureGates"]["ImageVolume"] is True
 
 
+def test_the_kubelet_resizes_no_container_in_place():
+    assert not json.loads(render.kubelet(NODE, cgroup_v1=False))["featureGates"][
+        "InPlacePodVerticalScaling"
+    ]
+
+
 def test_pods_get_addresses_of_the_bridges_range():
     (bridge,) = json.loads(render.cni(NODE))["plugins"]
 
