@@ -69,7 +69,7 @@ demo-down: guard ## Remove everything that make demo created
 
 test: setup format lint types fixtures docs ## All checks and tests, including those on a real cluster
 	$(CLUSTER_PROGRAM) install
-	$(BIN)/pytest --session-timeout=4500 tests
+	$(BIN)/python tests/lanes.py
 
 check: setup format lint types unit ## Format, lint, types, import rules, unit and contract tests
 
