@@ -90,14 +90,7 @@ def disturb(world: World, chance: random.Random) -> None:
         world.kill(0, 0.2 + 2 * chance.random())
 
 
-# In this history an operator restarts while requests fail, and then one model too many follows.
-EXCEEDED = pytest.mark.xfail(
-    reason="a known defect: the limit can be exceeded by one", strict=False
-)
-LIMITED = [pytest.param(seed, marks=EXCEEDED if seed == 1 else ()) for seed in range(SEEDS)]
-
-
-@pytest.mark.parametrize("seed", LIMITED)
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_more_models_than_may_follow_an_edit_at_a_time(seed: int) -> None:
     chance = random.Random(f"runtimes {seed}")
     limit = chance.choice((1, 2))
