@@ -19,6 +19,9 @@ RUNTIME = "server"
 SETTLE_SECONDS = 600.0
 SEEDS = 12
 
+# In these, the runtime is edited again while models follow, or an operator restarts meanwhile.
+LIMITED = (*range(SEEDS), 14, 16, 21, 23, 26, 39, 58, 59)
+
 
 def spec(image: str, **parts: Any) -> dict[str, Any]:
     return {"image": image, "health": {"periodSeconds": 1, "failureThreshold": 1}, **parts}
@@ -90,7 +93,7 @@ def disturb(world: World, chance: random.Random) -> None:
         world.kill(0, 0.2 + 2 * chance.random())
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", LIMITED)
 def test_no_more_models_than_may_follow_an_edit_at_a_time(seed: int) -> None:
     chance = random.Random(f"runtimes {seed}")
     limit = chance.choice((1, 2))

@@ -48,6 +48,7 @@ from .values.observed import ObjectKey
 from .values.runtimes import read_runtime_use
 from .values.urgency import Urgency
 from .watch import image_volumes
+from .watch.arrival import Arrival
 from .watch.models import Models
 from .watch.namespaces import Namespaces, NamespaceWatch
 from .watch.optional_kinds import OptionalKinds
@@ -175,6 +176,7 @@ class App:
             self._runtimes,
             self._turns,
             statuses if serves_all else None,
+            have_arrived=self._arrival().is_complete,
             now=utc_now,
             again=self._queue.add,
         )
@@ -368,6 +370,10 @@ class App:
             self._gateways,
             self._turns,
         )
+
+    def _arrival(self) -> Arrival:
+        selector = self._settings.watch_label_selector
+        return Arrival(self._client, self._store, self._models.served, selector, self._clock)
 
     def _make_optional_reflectors(self, kind: str) -> list[Reflector]:
         return self._watches.make_optional(kind, self._optional.look_again)

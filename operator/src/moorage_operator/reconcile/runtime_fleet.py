@@ -5,7 +5,7 @@ any reconcile, any change of a runtime --> RuntimeFleet --> statuses, turns --> 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from moorage_operator.decide.runtimes.fleet import runtime_status, user_of
@@ -38,17 +38,19 @@ class RuntimeFleet:
         statuses: Writes the statuses of runtimes; None if the operator serves only a part of the
             models. It cannot count the others, and several such operators would overwrite each
             other's counts.
+        have_arrived: Whether the store has all models that existed when it is first called.
         now: Returns the time in UTC.
         again: Called with a model that needs a reconcile, and its urgency.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what it reads and writes, and three injected functions
         self,
         store: Store,
         runtimes: RuntimeStore,
         turns: RuntimeTurns,
         statuses: RuntimeStatusWriter | None,
         *,
+        have_arrived: Callable[[], Awaitable[bool]],
         now: Callable[[], datetime],
         again: Callable[[ObjectKey, Urgency], None],
     ) -> None:
@@ -56,6 +58,7 @@ class RuntimeFleet:
         self._runtimes = runtimes
         self._turns = turns
         self._statuses = statuses
+        self._have_arrived = have_arrived
         self._now = now
         self._again = again
         self._news = asyncio.Event()
@@ -72,7 +75,7 @@ class RuntimeFleet:
             try:
                 await self.look_now()
             except errors.ApiError as error:
-                logger.warning("status of a runtime not written", extra={"error": error.message})
+                logger.warning("runtimes not updated", extra={"error": error.message})
                 await asyncio.sleep(RETRY_SECONDS)
                 self._news.set()
             await asyncio.sleep(APART_SECONDS)
@@ -80,11 +83,17 @@ class RuntimeFleet:
     async def look_now(self) -> None:
         """Grant turns, and write the statuses that have changed.
 
+        After a start, it waits until all models are known. Otherwise more models than may follow
+        at a time could, and the statuses would count too few.
+
         Raises:
-            ApiError: A status could not be written; the turns are granted.
+            ApiError: The models could not be listed, or a status could not be written; retry.
         """
         runtimes = self._runtimes.current
         if not runtimes.by_name:
+            return
+        if not await self._have_arrived():
+            self._news.set()
             return
         found = (user_of(each.key, each.status) for each in self._store.models())
         users = [each for each in found if each]
