@@ -275,7 +275,7 @@ class App:
         self._lifecycle.spawn(self._models.run(), "watch inferencemodels")
         self._lifecycle.spawn(self._look_at_namespaces(), "namespaces")
         synced = asyncio.gather(
-            self._settled.wait(), self._optional.settled.wait(), self._runtime_watch.settled()
+            self._settled.wait(), self._optional.settled.wait(), self._runtime_watch.settled.wait()
         )
         if not await self._lifecycle.unless_one_ends(synced):
             return  # a reflector ended by itself, which is a bug
