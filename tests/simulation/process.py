@@ -24,10 +24,10 @@ from moorage_operator.reconcile.status_pace import StatusPace
 from moorage_operator.reconcile.workqueue import WorkQueue
 from moorage_operator.store.existence import Existence
 from moorage_operator.store.gateways import GatewayStore
-from moorage_operator.store.runtimes import RuntimeSink, RuntimeStore
+from moorage_operator.store.plain_sink import PlainSink
+from moorage_operator.store.runtimes import RuntimeStore
 from moorage_operator.store.store import Store
 from moorage_operator.values.observed import ObjectKey
-from moorage_operator.values.urgency import Urgency
 from moorage_operator.watch import kopf_source
 from moorage_operator.watch.arrival import Arrival
 from moorage_operator.watch.models import SWEEP_SECONDS
@@ -173,12 +173,10 @@ class Process:
         )
         turns = RuntimeTurns()
 
-        def again(_: object) -> None:
-            for key in store.uids():
-                queue.add(key, Urgency.ROUTINE)
-            fleet.look()
-
-        runtimes = RuntimeStore(changed=lambda *_: again(_), namespace_changed=again)
+        runtimes = RuntimeStore(
+            changed=lambda *of: fleet.runtime_changed(*of),  # noqa: PLW0108 -- made later
+            namespace_changed=lambda of: fleet.labels_changed(of),  # noqa: PLW0108 -- as above
+        )
         fleet = RuntimeFleet(
             store,
             runtimes,
@@ -209,7 +207,7 @@ class Process:
                 fleet.look()
 
         if self._has_runtimes:
-            sink = RuntimeSink(runtimes)
+            sink = PlainSink(runtimes.put_runtime, runtimes.drop_runtime)
             kind = kinds.INFERENCE_RUNTIMES
             reflectors.append(Reflector(client, kind, sink, clock=loop.time))
         async with asyncio.TaskGroup() as group:

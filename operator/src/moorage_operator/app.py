@@ -21,8 +21,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from .api.inference_runtime import InferenceRuntime
-from .decide.runtimes.selection import could_use
 from .kube import auth, kinds
 from .kube.client import KubeClient
 from .kube.leadership import Leadership
@@ -45,7 +43,6 @@ from .store.runtimes import RuntimeStore
 from .store.store import Store
 from .values.gateways import GatewayKey
 from .values.observed import ObjectKey
-from .values.runtimes import read_runtime_use
 from .values.urgency import Urgency
 from .watch import image_volumes
 from .watch.arrival import Arrival
@@ -117,7 +114,8 @@ class App:
             changed=self._queue.add, pod_moved=self._pod_moved, child_gone=self._existence.doubt
         )
         self._runtimes = RuntimeStore(
-            changed=self._runtime_changed, namespace_changed=self._labels_changed
+            changed=lambda *of: self._fleet.runtime_changed(*of),  # noqa: PLW0108 -- made later
+            namespace_changed=lambda of: self._fleet.labels_changed(of),  # noqa: PLW0108 -- as above
         )
         self._gateways = GatewayStore(changed=self._gateway_changed)
         self._turns = RuntimeTurns()
@@ -377,33 +375,6 @@ class App:
 
     def _make_optional_reflectors(self, kind: str) -> list[Reflector]:
         return self._watches.make_optional(kind, self._optional.look_again)
-
-    def _runtime_changed(
-        self, before: InferenceRuntime | None, after: InferenceRuntime | None
-    ) -> None:
-        """Reconcile the models that use a changed runtime or could use it."""
-        versions = [each for each in (before, after) if each]
-        for record in self._store.models():
-            use = read_runtime_use(record.status)
-            if any(
-                could_use(record.model, each) or (use and use.name == each.name)
-                for each in versions
-            ):
-                self._queue.add(record.key, Urgency.ROUTINE)
-        self._fleet.look()
-
-    def _labels_changed(self, namespace: str) -> None:
-        """Reconcile the models of a namespace whose labels changed."""
-        runtimes = self._runtimes.current.by_name.values()
-        selecting = [each for each in runtimes if each.allowed_namespaces]
-        if not selecting:
-            return
-        for record in self._store.models():
-            if record.key.namespace == namespace and any(
-                could_use(record.model, each) for each in selecting
-            ):
-                self._queue.add(record.key, Urgency.ROUTINE)
-        self._fleet.look()
 
     def _gateway_changed(self, gateway: GatewayKey | None) -> None:
         """Reconcile the models behind a changed Gateway; None means all Gateways."""

@@ -5,13 +5,15 @@ any reconcile, any change of a runtime --> RuntimeFleet --> statuses, turns --> 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import datetime
 
-from moorage_operator.decide.runtimes.fleet import runtime_status, user_of
+from moorage_operator.api.inference_runtime import InferenceRuntime
+from moorage_operator.decide.runtimes.fleet import concerned, runtime_status, user_of
 from moorage_operator.kube import errors
 from moorage_operator.store.runtimes import RuntimeStore
 from moorage_operator.store.store import Store
+from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.values.urgency import Urgency
 from moorage_operator.write.runtime_statuses import RuntimeStatusWriter
@@ -66,6 +68,26 @@ class RuntimeFleet:
     def look(self) -> None:
         """Look at all models soon, because one of them or a runtime changed."""
         self._news.set()
+
+    def runtime_changed(
+        self, before: InferenceRuntime | None, after: InferenceRuntime | None
+    ) -> None:
+        """Reconcile the models that use a changed runtime or could use it."""
+        self._reconcile(self._store.models(), [each for each in (before, after) if each])
+
+    def labels_changed(self, namespace: str) -> None:
+        """Reconcile the models of a namespace that a runtime selects by labels."""
+        runtimes = self._runtimes.current.by_name.values()
+        selecting = [each for each in runtimes if each.allowed_namespaces]
+        models = (each for each in self._store.models() if each.key.namespace == namespace)
+        self._reconcile(models, selecting)
+
+    def _reconcile(
+        self, models: Iterable[ModelRecord], changed: Collection[InferenceRuntime]
+    ) -> None:
+        for key in sorted(concerned(models, changed)):
+            self._again(key, Urgency.ROUTINE)
+        self.look()
 
     async def run(self) -> None:
         """Look at all models after changes until cancelled."""

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.reflector import Reflector, Sink
-from moorage_operator.store.runtimes import NamespaceSink, RuntimeSink, RuntimeStore
+from moorage_operator.store.plain_sink import PlainSink
+from moorage_operator.store.runtimes import RuntimeStore
 
 __all__ = ["RuntimeWatch"]
 
@@ -67,8 +68,13 @@ class RuntimeWatch:
         self._store.put_unreadable("they are not listed yet")
         while not await self._is_installed():  # noqa: ASYNC110 -- discovery has no events
             await asyncio.sleep(LOOK_SECONDS if self.settled.is_set() else RETRY_SECONDS)
-        runtimes = self._make(kinds.INFERENCE_RUNTIMES, RuntimeSink(self._store))
-        namespaces = self._make(kinds.NAMESPACES, NamespaceSink(self._store))
+        store = self._store
+        runtimes = self._make(
+            kinds.INFERENCE_RUNTIMES, PlainSink(store.put_runtime, store.drop_runtime)
+        )
+        namespaces = self._make(
+            kinds.NAMESPACES, PlainSink(store.put_namespace, store.drop_namespace)
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(runtimes.run())
             group.create_task(namespaces.run())

@@ -1,6 +1,7 @@
 """The models of an InferenceRuntime: how many there are, and which may follow an edit; pure.
 
 statuses of models --> user_of --> User --> count, take_turns, runtime_status
+changed runtimes, models --> concerned --> models to reconcile
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -12,12 +13,13 @@ from typing import Any
 from moorage_operator.api import conditions
 from moorage_operator.api.conditions import Condition, ConditionType, Finding, Reason
 from moorage_operator.api.inference_runtime import InferenceRuntime, UpdatePolicy
+from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.values.runtimes import Runtimes, read_runtime_use
 
-from .selection import defaults_at_once
+from .selection import could_use, defaults_at_once
 
-__all__ = ["User", "runtime_status", "take_turns", "user_of"]
+__all__ = ["User", "concerned", "runtime_status", "take_turns", "user_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,19 @@ class User:
     def is_moving(self) -> bool:
         """Whether the model takes one of the places of its runtime."""
         return self.is_following or not (self.is_outdated or self.is_up_to_date)
+
+
+def concerned(
+    models: Iterable[ModelRecord], changed: Collection[InferenceRuntime]
+) -> frozenset[ObjectKey]:
+    """Return the models that use or could use one of these runtimes."""
+    names = {each.name for each in changed}
+    return frozenset(
+        model.key
+        for model in models
+        if ((use := read_runtime_use(model.status)) and use.name in names)
+        or any(could_use(model.model, each) for each in changed)
+    )
 
 
 def user_of(key: ObjectKey, status: Mapping[str, Any]) -> User | None:

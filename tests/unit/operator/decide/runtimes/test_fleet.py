@@ -6,10 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage_operator.decide.runtimes.fleet import User, runtime_status, take_turns, user_of
+from moorage_operator.api.v1alpha1 import parse
+from moorage_operator.decide.runtimes.fleet import (
+    User,
+    concerned,
+    runtime_status,
+    take_turns,
+    user_of,
+)
+from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import ObjectKey
 from support.operator_runtimes import runtime, runtimes
-from support.operator_values import NOW
+from support.operator_values import NOW, body
 
 AUTOMATIC = runtime("triton", image="t", updatePolicy="Automatic", maxConcurrentRollouts=2)
 
@@ -141,3 +149,32 @@ def test_a_user_is_read_from_a_status():
     following = {"runtime": {**use, "following": True}, "conditions": conditions}
     assert user_of(key("a"), following) == user("a", **ON_THE_WAY)
     assert user_of(key("a"), {}) is None
+
+
+USES_TRITON = {"runtime": {"name": "triton", "content": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "expected"),
+    [
+        ({"runtime": {"name": "triton"}}, {}, True),
+        ({"runtime": {"name": "mlserver"}}, {}, False),
+        ({"runtime": {"name": "mlserver"}}, USES_TRITON, True),
+        ({"runtime": {"image": "server:1"}}, {}, False),
+        ({"model": {"uri": "pvc://a", "format": "onnx"}}, {}, True),
+        ({"model": {"uri": "pvc://a", "format": "keras"}}, {}, False),
+        ({"model": {"uri": "pvc://a"}}, {}, True),
+    ],
+    ids=[
+        "named", "another", "kept from before", "none", "its format", "another format", "default",
+    ],
+)  # fmt: skip
+def test_a_changed_runtime_concerns_the_models_that_use_or_could_use_it(spec, status, expected):
+    model = ModelRecord(key("a"), parse({**body(), "spec": spec}), "1", status)
+    formats = runtime("triton", image="t", formats=[{"name": "onnx"}])
+    default = runtime("standard", default=True)
+
+    found = concerned([model], [formats, default])
+
+    assert found == ({key("a")} if expected else set())
+    assert concerned([model], []) == set()
