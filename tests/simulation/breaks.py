@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +91,24 @@ def write_while_paused() -> None:
     plan._without_writes = lambda made: made
 
 
+def write_while_idle() -> None:
+    """Write something else into each status every ten minutes."""
+    whole, after = plan.make_status, plan._again_after
+
+    def make_status(*arguments: Any, now: datetime, **others: Any) -> dict[str, Any]:
+        return {**whole(*arguments, now=now, **others), "omittedReplicas": now.minute // 10}
+
+    plan.make_status = make_status
+    plan._again_after = lambda *arguments: min(60.0, after(*arguments) or 60.0)
+
+
 BREAKS: Mapping[str, Callable[[], None]] = {
     "status-without-version": write_statuses_without_version,
     "write-without-leading": write_without_leading,
     "no-retry-of-passes": never_retry_passes,
     "no-retry-of-children": never_retry_children,
     "missed-deletions": miss_deletions,
+    "write-while-idle": write_while_idle,
     "write-while-paused": write_while_paused,
 }
 

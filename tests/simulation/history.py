@@ -219,17 +219,18 @@ class _Player:
             world.run(QUIET_SECONDS)
         watchdog.patience = MOMENT_SECONDS
         world.note("idle")
-        before = watchdog.writes
         if self._chance.random() < IDLE_SHARE:
+            writes, unprompted = watchdog.writes, watchdog.unprompted
             world.run(IDLE_SECONDS)
             specs = [each["spec"] for each in world.api.all("inferencemodels")]
-            # If a revision that does not serve exceeds its deadline, the status reports it, the
-            # Deployment is rolled back, the rejected spec is deleted, and the status follows the
-            # pods of the rollback.
+            # If a revision that does not serve exceeds its deadline, Kubernetes reports that, and
+            # the operator rolls back. It may write as long as the pods of the rollback change.
             served = all(is_served(each) or each.get("suspend") for each in specs)
-            allowed = 0 if served else 8
-            if watchdog.writes > before + allowed and not crashes:
-                return [f"{watchdog.writes - before} writes although nothing happened"]
+            idle = watchdog.writes - writes if served else watchdog.unprompted - unprompted
+            if idle and not crashes:
+                return [f"{idle} writes although nothing happened"]
+            if world.loop.time() - watchdog.last_write < IDLE_SECONDS / 3 and not crashes:
+                return ["never idle: something is written again and again"]
         return [f"after a while: {each}" for each in self._wrong()]
 
     def _end(self) -> list[str]:

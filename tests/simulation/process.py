@@ -6,6 +6,7 @@ protocol drivers by one that queries simulated servers. There are no health serv
 
 import asyncio
 import contextvars
+import random
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -23,11 +24,12 @@ from moorage_operator.reconcile.status_pace import StatusPace
 from moorage_operator.reconcile.workqueue import WorkQueue
 from moorage_operator.store.existence import Existence
 from moorage_operator.store.gateways import GatewayStore
-from moorage_operator.store.runtimes import RuntimeSink, RuntimeStore
+from moorage_operator.store.plain_sink import PlainSink
+from moorage_operator.store.runtimes import RuntimeStore
 from moorage_operator.store.store import Store
 from moorage_operator.values.observed import ObjectKey
-from moorage_operator.values.urgency import Urgency
 from moorage_operator.watch import kopf_source
+from moorage_operator.watch.arrival import Arrival
 from moorage_operator.watch.models import SWEEP_SECONDS
 from moorage_operator.watch.references import Lookups
 from moorage_operator.watch.reflectors import Watches
@@ -45,6 +47,8 @@ CONFIG = OperatorConfig(runtime_image="example/runtime:1")
 PASSES = 2
 PLACES = 2
 RESTART_SECONDS = 1.0
+APART_SECONDS = 1.0
+"""The maximum time between two models of a list, if there are several models."""
 LEASE_NAMESPACE = "moorage-system"
 
 
@@ -169,17 +173,16 @@ class Process:
         )
         turns = RuntimeTurns()
 
-        def again(_: object) -> None:
-            for key in store.uids():
-                queue.add(key, Urgency.ROUTINE)
-            fleet.look()
-
-        runtimes = RuntimeStore(changed=lambda *_: again(_), namespace_changed=again)
+        runtimes = RuntimeStore(
+            changed=lambda *of: fleet.runtime_changed(*of),  # noqa: PLW0108 -- made later
+            namespace_changed=lambda of: fleet.labels_changed(of),  # noqa: PLW0108 -- as above
+        )
         fleet = RuntimeFleet(
             store,
             runtimes,
             turns,
             RuntimeStatusWriter(client, wrote=lambda _: None),
+            have_arrived=Arrival(client, store, lambda: (), "", loop.time).is_complete,
             now=now,
             again=queue.add,
         )
@@ -204,14 +207,15 @@ class Process:
                 fleet.look()
 
         if self._has_runtimes:
-            sink = RuntimeSink(runtimes)
+            sink = PlainSink(runtimes.put_runtime, runtimes.drop_runtime)
             kind = kinds.INFERENCE_RUNTIMES
             reflectors.append(Reflector(client, kind, sink, clock=loop.time))
         async with asyncio.TaskGroup() as group:
             for reflector in reflectors:
                 group.create_task(reflector.run())
             take = partial(kopf_source.take, store, existence)
-            group.create_task(_watch_models(client, store, take, relist))
+            apart = APART_SECONDS if self._has_runtimes else 0.0
+            group.create_task(_watch_models(client, store, take, relist, apart))
             for reflector in reflectors:
                 await reflector.synced.wait()
             leads = asyncio.Event()
@@ -239,9 +243,16 @@ class Process:
 
 
 async def _watch_models(
-    client: SimulatedClient, store: Store, take: Callable[[Any], None], relist: asyncio.Event
+    client: SimulatedClient,
+    store: Store,
+    take: Callable[[Any], None],
+    relist: asyncio.Event,
+    apart_seconds: float,
 ) -> None:
-    """List, watch and list again like kopf, which does not report missed deletions."""
+    """List, watch and list again like kopf, which does not report missed deletions.
+
+    The models of a list arrive one by one.
+    """
     version = ""
     while True:
         try:
@@ -251,6 +262,8 @@ async def _watch_models(
                 page = await client.page(kinds.INFERENCE_MODELS)
                 for body in page.items:
                     take({"type": None, "object": body})
+                    if apart_seconds:
+                        await asyncio.sleep(apart_seconds * random.random())
                 version = page.resource_version
             async for change in client.watch(
                 kinds.INFERENCE_MODELS, resource_version=version, seconds=watch_seconds()

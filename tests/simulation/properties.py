@@ -23,6 +23,9 @@ FAULT_SECONDS = 40.0
 """The same while events are delayed, requests are late and processes are disconnected."""
 
 
+REACTION_SECONDS = 40.0
+"""How long an operator may write after a change by others: a slow model loads for 25 s."""
+
 FRESH_SECONDS = 60.0
 """A fresh model is up to date by then."""
 
@@ -36,6 +39,7 @@ class Watchdog:
     Attributes:
         failures: Violated properties.
         writes: The number of writes of operators, without leases.
+        unprompted: The number of those that no recent change by others explains.
         last_write: The time of the last write.
         patience: The maximum age of the observations in a status.
     """
@@ -43,9 +47,11 @@ class Watchdog:
     def __init__(self, world: World) -> None:
         self.failures: list[str] = []
         self.writes = 0
+        self.unprompted = 0
         self.last_write = 0.0
         self.patience = MOMENT_SECONDS
         self._world = world
+        self._changed = 0.0  # the time of the last change by others
         self._served: dict[str, float] = {}  # by the uid of the model
         self._owners: dict[str, str] = {}
         self._held: set[str] = set()  # uids of models whose pause the operator has reported
@@ -60,10 +66,15 @@ class Watchdog:
             self._served[self._owner_of(write.before)] = self._world.loop.time()
         if write.plural == "inferencemodels":
             self._follow_pause(write)
-        if not write.who.startswith("operator") or write.plural in {"leases", "events"}:
+        now = self._world.loop.time()
+        if not write.who.startswith("operator"):
+            self._changed = now
+            return
+        if write.plural in {"leases", "events"}:
             return
         self.writes += 1
-        self.last_write = self._world.loop.time()
+        self.unprompted += now - self._changed > REACTION_SECONDS
+        self.last_write = now
         self._check_leader(write)
         self._check_pause(write)
         if write.plural == "inferencemodels" and write.after is not None:

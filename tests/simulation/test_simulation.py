@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from simulation.breaks import BREAKS
+from simulation.history import NAME
+from simulation.properties import REACTION_SECONDS, Watchdog, write_model
+from simulation.servers import SERVING
+from simulation.world import NAMESPACE, World
 
 FOLDER = Path(__file__).parent
 SEEDS = 1000
@@ -31,6 +35,31 @@ def test_every_seed_keeps_every_property() -> None:
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{SEEDS} seeds, 0 failed" in done.stdout
+
+
+# In both, the deadline of a rollout passes while nothing else happens, and many writes follow.
+@pytest.mark.parametrize("seed", [11549, 97701])
+def test_a_seed_that_once_failed_keeps_every_property(seed: int) -> None:
+    done = run("--seed", seed)
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_write_is_unprompted_if_nothing_else_changes() -> None:
+    world = World("idle")
+    watchdog = Watchdog(world)
+    write = lambda model: model["metadata"].update(annotations={"a": "1"})  # noqa: E731 -- passed on
+    try:
+        write_model(world, NAME, {"runtime": {"image": SERVING[0]}})
+        world.run(10.0)
+        writes, unprompted = watchdog.writes, watchdog.unprompted
+        world.run(REACTION_SECONDS)
+        world.api.edit("inferencemodels", (NAMESPACE, NAME), write, "operator-1")
+
+        assert (writes > 0, unprompted) == (True, 0)
+        assert watchdog.unprompted == 1
+    finally:
+        world.close()
 
 
 @pytest.mark.parametrize("seed", [2, 7])

@@ -21,8 +21,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from .api.inference_runtime import InferenceRuntime
-from .decide.runtimes.selection import could_use
 from .kube import auth, kinds
 from .kube.client import KubeClient
 from .kube.leadership import Leadership
@@ -45,9 +43,9 @@ from .store.runtimes import RuntimeStore
 from .store.store import Store
 from .values.gateways import GatewayKey
 from .values.observed import ObjectKey
-from .values.runtimes import read_runtime_use
 from .values.urgency import Urgency
 from .watch import image_volumes
+from .watch.arrival import Arrival
 from .watch.models import Models
 from .watch.namespaces import Namespaces, NamespaceWatch
 from .watch.optional_kinds import OptionalKinds
@@ -116,7 +114,8 @@ class App:
             changed=self._queue.add, pod_moved=self._pod_moved, child_gone=self._existence.doubt
         )
         self._runtimes = RuntimeStore(
-            changed=self._runtime_changed, namespace_changed=self._labels_changed
+            changed=lambda *of: self._fleet.runtime_changed(*of),  # noqa: PLW0108 -- made later
+            namespace_changed=lambda of: self._fleet.labels_changed(of),  # noqa: PLW0108 -- as above
         )
         self._gateways = GatewayStore(changed=self._gateway_changed)
         self._turns = RuntimeTurns()
@@ -175,6 +174,7 @@ class App:
             self._runtimes,
             self._turns,
             statuses if serves_all else None,
+            have_arrived=self._arrival().is_complete,
             now=utc_now,
             again=self._queue.add,
         )
@@ -273,7 +273,7 @@ class App:
         self._lifecycle.spawn(self._models.run(), "watch inferencemodels")
         self._lifecycle.spawn(self._look_at_namespaces(), "namespaces")
         synced = asyncio.gather(
-            self._settled.wait(), self._optional.settled.wait(), self._runtime_watch.settled()
+            self._settled.wait(), self._optional.settled.wait(), self._runtime_watch.settled.wait()
         )
         if not await self._lifecycle.unless_one_ends(synced):
             return  # a reflector ended by itself, which is a bug
@@ -369,35 +369,12 @@ class App:
             self._turns,
         )
 
+    def _arrival(self) -> Arrival:
+        selector = self._settings.watch_label_selector
+        return Arrival(self._client, self._store, self._models.served, selector, self._clock)
+
     def _make_optional_reflectors(self, kind: str) -> list[Reflector]:
         return self._watches.make_optional(kind, self._optional.look_again)
-
-    def _runtime_changed(
-        self, before: InferenceRuntime | None, after: InferenceRuntime | None
-    ) -> None:
-        """Reconcile the models that use a changed runtime or could use it."""
-        versions = [each for each in (before, after) if each]
-        for record in self._store.models():
-            use = read_runtime_use(record.status)
-            if any(
-                could_use(record.model, each) or (use and use.name == each.name)
-                for each in versions
-            ):
-                self._queue.add(record.key, Urgency.ROUTINE)
-        self._fleet.look()
-
-    def _labels_changed(self, namespace: str) -> None:
-        """Reconcile the models of a namespace whose labels changed."""
-        runtimes = self._runtimes.current.by_name.values()
-        selecting = [each for each in runtimes if each.allowed_namespaces]
-        if not selecting:
-            return
-        for record in self._store.models():
-            if record.key.namespace == namespace and any(
-                could_use(record.model, each) for each in selecting
-            ):
-                self._queue.add(record.key, Urgency.ROUTINE)
-        self._fleet.look()
 
     def _gateway_changed(self, gateway: GatewayKey | None) -> None:
         """Reconcile the models behind a changed Gateway; None means all Gateways."""

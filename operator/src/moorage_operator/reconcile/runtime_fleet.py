@@ -5,13 +5,15 @@ any reconcile, any change of a runtime --> RuntimeFleet --> statuses, turns --> 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import datetime
 
-from moorage_operator.decide.runtimes.fleet import runtime_status, user_of
+from moorage_operator.api.inference_runtime import InferenceRuntime
+from moorage_operator.decide.runtimes.fleet import concerned, runtime_status, user_of
 from moorage_operator.kube import errors
 from moorage_operator.store.runtimes import RuntimeStore
 from moorage_operator.store.store import Store
+from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.values.urgency import Urgency
 from moorage_operator.write.runtime_statuses import RuntimeStatusWriter
@@ -38,17 +40,19 @@ class RuntimeFleet:
         statuses: Writes the statuses of runtimes; None if the operator serves only a part of the
             models. It cannot count the others, and several such operators would overwrite each
             other's counts.
+        have_arrived: Whether the store has all models that existed when it is first called.
         now: Returns the time in UTC.
         again: Called with a model that needs a reconcile, and its urgency.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what it reads and writes, and three injected functions
         self,
         store: Store,
         runtimes: RuntimeStore,
         turns: RuntimeTurns,
         statuses: RuntimeStatusWriter | None,
         *,
+        have_arrived: Callable[[], Awaitable[bool]],
         now: Callable[[], datetime],
         again: Callable[[ObjectKey, Urgency], None],
     ) -> None:
@@ -56,6 +60,7 @@ class RuntimeFleet:
         self._runtimes = runtimes
         self._turns = turns
         self._statuses = statuses
+        self._have_arrived = have_arrived
         self._now = now
         self._again = again
         self._news = asyncio.Event()
@@ -63,6 +68,26 @@ class RuntimeFleet:
     def look(self) -> None:
         """Look at all models soon, because one of them or a runtime changed."""
         self._news.set()
+
+    def runtime_changed(
+        self, before: InferenceRuntime | None, after: InferenceRuntime | None
+    ) -> None:
+        """Reconcile the models that use a changed runtime or could use it."""
+        self._reconcile(self._store.models(), [each for each in (before, after) if each])
+
+    def labels_changed(self, namespace: str) -> None:
+        """Reconcile the models of a namespace that a runtime selects by labels."""
+        runtimes = self._runtimes.current.by_name.values()
+        selecting = [each for each in runtimes if each.allowed_namespaces]
+        models = (each for each in self._store.models() if each.key.namespace == namespace)
+        self._reconcile(models, selecting)
+
+    def _reconcile(
+        self, models: Iterable[ModelRecord], changed: Collection[InferenceRuntime]
+    ) -> None:
+        for key in sorted(concerned(models, changed)):
+            self._again(key, Urgency.ROUTINE)
+        self.look()
 
     async def run(self) -> None:
         """Look at all models after changes until cancelled."""
@@ -72,7 +97,7 @@ class RuntimeFleet:
             try:
                 await self.look_now()
             except errors.ApiError as error:
-                logger.warning("status of a runtime not written", extra={"error": error.message})
+                logger.warning("runtimes not updated", extra={"error": error.message})
                 await asyncio.sleep(RETRY_SECONDS)
                 self._news.set()
             await asyncio.sleep(APART_SECONDS)
@@ -80,11 +105,17 @@ class RuntimeFleet:
     async def look_now(self) -> None:
         """Grant turns, and write the statuses that have changed.
 
+        After a start, it waits until all models are known. Otherwise more models than may follow
+        at a time could, and the statuses would count too few.
+
         Raises:
-            ApiError: A status could not be written; the turns are granted.
+            ApiError: The models could not be listed, or a status could not be written; retry.
         """
         runtimes = self._runtimes.current
         if not runtimes.by_name:
+            return
+        if not await self._have_arrived():
+            self._news.set()
             return
         found = (user_of(each.key, each.status) for each in self._store.models())
         users = [each for each in found if each]

@@ -1,6 +1,6 @@
 """The Gateways of the cluster, in memory, in the form that a plan needs.
 
-reflectors --> GatewaySink --> GatewayStore --> Observed.gateways
+reflectors --> PlainSink --> GatewayStore --> Observed.gateways
 
 Other facts of a Gateway, such as the number of attached routes, change often and are ignored.
 """
@@ -18,7 +18,7 @@ from moorage_operator.values.gateways import (
     Listener,
 )
 
-__all__ = ["GatewaySink", "GatewayStore", "gateway", "gateway_keys"]
+__all__ = ["GatewayStore", "gateway", "gateway_keys"]
 
 Body = Mapping[str, Any]
 
@@ -89,25 +89,6 @@ class GatewayStore:
         if self._listed:
             self._listed.clear()
             self._changed(None)
-
-
-class GatewaySink:
-    """Passes Gateways of a reflector to the store."""
-
-    def __init__(self, store: GatewayStore) -> None:
-        self._store = store
-
-    def put(self, body: dict[str, Any], *, listed_at: str = "") -> None:  # noqa: ARG002 -- a sink
-        """Store a Gateway."""
-        self._store.put(body)
-
-    def drop(self, uid: str, version: str = "") -> None:  # noqa: ARG002 -- a sink
-        """Remove a Gateway."""
-        self._store.drop(uid)
-
-    def end_list(self, namespace: str, version: str) -> None:  # noqa: ARG002 -- a sink
-        """Take note that a list is complete."""
-        self._store.end_list(namespace)
 
 
 def gateway(body: Body) -> GatewayObserved:

@@ -10,7 +10,7 @@ from typing import Any
 from moorage_operator.api.inference_runtime import InferenceRuntime, parse_inference_runtime
 from moorage_operator.values.runtimes import Runtimes
 
-__all__ = ["NamespaceSink", "RuntimeSink", "RuntimeStore"]
+__all__ = ["RuntimeStore"]
 
 
 class RuntimeStore:
@@ -84,39 +84,3 @@ class RuntimeStore:
 
     def _replace(self, **parts: Any) -> None:
         self.current = replace(self.current, **parts, version=self.current.version + 1)
-
-
-class RuntimeSink:
-    """Passes runtimes of a reflector to the store."""
-
-    def __init__(self, store: RuntimeStore) -> None:
-        self._store = store
-
-    def put(self, body: dict[str, Any], *, listed_at: str = "") -> None:  # noqa: ARG002 -- a sink
-        """Store a runtime."""
-        self._store.put_runtime(body)
-
-    def drop(self, uid: str, version: str = "") -> None:  # noqa: ARG002 -- a sink
-        """Remove a runtime."""
-        self._store.drop_runtime(uid)
-
-    def end_list(self, namespace: str, version: str) -> None:
-        """Do nothing: the reflector drops what a list lacks."""
-
-
-class NamespaceSink:
-    """Passes namespaces of a reflector to the store."""
-
-    def __init__(self, store: RuntimeStore) -> None:
-        self._store = store
-
-    def put(self, body: dict[str, Any], *, listed_at: str = "") -> None:  # noqa: ARG002 -- a sink
-        """Store the labels of a namespace."""
-        self._store.put_namespace(body)
-
-    def drop(self, uid: str, version: str = "") -> None:  # noqa: ARG002 -- a sink
-        """Remove a namespace."""
-        self._store.drop_namespace(uid)
-
-    def end_list(self, namespace: str, version: str) -> None:
-        """Do nothing: the reflector drops what a list lacks."""

@@ -57,12 +57,15 @@ class RuntimeUse:
         generation: The generation of the content.
         spec_hash: The hash of the model's own spec. While it is unchanged, so is the content.
         content: What the runtime contributed, as JSON.
+        is_following: Whether the model got the content by following an edit of the runtime, and
+            its rollout is not complete.
     """
 
     name: str
     generation: int
     spec_hash: str
     content: str
+    is_following: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,8 @@ def read_runtime_use(status: Mapping[str, Any]) -> RuntimeUse | None:
     if not isinstance(name, str) or not isinstance(content, str):
         return None
     generation = int(found.get("generation") or 0)
-    return RuntimeUse(name, generation, str(found.get("specHash", "")), content)
+    spec_hash, is_following = str(found.get("specHash", "")), found.get("following") is True
+    return RuntimeUse(name, generation, spec_hash, content, is_following)
 
 
 def write_runtime_use(use: RuntimeUse) -> dict[str, Any]:
@@ -110,6 +114,7 @@ def write_runtime_use(use: RuntimeUse) -> dict[str, Any]:
         "generation": use.generation,
         "specHash": use.spec_hash,
         "content": use.content,
+        **({"following": True} if use.is_following else {}),
     }
 
 

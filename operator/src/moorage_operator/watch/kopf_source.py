@@ -31,6 +31,7 @@ from moorage_operator.store.existence import Existence
 from moorage_operator.store.store import Store
 from moorage_operator.values.observed import ObjectKey
 
+from .arrival import list_versions
 from .model_watch import TICK_SECONDS, ModelWatch
 
 Registry = kopf.OperatorRegistry
@@ -308,21 +309,7 @@ async def sweep(
     """
     # Read before the list, so that a model created meanwhile does not count as deleted.
     known = store.uids()
-    alive: set[str] = set()
-    for namespace in namespaces or [""]:
-        continue_ = ""
-        while True:
-            page = await client.page(
-                kinds.INFERENCE_MODELS,
-                namespace,
-                selector=selector,
-                continue_=continue_,
-                metadata_only=True,
-            )
-            alive |= {item["metadata"]["uid"] for item in page.items}
-            continue_ = page.continue_
-            if not continue_:
-                break
+    alive = await list_versions(client, namespaces, selector=selector)
     gone = [
         (key, uid)
         for key, uid in known.items()

@@ -129,16 +129,17 @@ class Models:
             watching.result()
 
     async def _forget_missed(self) -> None:
-        served = self._served()
-        if served and self._store.uids():
+        is_served = any(map(self._namespaces.is_served, self._namespaces.names))
+        if is_served and self._store.uids():
             gone = await kopf_source.sweep(
                 self._client,
                 self._store,
-                served if self._namespaces.wanted else (),
+                self.served(),
                 selector=self._selector,
             )
             if gone:
                 logger.info("missed deletions found", extra={"models": gone})
 
-    def _served(self) -> Sequence[str]:
-        return [name for name in self._namespaces.names if self._namespaces.is_served(name)]
+    def served(self) -> Sequence[str]:
+        """Return the configured namespaces that are served; none means all."""
+        return [name for name in self._namespaces.wanted if self._namespaces.is_served(name)]

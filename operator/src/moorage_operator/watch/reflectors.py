@@ -1,7 +1,7 @@
 """Creates the watches of pods, children and Gateways.
 
 API server -> Reflector of a kind and namespace -> parse_objects.Pods, .Children -> store
-                                                -> gateways.GatewaySink -> gateways
+                                                -> PlainSink -> gateways
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,8 @@ from moorage_operator.kube import kinds
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.reflector import Reflector, Sink
 from moorage_operator.store import parse_objects
-from moorage_operator.store.gateways import GatewaySink, GatewayStore
+from moorage_operator.store.gateways import GatewayStore
+from moorage_operator.store.plain_sink import PlainSink
 from moorage_operator.store.store import Store
 
 __all__ = ["Watches"]
@@ -47,7 +48,7 @@ class Watches:
         self.children = {kind: parse_objects.Children(kind, store) for kind in kinds.CHILDREN}
         self._client = client
         self._store = store
-        self._gateways = GatewaySink(gateways)
+        self._gateways = PlainSink(gateways.put, gateways.drop, gateways.end_list)
         self._restarted = restarted
         self._namespaces = namespaces or [""]
         self._clock = clock

@@ -4,17 +4,19 @@
 
 Both are cluster-scoped, so they are watched with a ClusterRole even if the operator serves only
 some namespaces. Without the kind or the right to read it, the operator works as without runtimes.
+Until one of the two is known or the runtimes are listed, no model may be reconciled, because it
+could start without its default runtime.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.reflector import Reflector, Sink
-from moorage_operator.store.runtimes import NamespaceSink, RuntimeSink, RuntimeStore
+from moorage_operator.store.plain_sink import PlainSink
+from moorage_operator.store.runtimes import RuntimeStore
 
 __all__ = ["RuntimeWatch"]
 
@@ -23,11 +25,11 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 20.0
 """The interval of API discovery while the kind is not installed."""
 
+RETRY_SECONDS = 2.0
+"""The same while discovery fails."""
+
 STATE_SECONDS = 0.1
 """The interval of checks whether the runtimes are listed."""
-
-SETTLE_SECONDS = 5.0
-"""How long reconciles wait at startup until the runtimes are listed."""
 
 NOT_INSTALLED = (
     "the kind InferenceRuntime is not installed; apply crds/inferenceruntimes.yaml or install the "
@@ -43,6 +45,9 @@ class RuntimeWatch:
         store: Receives the runtimes and namespaces.
         restarted: Returns, for a kind, a function that counts restarts of its watch by reason.
         clock: Returns monotonic seconds.
+
+    Attributes:
+        settled: Set once the runtimes are listed, or it is known why they cannot be.
     """
 
     def __init__(
@@ -56,21 +61,20 @@ class RuntimeWatch:
         self._store = store
         self._restarted = restarted
         self._clock = clock
-        self._is_settled = asyncio.Event()
-
-    async def settled(self) -> None:
-        """Wait until the runtimes are listed or it is known why they cannot be, or a timeout."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(SETTLE_SECONDS):
-                await self._is_settled.wait()
+        self.settled = asyncio.Event()
 
     async def run(self) -> None:
         """Watch until cancelled."""
         self._store.put_unreadable("they are not listed yet")
         while not await self._is_installed():  # noqa: ASYNC110 -- discovery has no events
-            await asyncio.sleep(LOOK_SECONDS)
-        runtimes = self._make(kinds.INFERENCE_RUNTIMES, RuntimeSink(self._store))
-        namespaces = self._make(kinds.NAMESPACES, NamespaceSink(self._store))
+            await asyncio.sleep(LOOK_SECONDS if self.settled.is_set() else RETRY_SECONDS)
+        store = self._store
+        runtimes = self._make(
+            kinds.INFERENCE_RUNTIMES, PlainSink(store.put_runtime, store.drop_runtime)
+        )
+        namespaces = self._make(
+            kinds.NAMESPACES, PlainSink(store.put_namespace, store.drop_namespace)
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(runtimes.run())
             group.create_task(namespaces.run())
@@ -87,7 +91,7 @@ class RuntimeWatch:
                 self._report(why)
                 await runtimes.synced.wait()
             self._store.put_unreadable("")
-            self._is_settled.set()
+            self.settled.set()
             logger.info("runtimes listed")
 
     async def _is_installed(self) -> bool:
@@ -105,7 +109,7 @@ class RuntimeWatch:
         if self._store.current.unreadable != why:
             logger.warning("works without runtimes", extra={"reason": why})
         self._store.put_unreadable(why)
-        self._is_settled.set()
+        self.settled.set()
 
     def _make(self, kind: kinds.Kind, sink: Sink) -> Reflector:
         return Reflector(

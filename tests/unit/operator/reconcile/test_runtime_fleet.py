@@ -1,5 +1,6 @@
 """The statuses of InferenceRuntimes: who writes them, and only when they change."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -46,11 +47,29 @@ def runtimes() -> RuntimeStore:
     return made
 
 
-def fleet(runtimes: RuntimeStore, statuses: Statuses | None) -> RuntimeFleet:
+async def known() -> bool:
+    return True
+
+
+async def unknown() -> bool:
+    return False
+
+
+def fleet(
+    runtimes: RuntimeStore,
+    statuses: Statuses | None,
+    have_arrived: Callable[[], Awaitable[bool]] = known,
+) -> RuntimeFleet:
     store = Store(changed=lambda *_: None, pod_moved=lambda _: None, child_gone=lambda _: None)
     store.put_model(MODEL)
     return RuntimeFleet(
-        store, runtimes, RuntimeTurns(), statuses, now=lambda: NOW, again=lambda *_: None
+        store,
+        runtimes,
+        RuntimeTurns(),
+        statuses,
+        have_arrived=have_arrived,
+        now=lambda: NOW,
+        again=lambda *_: None,
     )
 
 
@@ -70,3 +89,11 @@ async def test_an_operator_of_a_part_of_the_models_writes_no_status(
     await fleet(runtimes, None).look_now()
 
     assert runtimes.statuses == {"triton": {}}
+
+
+async def test_nothing_is_counted_before_all_models_are_known(runtimes: RuntimeStore) -> None:
+    statuses = Statuses(runtimes)
+
+    await fleet(runtimes, statuses, unknown).look_now()
+
+    assert statuses.written == []

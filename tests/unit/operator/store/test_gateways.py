@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from moorage_operator.store.gateways import GatewaySink, GatewayStore, gateway
+from moorage_operator.store.gateways import GatewayStore, gateway
+from moorage_operator.store.plain_sink import PlainSink
 from moorage_operator.values.gateways import GatewayKey, GatewayObserved, Listener
 from support.operator_values import model
 
@@ -24,7 +25,7 @@ class Told:
     def __init__(self) -> None:
         self.changes: list[GatewayKey | None] = []
         self.store = GatewayStore(changed=self.changes.append)
-        self.sink = GatewaySink(self.store)
+        self.sink = PlainSink(self.store.put, self.store.drop, self.store.end_list)
 
     def of(self) -> dict[GatewayKey, GatewayObserved | None]:
         return dict(self.store.of(OF, None).by_key)

@@ -147,7 +147,9 @@ class Lists:
             return Page([], "1", "more")
         if self.meanwhile:
             self.meanwhile()
-        return Page([{"metadata": {"uid": uid}} for uid in self.uids], "1", "")
+        return Page(
+            [{"metadata": {"uid": uid, "resourceVersion": "1"}} for uid in self.uids], "1", ""
+        )
 
 
 async def test_the_sweep_forgets_models_that_no_longer_exist(store: Store) -> None:

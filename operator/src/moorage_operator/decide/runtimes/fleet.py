@@ -1,6 +1,7 @@
 """The models of an InferenceRuntime: how many there are, and which may follow an edit; pure.
 
 statuses of models --> user_of --> User --> count, take_turns, runtime_status
+changed runtimes, models --> concerned --> models to reconcile
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -12,25 +13,50 @@ from typing import Any
 from moorage_operator.api import conditions
 from moorage_operator.api.conditions import Condition, ConditionType, Finding, Reason
 from moorage_operator.api.inference_runtime import InferenceRuntime, UpdatePolicy
+from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.values.runtimes import Runtimes, read_runtime_use
 
-from .selection import defaults_at_once
+from .selection import could_use, defaults_at_once
 
-__all__ = ["User", "runtime_status", "take_turns", "user_of"]
+__all__ = ["User", "concerned", "runtime_status", "take_turns", "user_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class User:
     """A model that uses a runtime, as its status reports it.
 
-    `is_outdated` means that the model would get another content than it has.
+    Attributes:
+        key: The model.
+        runtime: The name of the runtime.
+        is_outdated: Whether the model would get another content than it has.
+        is_up_to_date: Whether its last rollout is complete.
+        is_following: Whether that rollout is not complete and follows an edit of the runtime.
     """
 
     key: ObjectKey
     runtime: str
     is_outdated: bool
     is_up_to_date: bool
+    is_following: bool = False
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the model takes one of the places of its runtime."""
+        return self.is_following or not (self.is_outdated or self.is_up_to_date)
+
+
+def concerned(
+    models: Iterable[ModelRecord], changed: Collection[InferenceRuntime]
+) -> frozenset[ObjectKey]:
+    """Return the models that use or could use one of these runtimes."""
+    names = {each.name for each in changed}
+    return frozenset(
+        model.key
+        for model in models
+        if ((use := read_runtime_use(model.status)) and use.name in names)
+        or any(could_use(model.model, each) for each in changed)
+    )
 
 
 def user_of(key: ObjectKey, status: Mapping[str, Any]) -> User | None:
@@ -40,7 +66,13 @@ def user_of(key: ObjectKey, status: Mapping[str, Any]) -> User | None:
         return None
     pending = conditions.find_condition(status, ConditionType.RUNTIME_UPDATE_PENDING)
     up_to_date = conditions.find_condition(status, ConditionType.UP_TO_DATE)
-    return User(key, use.name, pending.get("status") == "True", up_to_date.get("status") == "True")
+    return User(
+        key,
+        use.name,
+        is_outdated=pending.get("status") == "True",
+        is_up_to_date=up_to_date.get("status") == "True",
+        is_following=use.is_following,
+    )
 
 
 def take_turns(
@@ -52,8 +84,10 @@ def take_turns(
     """Return the waiting models that may follow the runtime now.
 
     A model that has the newest content and is not up to date takes a place, whatever the cause: if
-    the new content fails, no further model gets it. A turn that was granted stays until its model
-    no longer waits. Models that are up to date go first, so that a broken one does not stop them.
+    the new content fails, no further model gets it. If the runtime is edited again meanwhile, a
+    model that followed keeps its place and follows again in it. A turn that was granted stays
+    until its model no longer waits. Other models that are not up to date go last, so that a
+    broken one does not stop the rest.
 
     Args:
         runtime: The runtime.
@@ -65,11 +99,9 @@ def take_turns(
         return frozenset()
     known = {each.key: each for each in users}
     moving = {
-        each.key
-        for each in known.values()
-        if each.runtime == runtime.name and not each.is_outdated and not each.is_up_to_date
+        each.key for each in known.values() if each.runtime == runtime.name and each.is_moving
     }
-    kept = frozenset(granted) & frozenset(waiting)
+    kept = (moving | granted) & frozenset(waiting)
     free = runtime.max_concurrent_rollouts - len(moving | kept)
 
     def order(key: ObjectKey) -> tuple[bool, ObjectKey]:

@@ -107,8 +107,9 @@ def _unedited(
         return Resolution(model, RuntimeState(kept, finding))
     newest = _with_content(own, spec, found.name, found.content)
     if _is_same(newest, model):
-        state = RuntimeState(kept) if kept.name == found.name else _used(found, kept.spec_hash)
-        return Resolution(model, state)
+        if kept.name == found.name:
+            return Resolution(model, RuntimeState(kept))
+        return Resolution(model, _used(found, kept.spec_hash, is_following=kept.is_following))
     changed = (
         f"the InferenceRuntime {found.name!r} was edited"
         if kept.name == found.name
@@ -159,7 +160,8 @@ def _pending(  # noqa: PLR0913 -- the two contents and what to say of them
         )
         return Resolution(model, RuntimeState(kept, finding))
     if is_automatic and may_follow and not model.paused:
-        return Resolution(model, replace(_used(found, mark), follows=True, awaits=found.name))
+        state = _used(found, mark, is_following=True)
+        return Resolution(model, replace(state, follows=True, awaits=found.name))
     when = "to follow now, edit the spec or set spec.rollout.restartedAt to the current time"
     if is_automatic:
         most = found.max_concurrent_rollouts
@@ -187,9 +189,10 @@ def _gone_sentence(kept: RuntimeUse) -> str:
     )
 
 
-def _used(runtime: InferenceRuntime, mark: str) -> RuntimeState:
+def _used(runtime: InferenceRuntime, mark: str, *, is_following: bool = False) -> RuntimeState:
     content = write_content(runtime.content)
-    return RuntimeState(RuntimeUse(runtime.name, runtime.generation, mark, content))
+    use = RuntimeUse(runtime.name, runtime.generation, mark, content, is_following)
+    return RuntimeState(use)
 
 
 def _is_same(one: InferenceModel, other: InferenceModel) -> bool:

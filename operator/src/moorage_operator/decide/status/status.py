@@ -11,7 +11,13 @@ from datetime import datetime
 from typing import Any, cast
 
 from moorage_operator.api import conditions, labels
-from moorage_operator.api.conditions import Finding, Reason, timestamp, truncated
+from moorage_operator.api.conditions import (
+    ConditionType,
+    Finding,
+    Reason,
+    timestamp,
+    truncated,
+)
 from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import InferenceModel, Ports, Protocol, Transport
 from moorage_operator.decide.pods import pod_diagnosis, smoke_verdicts
@@ -85,8 +91,9 @@ def make_status(  # noqa: PLR0913 -- the inputs of a status
         status["url"] = bases[0][1]
         listed = _endpoints(served, observed, replicas, config, bases)
         status["externalEndpoints"] = listed[:EXTERNAL_LIMIT]
-    if observed.runtime.use:
-        status["runtime"] = write_runtime_use(observed.runtime.use)
+    if use := observed.runtime.use:
+        is_following = use.is_following and not _is_up_to_date(judgement)
+        status["runtime"] = write_runtime_use(replace(use, is_following=is_following))
     timings = make_timings(judgement.revisions.current, replicas, observed.status)
     if timings:
         status["timings"] = timings
@@ -94,6 +101,11 @@ def make_status(  # noqa: PLR0913 -- the inputs of a status
     if failure:
         status["lastFailure"] = failure
     return status
+
+
+def _is_up_to_date(judgement: Judgement) -> bool:
+    found = (each for each in judgement.conditions if each.type is ConditionType.UP_TO_DATE)
+    return any(each.status for each in found)
 
 
 # ------------------------------------------------------------------ endpoints and metadata

@@ -6,12 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage_operator.decide.runtimes.fleet import User, runtime_status, take_turns, user_of
+from moorage_operator.api.v1alpha1 import parse
+from moorage_operator.decide.runtimes.fleet import (
+    User,
+    concerned,
+    runtime_status,
+    take_turns,
+    user_of,
+)
+from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import ObjectKey
 from support.operator_runtimes import runtime, runtimes
-from support.operator_values import NOW
+from support.operator_values import NOW, body
 
 AUTOMATIC = runtime("triton", image="t", updatePolicy="Automatic", maxConcurrentRollouts=2)
+
+ON_THE_WAY = {"is_up_to_date": False, "is_following": True}
+"""A model that follows an edit while the runtime is edited again."""
 
 
 def key(name: str) -> ObjectKey:
@@ -38,10 +49,14 @@ def turns(*users: User, waiting: str, granted: str = "", of: Any = AUTOMATIC) ->
         ([user("a", is_up_to_date=False), user("b"), user("c")], "abc", "", "bc"),
         ([user("a", runtime="x", is_outdated=False, is_up_to_date=False)], "b", "", "b"),
         ([], "abc", "", "ab"),
+        ([user("b", **ON_THE_WAY), user("a"), user("c")], "abc", "", "ab"),
+        ([user("b", **ON_THE_WAY), user("c", **ON_THE_WAY), user("a")], "abc", "", "bc"),
+        ([user("b", **ON_THE_WAY), user("c", **ON_THE_WAY), user("a")], "a", "", ""),
     ],
     ids=[
         "as many as may", "one is moving", "one has moved", "a turn stays", "a broken one is last",
-        "others do not count", "models without a runtime so far",
+        "others do not count", "models without a runtime so far", "one follows a second edit",
+        "only those that moved follow a second edit", "those that moved keep their places",
     ],
 )  # fmt: skip
 def test_turns_are_granted(users, waiting, granted, expected):
@@ -58,18 +73,24 @@ def test_nobody_follows_a_runtime_without_the_policy():
     st.integers(1, 30),
 )
 def test_never_more_than_the_limit_move_and_all_arrive(models, limit, seed):
-    """Each round grants turns; one of those that follow completes, in an order of the seed."""
+    """Each round grants turns; one of those that follow completes, in an order of the seed.
+
+    Sometimes the runtime is edited again, and all models wait again.
+    """
     of = runtime("triton", image="t", updatePolicy="Automatic", maxConcurrentRollouts=limit)
-    waiting = {key(str(at)) for at in range(len(models))}
-    moving: set[ObjectKey] = set()
+    everyone = {key(str(at)) for at in range(len(models))}
+    waiting, moving = set(everyone), set[ObjectKey]()
     granted: frozenset[ObjectKey] = frozenset()
-    for _ in range(4 * len(models) + 1):
+    for turn in range(4 * len(models) + 1):
+        if turn < len(models) and models[turn][0]:
+            waiting = set(everyone)
         users = [
             User(
                 key(str(at)),
                 "triton",
                 is_outdated=key(str(at)) in waiting,
                 is_up_to_date=key(str(at)) not in moving,
+                is_following=key(str(at)) in moving,
             )
             for at in range(len(models))
         ]
@@ -125,4 +146,35 @@ def test_a_user_is_read_from_a_status():
     assert user_of(key("a"), {"runtime": use, "conditions": conditions}) == user(
         "a", is_up_to_date=False
     )
+    following = {"runtime": {**use, "following": True}, "conditions": conditions}
+    assert user_of(key("a"), following) == user("a", **ON_THE_WAY)
     assert user_of(key("a"), {}) is None
+
+
+USES_TRITON = {"runtime": {"name": "triton", "content": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "expected"),
+    [
+        ({"runtime": {"name": "triton"}}, {}, True),
+        ({"runtime": {"name": "mlserver"}}, {}, False),
+        ({"runtime": {"name": "mlserver"}}, USES_TRITON, True),
+        ({"runtime": {"image": "server:1"}}, {}, False),
+        ({"model": {"uri": "pvc://a", "format": "onnx"}}, {}, True),
+        ({"model": {"uri": "pvc://a", "format": "keras"}}, {}, False),
+        ({"model": {"uri": "pvc://a"}}, {}, True),
+    ],
+    ids=[
+        "named", "another", "kept from before", "none", "its format", "another format", "default",
+    ],
+)  # fmt: skip
+def test_a_changed_runtime_concerns_the_models_that_use_or_could_use_it(spec, status, expected):
+    model = ModelRecord(key("a"), parse({**body(), "spec": spec}), "1", status)
+    formats = runtime("triton", image="t", formats=[{"name": "onnx"}])
+    default = runtime("standard", default=True)
+
+    found = concerned([model], [formats, default])
+
+    assert found == ({key("a")} if expected else set())
+    assert concerned([model], []) == set()

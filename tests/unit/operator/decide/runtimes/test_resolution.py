@@ -254,6 +254,21 @@ def test_a_model_follows_automatically_only_at_its_turn_and_in_two_steps():
     assert (followed.state.awaits, followed.state.pending) == ("", None)
 
 
+def test_a_model_is_following_from_its_turn_until_its_next_edit():
+    automatic = runtime("triton", image="triton:2", updatePolicy="Automatic")
+    newer = replace(automatic, content={"runtime": {"image": "triton:3"}}, generation=3)
+    before = status_of(resolved(NAMED, runtimes(TRITON)))
+    follows = resolved(NAMED, runtimes(automatic), before, may_follow=True)
+    during = before | runtime_part(follows)
+
+    followed = resolved(NAMED, runtimes(automatic), during)
+    outdated = resolved(NAMED, runtimes(newer), during)
+    edited = resolved({**NAMED, "protocol": "OpenAI"}, runtimes(newer), during)
+
+    found = [each.state.use for each in (follows, followed, outdated, edited)]
+    assert [each and each.is_following for each in found] == [True, True, True, False]
+
+
 def test_a_paused_model_does_not_follow_and_records_no_edit():
     automatic = runtime("triton", image="triton:2", updatePolicy="Automatic")
     first = resolved(NAMED, runtimes(TRITON))

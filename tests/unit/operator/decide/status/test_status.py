@@ -15,6 +15,7 @@ from moorage_operator.values.answers import Answer, AnswerReason, ModelInfo, Spo
 from moorage_operator.values.objects import ContainerObserved, DeploymentCondition, Scheduled
 from moorage_operator.values.observed import Observed, ReferenceState
 from moorage_operator.values.plan import PollPace
+from moorage_operator.values.runtimes import RuntimeState, RuntimeUse
 from moorage_operator.values.smoke import SmokeOutcome, SmokeVerdict
 from support.operator_values import (
     NOW,
@@ -471,3 +472,15 @@ def test_a_tensor_of_unknown_rank_has_no_shape_in_the_status():
     inputs = planned(of, seen).status["model"]["inputs"]
 
     assert [tensor.get("shape") for tensor in inputs] == [None, []]
+
+
+def test_a_model_follows_its_runtime_until_it_is_up_to_date():
+    following = RuntimeState(RuntimeUse("triton", 2, "v1:0", "{}", is_following=True))
+    incomplete, complete = observed(pending("p", MODEL)), serving(MODEL)
+
+    found = [
+        planned(MODEL, replace(each, runtime=following)).status for each in (incomplete, complete)
+    ]
+
+    assert [condition(each, "UpToDate")["status"] for each in found] == ["False", "True"]
+    assert [each["runtime"].get("following") for each in found] == [True, None]

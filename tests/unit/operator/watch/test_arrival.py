@@ -1,0 +1,76 @@
+"""Whether all listed models have reached the store."""
+
+from typing import Any
+
+import pytest
+
+from moorage_operator.kube.bodies import Page
+from moorage_operator.kube.client import KubeClient
+from moorage_operator.kube.kinds import Kind
+from moorage_operator.store.store import Store
+from moorage_operator.watch.arrival import RELIST_SECONDS, Arrival
+
+
+class Models(KubeClient):
+    """Has models of these names and versions, and counts its lists."""
+
+    def __init__(self, **versions: str) -> None:
+        self.versions = versions
+        self.lists = 0
+
+    async def page(self, kind: Kind, namespace: str = "", **_: Any) -> Page:
+        assert (kind.plural, namespace) == ("inferencemodels", "")
+        self.lists += 1
+        items = [model(name, version) for name, version in self.versions.items()]
+        return Page(items, "9", "")
+
+
+def model(name: str, version: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "ns", "uid": name, "generation": 1}
+    return {"metadata": {**metadata, "resourceVersion": version}, "spec": {}}
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store(changed=lambda *_: None, pod_moved=lambda _: None, child_gone=lambda _: None)
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [0.0]
+
+
+def arrival(client: Models, store: Store, clock: list[float]) -> Arrival:
+    return Arrival(client, store, lambda: (), "", lambda: clock[0])
+
+
+async def test_all_models_have_arrived_once_the_store_has_their_versions(
+    store: Store, clock: list[float]
+) -> None:
+    client = Models(iris="5", rose="12")
+    arriving = arrival(client, store, clock)
+    seen = [await arriving.is_complete()]
+    for each in (model("rose", "12"), model("iris", "4"), model("iris", "6")):
+        store.put_model(each)
+        seen.append(await arriving.is_complete())
+    clock[0] += 2 * RELIST_SECONDS
+    client.versions["tulip"] = "20"  # a later model is known when its event arrives
+
+    assert seen == [False, False, False, True]
+    assert await arriving.is_complete()
+    assert client.lists == 1
+
+
+async def test_a_model_that_is_deleted_before_it_arrives_is_not_awaited(
+    store: Store, clock: list[float]
+) -> None:
+    client = Models(iris="5")
+    arriving = arrival(client, store, clock)
+    assert not await arriving.is_complete()
+    client.versions.clear()
+
+    before = await arriving.is_complete()
+    clock[0] += RELIST_SECONDS
+
+    assert not before
+    assert await arriving.is_complete()
