@@ -6,7 +6,17 @@ What is decided belongs in `judge`, `edit` and `manifests`.
 import argparse
 from collections.abc import Callable, Mapping
 
-from moorage_cli.commands import deploy, edits, everyday, files, local, look, reports, requests
+from moorage_cli.commands import (
+    deploy,
+    edits,
+    everyday,
+    files,
+    local,
+    look,
+    reports,
+    requests,
+    rollouts,
+)
 from moorage_cli.commands.shell import Shell
 from moorage_cli.printing.report import Report
 
@@ -18,7 +28,7 @@ RUN: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
     "status": reports.run_status,
     "why": reports.run_why,
     "runtimes": reports.run_runtimes,
-    "wait": reports.run_wait,
+    "wait": rollouts.run_wait,
     "promote": edits.run_promote,
     "abort": edits.run_abort,
     "restart": edits.run_restart,

@@ -1,8 +1,7 @@
-"""`moorage status`, `why`, `runtimes`, `wait` and `top`: what a cluster says about models."""
+"""`moorage status`, `why`, `runtimes` and `top`: what a cluster says about models."""
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,12 +12,11 @@ from moorage_cli.judge import traffic
 from moorage_cli.judge.model_view import ModelView, runtime_view, view
 from moorage_cli.judge.runtimes import models_of_runtime, runtimes
 from moorage_cli.judge.status import status_of_many, status_of_one
-from moorage_cli.judge.waiting import Outcome, outcome_of
 from moorage_cli.judge.why import why
 from moorage_cli.printing.failures import Failure, WrongUsage
-from moorage_cli.printing.report import ExitCode, Report
+from moorage_cli.printing.report import Report
 
-__all__ = ["explained", "run_runtimes", "run_status", "run_top", "run_wait", "run_why"]
+__all__ = ["explained", "run_runtimes", "run_status", "run_top", "run_why"]
 
 PODS_WITH_EVENTS = 5
 
@@ -72,25 +70,6 @@ def run_runtimes(shell: Shell, given: argparse.Namespace) -> Report:
     found = runtime_view(cluster.runtime(given.runtime))
     models = [view(item) for item in cluster.models(given.namespace or None)]
     return models_of_runtime(found, models, shell.palette)
-
-
-def run_wait(shell: Shell, given: argparse.Namespace) -> Report:
-    """`moorage wait`."""
-    cluster = shell.connect(given)
-    namespace, model = given.namespace or cluster.namespace, None
-    for body in cluster.follow(namespace, given.name, given.timeout):
-        model = view(body)
-        outcome = outcome_of(model)
-        if outcome is Outcome.SERVES:
-            return explained(shell, cluster, model)
-        if outcome is Outcome.FAILED:
-            report = explained(shell, cluster, model)
-            return replace(report, ok=False, failed=ExitCode.ROLLOUT_FAILED)
-    if model is None:
-        raise Failure(f"{given.name}: the watch ended unexpectedly: run the command again")
-    report = explained(shell, cluster, model)
-    late = f"{given.name}: not up to date and ready within {given.timeout:g} seconds\n"
-    return replace(report, text=late + report.text, ok=False)
 
 
 def explained(shell: Shell, cluster: ClusterLike, model: ModelView) -> Report:
