@@ -137,11 +137,40 @@ def test_a_rollback_writes_the_spec_of_the_revision_that_serves(
     assert moorage(api, "rollback")[0] == 0
     assert api.get("InferenceModel", "iris")["spec"] == {**before, "replicas": 2}
     eventually("the first revision", lambda: revisions(api)["current"] == revision_of(served))
-    code, text = moorage(api, "rollback")
-    assert (code, candidate in text) == (1, True)
     code, text = moorage(api, "rollback", "--to", candidate)
     assert code == 0
     assert pod_of(kubelet, "example/slow:1")
+
+
+def test_after_a_complete_rollout_a_rollback_restores_the_revision_before(
+    served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    code, text = moorage(api, "rollback")
+    assert (code, "no earlier revision" in text) == (1, True)
+    first = api.get("InferenceModel", "iris")["spec"]
+    api.apply(iris(server, "example/good:2", nodeSelector={"disk": "ssd"}))
+    pod = pod_of(kubelet, "example/good:2")
+    kubelet.run(pod)
+    eventually("the second one", lambda: revisions(api)["lastGood"] == revision_of(pod))
+    second = api.get("InferenceModel", "iris")["spec"]
+
+    code, text = moorage(api, "rollback")
+    assert (code, f"revision {revision_of(served)} again" in text) == (0, True)
+    assert f"ran before revision {revision_of(pod)}" in text
+    assert api.get("InferenceModel", "iris")["spec"] == first
+    kubelet.run(pod_of(kubelet, "example/good:1"))
+    eventually("the first one", lambda: revisions(api)["lastGood"] == revision_of(served))
+
+    # the ReplicaSet of the second revision is the newer one, but ran before; and a restart is
+    # another revision of the same spec
+    assert moorage(api, "restart")[0] == 0
+    eventually("a restart", lambda: revisions(api)["current"] != revision_of(served))
+    eventually("a pod of it", lambda: run_all(kubelet, "example/good:1") > 1)
+    eventually("it serves", lambda: up_to_date(api) == ("True", "RolloutComplete"))
+    code, text = moorage(api, "rollback")
+    assert (code, f"revision {revision_of(pod)} again" in text) == (0, True)
+    restored = {**api.get("InferenceModel", "iris")["spec"], "rollout": None}
+    assert restored == {**second, "rollout": None}
 
 
 def test_a_restart_replaces_the_pods_of_the_same_spec(
