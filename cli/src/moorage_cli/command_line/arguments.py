@@ -8,6 +8,7 @@ import importlib.metadata
 from collections.abc import Sequence
 
 from moorage_cli.command_line.declared import (
+    ACCESS,
     ALL,
     CLUSTER,
     MAYBE_NAME,
@@ -218,7 +219,15 @@ COMMANDS: tuple[Command, ...] = (
         "CPU and memory come from the metrics API, if the cluster has one. Requests, failures and "
         "mean latency since the start come from the metrics of the bundled runtime, through a "
         "port-forward to each pod. A dash means that the value is not available.",
-        (MAYBE_NAME, NAMESPACE, ALL, timeout(5.0), output("table", "json"), *CLUSTER),
+        (
+            MAYBE_NAME,
+            NAMESPACE,
+            ALL,
+            *ACCESS,
+            timeout(5.0),
+            output("table", "json"),
+            *CLUSTER,
+        ),
         ("moorage top", "moorage top iris"),
     ),
     Command(

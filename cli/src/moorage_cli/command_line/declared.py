@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
+    "ACCESS",
     "ALL",
     "CLUSTER",
     "MAYBE_NAME",
@@ -60,6 +61,20 @@ NAME = Argument("name", metavar="NAME", help="name of the InferenceModel")
 MAYBE_NAME = Argument(
     "name", metavar="NAME", nargs="?", default="", help="name of an InferenceModel"
 )
+
+
+ACCESS = (
+    Argument(
+        "--ca-file", metavar="FILE", default="",
+        help="CAs in PEM that have issued the certificate of a model with spec.tls; by default, "
+        "ca.crt of its Secret",
+    ),
+    Argument(
+        "--token-file", metavar="FILE", default="",
+        help="file with the token of a model with spec.access; by default, the first token of its "
+        "Secret",
+    ),
+)  # fmt: skip
 
 
 def output(*forms: str) -> Argument:

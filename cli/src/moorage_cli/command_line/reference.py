@@ -11,7 +11,8 @@ _HEAD = """\
 explains failures and controls rollouts.
 It uses your kubeconfig and your permissions, and requires only the CRD in the cluster.
 `status` reads `inferencemodels`, `runtimes` also `inferenceruntimes`, and `why` and `wait` also
-`events`. `infer` and `top` read `pods` and create `pods/portforward`. `logs` reads `pods` and
+`events`. `infer`, `bench` and `top` read `pods` and create `pods/portforward`, and for a model with
+`spec.tls` or `spec.access` they [read its Secrets](../how-to/tls-and-tokens.md#send-requests). `logs` reads `pods` and
 `pods/log`, `events` reads `pods` and `events`. `run`, `lint`, `convert`, `conformance` and
 `completion` need no cluster.
 `promote`, `abort`, `restart`, `retry`, `scale`, `rollback`, `pause` and `resume` each patch fields

@@ -1,7 +1,15 @@
 """The commands that send requests to a model."""
 
 from moorage_cli.ask.inference.request import InferenceProtocol
-from moorage_cli.command_line.declared import CLUSTER, NAME, NAMESPACE, Argument, Command, timeout
+from moorage_cli.command_line.declared import (
+    ACCESS,
+    CLUSTER,
+    NAME,
+    NAMESPACE,
+    Argument,
+    Command,
+    timeout,
+)
 
 __all__ = ["PROTOCOLS", "REQUESTS"]
 
@@ -42,6 +50,7 @@ REQUESTS: tuple[Command, ...] = (
                 help="port-forward: through the API server to a ready pod; service: directly to "
                 "the Service, from inside the cluster",
             ),
+            *ACCESS,
             timeout(60.0),
             NAMESPACE,
             *CLUSTER,

@@ -3,9 +3,12 @@
 import argparse
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 
 from moorage_cli.ask import wire
+from moorage_cli.ask.access import Access
+from moorage_cli.commands.access import access_of
 from moorage_cli.commands.pods import HTTP_PORT, forwarded
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.judge import traffic
@@ -91,12 +94,12 @@ def run_top(shell: Shell, given: argparse.Namespace) -> Report:
     notes: dict[str, None] = {}
     for model in (view(item) for item in found):
         if model.selector:
-            usages += _usages(cluster, model, given.timeout, notes)
+            usages += _usages(cluster, model, given, notes)
     return traffic.top(usages, list(notes), shell.palette, namespaces=given.all_namespaces)
 
 
 def _usages(
-    cluster: ClusterLike, model: ModelView, seconds: float, notes: dict[str, None]
+    cluster: ClusterLike, model: ModelView, given: argparse.Namespace, notes: dict[str, None]
 ) -> list[traffic.Usage]:
     """One model's replicas; failures become notes."""
     measured: dict[str, tuple[float | None, float | None]] = {}
@@ -105,20 +108,39 @@ def _usages(
             measured[item["metadata"]["name"]] = _measured(item)
     except Failure as failure:
         notes[str(failure)] = None
+    access = None
+    try:
+        access = access_of(cluster, model, given)
+    except Failure as failure:
+        notes[str(failure)] = None
     found: list[traffic.Usage] = []
     for pod in cluster.pods(model.namespace, model.selector):
         name = pod["metadata"]["name"]
         cpu, memory = measured.get(name, (None, None))
         requests = None
-        if _is_running(pod):
+        if access is not None and _is_running(pod):
             try:
                 with forwarded(cluster, model, pod, HTTP_PORT) as address:
-                    reply = wire.fetch(f"http://{address}", "/metrics", seconds)
-                    requests = traffic.read_requests(reply.body, model.served_name)
+                    exposition = _metrics(address, given.timeout, access)
+                requests = traffic.read_requests(exposition, model.served_name)
             except Failure as failure:
                 notes[str(failure)] = None
         found.append(traffic.Usage(model.namespace, model.name, name, cpu, memory, requests))
     return found
+
+
+def _metrics(address: str, seconds: float, access: Access) -> str:
+    """The metrics of a server; those of other servers may be elsewhere.
+
+    Raises:
+        Failure: It does not answer, or refuses the token.
+    """
+    reply = wire.fetch(f"{access.scheme}://{address}", "/metrics", seconds, access)
+    if reply.code == 0:
+        raise Failure(reply.body)
+    if reply.code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        raise Failure(f"HTTP {reply.code} from /metrics: set --token-file")
+    return reply.body
 
 
 def _measured(item: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -8,6 +8,7 @@ import grpc
 from moorage_cli.ask import wire
 from moorage_cli.ask.inference import call as inference_grpc
 from moorage_cli.ask.inference import request as inference
+from moorage_cli.commands.access import access_of
 from moorage_cli.commands.files import read_text
 from moorage_cli.commands.pods import GRPC_PORT, HTTP_PORT, address_of
 from moorage_cli.commands.shell import Shell
@@ -37,13 +38,16 @@ def run_infer(shell: Shell, given: argparse.Namespace) -> Report:
             "--protocol"
         )
     asked = inference.InferenceProtocol(protocol), model.served_name, given.model_version, document
+    access = access_of(cluster, model, given)
     if given.transport == "GRPC":
         call = inference_grpc.make_call(*asked)
         with address_of(cluster, model, given.via, GRPC_PORT) as address:
-            return inference_grpc.answered_call(call, wire.infer(address, call, given.timeout))
+            return inference_grpc.answered_call(
+                call, wire.infer(address, call, given.timeout, access)
+            )
     request = inference.make_request(*asked)
     with address_of(cluster, model, given.via, HTTP_PORT) as address:
-        code, body = wire.post(address, request, given.timeout)
+        code, body = wire.post(address, request, given.timeout, access)
     return inference.answered(request, code, body)
 
 

@@ -4,7 +4,7 @@ Every command reads resources through this module. The status contains text of m
 a CRD of another version may have other fields. A field of an unexpected type counts as absent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -79,7 +79,11 @@ class FailureView:
 
 @dataclass(frozen=True, slots=True)
 class ModelView:
-    """An InferenceModel, with its conditions by type; `runtime` is that of an InferenceRuntime."""
+    """An InferenceModel, with its conditions by type; `runtime` is that of an InferenceRuntime.
+
+    `tls_secret` and `token_secret` are names of Secrets, empty for plaintext and for no token.
+    `server_name` is the host name that the certificate must have.
+    """
 
     namespace: str
     name: str
@@ -96,6 +100,9 @@ class ModelView:
     external_url: str
     selector: str
     runtime: str
+    tls_secret: str
+    server_name: str
+    token_secret: str
     conditions: Mapping[str, Condition]
     replicas: tuple[ReplicaView, ...]
     omitted_replicas: int
@@ -193,11 +200,23 @@ def view(resource: Mapping[str, Any]) -> ModelView:
         external_url=_text(status, "url"),
         selector=_text(status, "selector"),
         runtime=_text(_object(status, "runtime"), "name"),
+        tls_secret=_text(_object(spec, "tls"), "secretName"),
+        server_name=_server_name(metadata, spec, endpoints),
+        token_secret=_text(_object(spec, "access"), "tokenSecretName"),
         conditions={condition.type: condition for condition in conditions},
         replicas=tuple(_replica(item) for item in _objects(status, "replicaStatuses")),
         omitted_replicas=_integer(status, "omittedReplicas"),
         last_failure=_failure(failure) if failure else None,
     )
+
+
+def _server_name(
+    metadata: Mapping[str, Any], spec: Mapping[str, Any], endpoints: Sequence[Mapping[str, Any]]
+) -> str:
+    """The name in the spec, otherwise that of the Service."""
+    own = [_text(each, "url").partition("://")[2].partition(":")[0] for each in endpoints[:1]]
+    default = f"{_text(metadata, 'name')}.{_text(metadata, 'namespace')}.svc"
+    return _text(_object(spec, "tls"), "serverName") or next(filter(None, own), default)
 
 
 def moment(value: object) -> datetime | None:
