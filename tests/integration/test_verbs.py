@@ -1,8 +1,16 @@
 """Abort, restart, rollback, pause and wait on a real API server, through the command-line tool."""
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -263,3 +271,65 @@ def test_a_paused_model_is_created_without_children_and_deleted_with_them(
     api.delete("InferenceModel", "iris")
 
     eventually("everything is gone", lambda: not versions(api) and not kubelet.pods("iris"))
+
+
+def test_a_rollout_is_redrawn_on_a_terminal_until_it_is_done_or_has_failed(
+    served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    api.apply(iris(server, "example/good:2"))
+    new = pod_of(kubelet, "example/good:2")
+    eventually("a rollout", lambda: revisions(api).get("candidate") == revision_of(new))
+    code, text = moorage(api, "rollout")
+    names = [line.split()[1] for line in text.splitlines() if line.startswith(("├─", "└─"))]
+    assert (code, names) == (1, [revision_of(new), revision_of(served)])
+
+    with watched(api) as (process, screen):
+        eventually("the candidate is drawn", lambda: "candidate" in screen())
+        kubelet.run(new)
+        assert process.wait(60) == 0, screen()
+    seen = screen()
+    assert seen.count("REVISION") > 1
+    assert "\x1b[1A" in seen
+    assert "RolloutComplete" in seen
+    assert "previous" in seen.rpartition("REVISION")[2]
+    assert seen.rstrip().endswith("\x1b[?25h")
+
+    api.apply(iris(server, "example/slow:1"))
+    slow = pod_of(kubelet, "example/slow:1")
+    eventually("another", lambda: revisions(api).get("candidate") == revision_of(slow))
+    with watched(api) as (process, screen):
+        eventually("the candidate is drawn", lambda: revision_of(slow) in screen())
+        assert moorage(api, "abort")[0] == 0
+        assert process.wait(60) == 3, screen()
+    assert "Cause: RolloutAborted" in screen()
+    assert moorage(api, "rollout", "--watch")[0] == 3
+
+
+@contextlib.contextmanager
+def watched(api: Api) -> Iterator[tuple["subprocess.Popen[bytes]", Callable[[], str]]]:
+    """`moorage rollout --watch` on a terminal of its own, and what it has written there."""
+    command = [MOORAGE, "rollout", "iris", "--watch"]
+    command += ["--kubeconfig", api.kubeconfig, "-n", api.namespace]
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    written = bytearray()
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # the other side is closed
+            while data := os.read(ours, 65536):
+                written.extend(data)
+
+    environment = {**os.environ, "TERM": "xterm"}
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield process, lambda: written.decode("utf-8", "replace")
+    finally:
+        process.kill()
+        process.wait(20)
+        reader.join(20)
+        os.close(ours)

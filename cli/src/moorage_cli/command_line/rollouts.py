@@ -38,6 +38,33 @@ ROLLOUTS: tuple[Command, ...] = (
         ("moorage wait iris", "moorage wait iris --timeout 60 -o json"),
     ),
     Command(
+        "rollout",
+        "show the revisions of a model, and follow its rollout",
+        "Prints a tree of the revisions: the current one, the candidate of a rollout, the last "
+        "one that served, and the previous one, each with its replicas, its share of the requests "
+        "of a canary, and its age. Also prints the step of a canary and what ends it, how long "
+        "the first replica took to serve, and the cause of trouble. With --watch, redraws the "
+        "tree on a terminal, and otherwise prints a line for each change, until the spec serves "
+        "or its rollout fails. The exit status is that of moorage wait.",
+        (
+            NAME,
+            Argument(
+                "-w", "--watch", action="store_true", help="follow the rollout until it ends"
+            ),
+            Argument(
+                "--timeout",
+                metavar="SECONDS",
+                type=seconds,
+                default=86400.0,
+                help="with --watch, how long to follow it",
+            ),
+            NAMESPACE,
+            output("text", "json"),
+            *CLUSTER,
+        ),
+        ("moorage rollout iris", "moorage rollout iris --watch"),
+    ),
+    Command(
         "promote",
         "let a canary advance without waiting for its steps",
         "Sets spec.rollout.promote. REVISION approves all remaining steps of that revision, and "

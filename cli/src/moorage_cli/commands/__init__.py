@@ -29,6 +29,7 @@ RUN: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
     "why": reports.run_why,
     "runtimes": reports.run_runtimes,
     "wait": rollouts.run_wait,
+    "rollout": rollouts.run_rollout,
     "promote": edits.run_promote,
     "abort": edits.run_abort,
     "restart": edits.run_restart,

@@ -28,6 +28,7 @@ from moorage_cli.commands.rollouts import followed, unfinished
 from moorage_cli.commands.samples import sample_command
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.judge.model_view import ModelView, view
+from moorage_cli.judge.rollout import line
 from moorage_cli.judge.waiting import Outcome
 from moorage_cli.manifests import deploying
 from moorage_cli.manifests.deploying import Content, Target
@@ -363,25 +364,15 @@ def _followed(
 
     def show(body: Mapping[str, Any]) -> None:
         nonlocal shown
-        line = _progress(view(body))
-        if line != shown:
-            shell.tell(f"{target.name}: {line}")
-            shown = line
+        found = line(view(body))
+        if found != shown:
+            shell.tell(f"{target.name}: {found}")
+            shown = found
 
     end = followed(cluster, target.namespace, target.name, given.timeout, show)
     if end.outcome is Outcome.SERVES:
         return _served(end.model, end.body, given)
     return unfinished(shell, cluster, end, given.timeout)
-
-
-def _progress(model: ModelView) -> str:
-    """Where the rollout is, in one line."""
-    up_to_date = model.conditions.get("UpToDate")
-    if not model.is_current or up_to_date is None:
-        return "waiting for the operator"
-    leading = model.ready if up_to_date.holds else up_to_date
-    replicas = f"{model.replica_summary} replicas, " if model.replica_summary else ""
-    return f"{replicas}{leading.reason}: {leading.message}"
 
 
 def _served(model: ModelView, body: Mapping[str, Any], given: argparse.Namespace) -> Report:
