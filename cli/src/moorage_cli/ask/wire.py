@@ -14,7 +14,7 @@ from moorage_cli.ask.inference.request import Request
 from moorage_cli.judge.conformance import GrpcQuestion, HttpReply
 from moorage_cli.printing.failures import Failure, reason_of
 
-__all__ = ["ANSWER_LIMIT", "call", "channel_to", "fetch", "infer", "post"]
+__all__ = ["ANSWER_LIMIT", "call", "channel_options", "fetch", "host_name", "infer", "post"]
 
 ANSWER_LIMIT = 64 * 1024 * 1024
 PROBE_LIMIT = 1024 * 1024
@@ -32,7 +32,9 @@ def post(
     try:
         with (
             _client(access, seconds) as http,
-            http.stream("POST", url, json=dict(request.body), extensions=_name(access)) as answer,
+            http.stream(
+                "POST", url, json=dict(request.body), extensions=host_name(access)
+            ) as answer,
         ):
             return answer.status_code, _read(answer, ANSWER_LIMIT)
     except ValueError as error:
@@ -47,7 +49,7 @@ def fetch(base: str, path: str, seconds: float, access: Access = PLAINTEXT) -> H
     try:
         with (
             _client(access, seconds) as http,
-            http.stream("GET", f"{base}{path}", extensions=_name(access)) as answer,
+            http.stream("GET", f"{base}{path}", extensions=host_name(access)) as answer,
         ):
             body = _read(answer, PROBE_LIMIT).decode("utf-8", "replace")
             return HttpReply(answer.status_code, body)
@@ -70,7 +72,7 @@ def infer(address: str, asked: Call, seconds: float, access: Access = PLAINTEXT)
     Raises:
         Failure: The certificate is not accepted, or the server does not speak TLS.
     """
-    with channel_to(address, access) as channel:
+    with _channel(address, access) as channel:
         method: Any = channel.unary_unary(asked.method, None, None)
         try:
             answer = method(asked.body, timeout=seconds, metadata=tuple(access.headers.items()))
@@ -85,17 +87,32 @@ def infer(address: str, asked: Call, seconds: float, access: Access = PLAINTEXT)
             return CallAnswer(known.code().name, known.details() or "", b"")
 
 
-def channel_to(address: str, access: Access) -> grpc.Channel:
-    """A channel to a server, with its limits."""
+def channel_options(
+    access: Access,
+) -> tuple[list[tuple[str, Any]], grpc.ChannelCredentials | None]:
+    """The options and credentials of a channel; no credentials for plaintext."""
     options: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", ANSWER_LIMIT),
         ("grpc.enable_http_proxy", 0),
     ]
     if access.trust is None:
-        return grpc.insecure_channel(address, options)
+        return options, None
     if access.trust.server_name:
         options.append(("grpc.ssl_target_name_override", access.trust.server_name))
-    credentials = grpc.ssl_channel_credentials(access.trust.roots())
+    return options, grpc.ssl_channel_credentials(access.trust.roots())
+
+
+def host_name(access: Access) -> dict[str, str]:
+    """The extension of a request with the certificate's host name, if the address has another."""
+    name = access.trust.server_name if access.trust else ""
+    return {"sni_hostname": name} if name else {}
+
+
+def _channel(address: str, access: Access) -> grpc.Channel:
+    """A channel to a server, with its limits."""
+    options, credentials = channel_options(access)
+    if credentials is None:
+        return grpc.insecure_channel(address, options)
     return grpc.secure_channel(address, credentials, options)
 
 
@@ -104,12 +121,6 @@ def _client(access: Access, seconds: float) -> httpx.Client:
     return httpx.Client(
         timeout=seconds, trust_env=False, verify=verified, headers=dict(access.headers)
     )
-
-
-def _name(access: Access) -> dict[str, str]:
-    """The host name of the certificate, if it is not that of the address."""
-    name = access.trust.server_name if access.trust else ""
-    return {"sni_hostname": name} if name else {}
 
 
 def _reason(error: BaseException, access: Access) -> str:

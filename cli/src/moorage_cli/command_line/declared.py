@@ -19,6 +19,7 @@ __all__ = [
     "count",
     "output",
     "port",
+    "rate",
     "seconds",
     "timeout",
 ]
@@ -87,6 +88,14 @@ def seconds(text: str) -> float:
     value = float(text)
     if not 0 < value <= 86400:
         raise argparse.ArgumentTypeError(f"{text} is invalid: must be above 0, at most 86400")
+    return value
+
+
+def rate(text: str) -> float:
+    """A positive number of requests per second."""
+    value = float(text)
+    if not 0 < value <= 100_000:
+        raise argparse.ArgumentTypeError(f"{text} is invalid: must be above 0, at most 100000")
     return value
 
 

@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Callable, Mapping
 
 from moorage_cli.commands import (
+    bench,
     deploy,
     edits,
     everyday,
@@ -42,6 +43,7 @@ RUN: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
     "events": everyday.run_events,
     "delete": everyday.run_delete,
     "infer": requests.run_infer,
+    "bench": bench.run_bench,
     "lint": files.run_lint,
     "convert": files.run_convert,
     "conformance": requests.run_conformance,

@@ -259,3 +259,28 @@ def test_top_reads_the_metrics_with_the_token_and_notes_a_missing_right(run, run
     assert (code, found["replicas"][0]["requests"]) == (0, None)
     assert FORBIDDEN in found["notes"][0]
     assert "digits requires a token: set --token-file" in found["notes"][0]
+
+
+@BOTH
+def test_bench_measures_through_the_port_forward_and_says_what_that_means(
+    run, runtime, secrets, transport
+):
+    options = ("--rate=10", "--duration=1", "--data", str(SAMPLE), f"--transport={transport}")
+
+    code, out, err = run(SecuredCluster(runtime, secrets), "bench", "digits", *options)
+
+    assert (code, "10 sent, 10 succeeded, 0 failed" in out) == (0, True), out + err
+    (note,) = [line for line in err.splitlines() if "port-forward" in line]
+    assert "adds latency and limits the rate" in note
+
+
+def test_bench_verifies_the_certificate_of_a_url(run, runtime, secrets, authority, tmp_path):
+    (tmp_path / "ca").write_text(authority.certificate)
+    (tmp_path / "token").write_text("first-token")
+    files = (f"--ca-file={tmp_path}/ca", f"--token-file={tmp_path}/token", "--model=digits")
+    cluster = SecuredCluster(runtime, secrets)
+
+    for url in (f"https://{runtime.http}", f"grpcs://{runtime.grpc}"):
+        code, out, err = run(cluster, "bench", url, *files)
+        assert (code, out) == (1, "")
+        assert "its certificate is not for this address" in err
