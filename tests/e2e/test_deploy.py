@@ -196,7 +196,8 @@ def test_changed_content_rolls_out_and_the_earlier_revision_can_be_restored(
     assert "uploaded already" in err
 
     revision = first["status"]["revisions"]["current"]
-    assert moorage("rollback", "adds", "--to", revision)[0] == 0
+    code, out, err = moorage("rollback", "adds")
+    assert (code, revision in out) == (0, True), out + err
     assert moorage("wait", "adds")[0] == 0
     assert kubectl.get(KIND, "adds")["spec"]["model"]["uri"] == first["spec"]["model"]["uri"]
 

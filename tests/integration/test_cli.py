@@ -12,6 +12,7 @@ import yaml
 from kubernetes.client.exceptions import ApiException
 
 from moorage_cli.manifests.lint import lint_text, schemas
+from support.chart_rights import PROGRAMS
 from support.cli_manifests import REFUSED, manifest
 from support.iris import start
 from support.operator_cluster import (
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.integration
 
 MOORAGE = Path(sys.executable).parent / "moorage"
 SCHEMAS = schemas()
+TENSOR = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}
 
 
 def command(api: Api, name: str, *arguments: str) -> list[str]:
@@ -153,8 +155,7 @@ def test_infer_reports_a_missing_pod_and_an_unreachable_kubelet(
     tmp_path: Path,
 ) -> None:
     request = tmp_path / "request.json"
-    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}
-    request.write_text(json.dumps({"inputs": [tensor]}))
+    request.write_text(json.dumps({"inputs": [TENSOR]}))
     start(api, kubelet, {"http": server.port})
     eventually("Ready", lambda: api.condition("iris") == ("True", "Serving"))
 
@@ -209,3 +210,47 @@ def test_lint_accepts_what_the_api_server_accepts(api: Api, spec: dict[str, Any]
     of.create(body=manifest(spec), namespace=api.namespace, dry_run="All")
 
     assert lint_text("file", yaml.safe_dump(manifest(spec)), SCHEMAS) == []
+
+
+def test_a_missing_right_to_read_the_token_is_named_with_the_fix(
+    operator: OperatorProcess,
+    api: Api,
+    kubelet: Kubelet,
+    server: ModelServer,
+    tmp_path: Path,
+) -> None:
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({"inputs": [TENSOR]}))
+    start(api, kubelet, {"http": server.port}, access={"tokenSecretName": "iris-tokens"})
+    eventually("Ready", lambda: api.condition("iris") == ("True", "Serving"))
+
+    code, out, err = moorage(api, "infer", "iris", "-f", str(request))
+    assert (code, out) == (1, "")
+    assert f"Secret {api.namespace}/iris-tokens does not exist: create it" in err
+
+    reader = config_of_reader(api, tmp_path)
+    asked = [MOORAGE, "infer", "iris", "-f", request, "-n", api.namespace, "--kubeconfig", reader]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert 'cannot get resource "secrets"' in done.stderr
+    assert "iris requires a token: set --token-file, or ask an administrator" in done.stderr
+
+
+def config_of_reader(api: Api, folder: Path) -> Path:
+    """A kubeconfig of an account that may read models and pods, and no Secrets."""
+
+    def kubectl(*words: str) -> str:
+        command = [PROGRAMS / "kubectl", "--kubeconfig", api.kubeconfig, "-n", api.namespace]
+        done = subprocess.run([*command, *words], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    kubectl("create", "serviceaccount", "reader")
+    what = "--resource=inferencemodels.moorage.dev,pods"
+    kubectl("create", "role", "reader", "--verb=get,list", what)
+    account = f"--serviceaccount={api.namespace}:reader"
+    kubectl("create", "rolebinding", "reader", "--role=reader", account)
+    config = yaml.safe_load(api.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": kubectl("create", "token", "reader")}
+    path = folder / "reader"
+    path.write_text(yaml.safe_dump(config))
+    return path

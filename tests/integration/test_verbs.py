@@ -1,8 +1,16 @@
 """Abort, restart, rollback, pause and wait on a real API server, through the command-line tool."""
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -137,11 +145,40 @@ def test_a_rollback_writes_the_spec_of_the_revision_that_serves(
     assert moorage(api, "rollback")[0] == 0
     assert api.get("InferenceModel", "iris")["spec"] == {**before, "replicas": 2}
     eventually("the first revision", lambda: revisions(api)["current"] == revision_of(served))
-    code, text = moorage(api, "rollback")
-    assert (code, candidate in text) == (1, True)
     code, text = moorage(api, "rollback", "--to", candidate)
     assert code == 0
     assert pod_of(kubelet, "example/slow:1")
+
+
+def test_after_a_complete_rollout_a_rollback_restores_the_revision_before(
+    served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    code, text = moorage(api, "rollback")
+    assert (code, "no earlier revision" in text) == (1, True)
+    first = api.get("InferenceModel", "iris")["spec"]
+    api.apply(iris(server, "example/good:2", nodeSelector={"disk": "ssd"}))
+    pod = pod_of(kubelet, "example/good:2")
+    kubelet.run(pod)
+    eventually("the second one", lambda: revisions(api)["lastGood"] == revision_of(pod))
+    second = api.get("InferenceModel", "iris")["spec"]
+
+    code, text = moorage(api, "rollback")
+    assert (code, f"revision {revision_of(served)} again" in text) == (0, True)
+    assert f"ran before revision {revision_of(pod)}" in text
+    assert api.get("InferenceModel", "iris")["spec"] == first
+    kubelet.run(pod_of(kubelet, "example/good:1"))
+    eventually("the first one", lambda: revisions(api)["lastGood"] == revision_of(served))
+
+    # the ReplicaSet of the second revision is the newer one, but ran before; and a restart is
+    # another revision of the same spec
+    assert moorage(api, "restart")[0] == 0
+    eventually("a restart", lambda: revisions(api)["current"] != revision_of(served))
+    eventually("a pod of it", lambda: run_all(kubelet, "example/good:1") > 1)
+    eventually("it serves", lambda: up_to_date(api) == ("True", "RolloutComplete"))
+    code, text = moorage(api, "rollback")
+    assert (code, f"revision {revision_of(pod)} again" in text) == (0, True)
+    restored = {**api.get("InferenceModel", "iris")["spec"], "rollout": None}
+    assert restored == {**second, "rollout": None}
 
 
 def test_a_restart_replaces_the_pods_of_the_same_spec(
@@ -234,3 +271,65 @@ def test_a_paused_model_is_created_without_children_and_deleted_with_them(
     api.delete("InferenceModel", "iris")
 
     eventually("everything is gone", lambda: not versions(api) and not kubelet.pods("iris"))
+
+
+def test_a_rollout_is_redrawn_on_a_terminal_until_it_is_done_or_has_failed(
+    served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    api.apply(iris(server, "example/good:2"))
+    new = pod_of(kubelet, "example/good:2")
+    eventually("a rollout", lambda: revisions(api).get("candidate") == revision_of(new))
+    code, text = moorage(api, "rollout")
+    names = [line.split()[1] for line in text.splitlines() if line.startswith(("├─", "└─"))]
+    assert (code, names) == (1, [revision_of(new), revision_of(served)])
+
+    with watched(api) as (process, screen):
+        eventually("the candidate is drawn", lambda: "candidate" in screen())
+        kubelet.run(new)
+        assert process.wait(60) == 0, screen()
+    seen = screen()
+    assert seen.count("REVISION") > 1
+    assert "\x1b[1A" in seen
+    assert "RolloutComplete" in seen
+    assert "previous" in seen.rpartition("REVISION")[2]
+    assert seen.rstrip().endswith("\x1b[?25h")
+
+    api.apply(iris(server, "example/slow:1"))
+    slow = pod_of(kubelet, "example/slow:1")
+    eventually("another", lambda: revisions(api).get("candidate") == revision_of(slow))
+    with watched(api) as (process, screen):
+        eventually("the candidate is drawn", lambda: revision_of(slow) in screen())
+        assert moorage(api, "abort")[0] == 0
+        assert process.wait(60) == 3, screen()
+    assert "Cause: RolloutAborted" in screen()
+    assert moorage(api, "rollout", "--watch")[0] == 3
+
+
+@contextlib.contextmanager
+def watched(api: Api) -> Iterator[tuple["subprocess.Popen[bytes]", Callable[[], str]]]:
+    """`moorage rollout --watch` on a terminal of its own, and what it has written there."""
+    command = [MOORAGE, "rollout", "iris", "--watch"]
+    command += ["--kubeconfig", api.kubeconfig, "-n", api.namespace]
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    written = bytearray()
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # the other side is closed
+            while data := os.read(ours, 65536):
+                written.extend(data)
+
+    environment = {**os.environ, "TERM": "xterm"}
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield process, lambda: written.decode("utf-8", "replace")
+    finally:
+        process.kill()
+        process.wait(20)
+        reader.join(20)
+        os.close(ours)

@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from moorage_cli.ask.interrupts import immediate_interrupt
 from moorage_cli.command_line.arguments import parser
 from moorage_cli.commands import RUN, Shell
 from moorage_cli.printing.failures import Failure, WrongUsage
+from moorage_cli.printing.live import SHOW_CURSOR, LiveView
 from moorage_cli.printing.progress import Progress
 from moorage_cli.printing.report import ExitCode, Report
 from moorage_cli.printing.sanitizing import clean, clean_document
@@ -35,12 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         connect=_connect,
         palette=_palette(form),
         show=lambda each: _print(each, form),
+        live=_live(form),
         tell=progress.tell,
         count=progress.count,
     )
     try:
         watches = getattr(given, "watch", False) or given.command in {"wait", "logs"}
-        with immediate_interrupt(ExitCode.INTERRUPTED) if watches else nullcontext():
+        last_words = f"{SHOW_CURSOR}\n".encode() if shell.live else b""
+        ended = immediate_interrupt(ExitCode.INTERRUPTED, last_words)
+        with ended if watches else nullcontext():
             report = RUN[given.command](shell, given)
         _print(report, form)
         sys.stderr.write("".join(f"{program}: {clean(note)}\n" for note in report.notes))
@@ -69,6 +73,12 @@ def _palette(form: str) -> Palette:
     """Colours if the output is a terminal and NO_COLOR is not set (no-color.org)."""
     wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     return Palette(coloured=wanted and form != "json")
+
+
+def _live(form: str) -> Callable[[], LiveView] | None:
+    """Views that are redrawn, if the output is a terminal that can do it, and for people."""
+    is_able = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return (lambda: LiveView(sys.stdout)) if is_able and form == "text" else None
 
 
 def _print(report: Report, form: str) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Generator
 from typing import NoReturn
 
@@ -12,14 +13,16 @@ SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
-def immediate_interrupt(status: int) -> Generator[None]:
+def immediate_interrupt(status: int, last_words: bytes = b"") -> Generator[None]:
     """End the process at once on an interrupt, with this exit status.
 
     An exception may arrive during a library's cleanup, where Python discards it, and the watch
-    would never end. A watch has nothing to clean up.
+    would never end. A watch has nothing to clean up apart from the terminal, to which the last
+    words are written.
     """
 
     def leave(*_: object) -> NoReturn:
+        os.write(sys.stdout.fileno(), last_words)
         os._exit(status)
 
     before = signal.signal(signal.SIGINT, leave)

@@ -1,4 +1,4 @@
-"""The objects beside models that commands write and read: uploads, claims, pods and their logs.
+"""The objects beside models that commands write and read: uploads, claims, Secrets, pods, logs.
 
 Makes no decisions; `cluster` has the models.
 """
@@ -23,6 +23,7 @@ KINDS = {
     "ConfigMap": "config_map",
     "PersistentVolumeClaim": "persistent_volume_claim",
     "Pod": "pod",
+    "Secret": "secret",
 }
 APPLY = "application/apply-patch+yaml"
 

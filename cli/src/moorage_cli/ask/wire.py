@@ -8,48 +8,53 @@ from typing import Any
 import grpc
 import httpx
 
+from moorage_cli.ask.access import PLAINTEXT, Access, why_no_tls
 from moorage_cli.ask.inference.call import Call, CallAnswer
 from moorage_cli.ask.inference.request import Request
 from moorage_cli.judge.conformance import GrpcQuestion, HttpReply
 from moorage_cli.printing.failures import Failure, reason_of
 
-__all__ = ["call", "fetch", "infer", "post"]
+__all__ = ["ANSWER_LIMIT", "call", "channel_options", "fetch", "host_name", "infer", "post"]
 
 ANSWER_LIMIT = 64 * 1024 * 1024
 PROBE_LIMIT = 1024 * 1024
 
 
-def post(address: str, request: Request, seconds: float) -> tuple[int, bytes]:
+def post(
+    address: str, request: Request, seconds: float, access: Access = PLAINTEXT
+) -> tuple[int, bytes]:
     """Status and body of the response to an inference request.
 
     Raises:
         Failure: There is no response, or it is too large.
     """
-    url = f"http://{address}{request.path}"
+    url = f"{access.scheme}://{address}{request.path}"
     try:
         with (
-            httpx.Client(timeout=seconds, trust_env=False) as http,
-            http.stream("POST", url, json=dict(request.body)) as answer,
+            _client(access, seconds) as http,
+            http.stream(
+                "POST", url, json=dict(request.body), extensions=host_name(access)
+            ) as answer,
         ):
             return answer.status_code, _read(answer, ANSWER_LIMIT)
     except ValueError as error:
         raise Failure(f"the request cannot be sent as JSON: {error}") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        reason = reason_of(error)
+        reason = _reason(error, access)
         raise Failure(f"no response to POST {request.path} from {address}: {reason}") from error
 
 
-def fetch(base: str, path: str, seconds: float) -> HttpReply:
+def fetch(base: str, path: str, seconds: float, access: Access = PLAINTEXT) -> HttpReply:
     """The response to a GET; without one, code 0 and a sentence that says why."""
     try:
         with (
-            httpx.Client(timeout=seconds, trust_env=False) as http,
-            http.stream("GET", f"{base}{path}") as answer,
+            _client(access, seconds) as http,
+            http.stream("GET", f"{base}{path}", extensions=host_name(access)) as answer,
         ):
             body = _read(answer, PROBE_LIMIT).decode("utf-8", "replace")
             return HttpReply(answer.status_code, body)
     except (httpx.HTTPError, httpx.InvalidURL, Failure) as error:
-        return HttpReply(0, f"no response from {path}: {reason_of(error)}")
+        return HttpReply(0, f"no response from {path}: {_reason(error, access)}")
 
 
 def call(channel: grpc.Channel, question: GrpcQuestion, seconds: float) -> tuple[str, bytes]:
@@ -61,17 +66,65 @@ def call(channel: grpc.Channel, question: GrpcQuestion, seconds: float) -> tuple
         return error.code().name if isinstance(error, grpc.Call) else "UNKNOWN", b""
 
 
-def infer(address: str, asked: Call, seconds: float) -> CallAnswer:
-    """The response to an inference call, without TLS."""
-    options = [("grpc.max_receive_message_length", ANSWER_LIMIT), ("grpc.enable_http_proxy", 0)]
-    with grpc.insecure_channel(address, options) as channel:
+def infer(address: str, asked: Call, seconds: float, access: Access = PLAINTEXT) -> CallAnswer:
+    """The response to an inference call.
+
+    Raises:
+        Failure: The certificate is not accepted, or the server does not speak TLS.
+    """
+    with _channel(address, access) as channel:
         method: Any = channel.unary_unary(asked.method, None, None)
         try:
-            return CallAnswer("OK", "", bytes(method(asked.body, timeout=seconds)))
+            answer = method(asked.body, timeout=seconds, metadata=tuple(access.headers.items()))
+            return CallAnswer("OK", "", bytes(answer))
         except grpc.RpcError as error:
-            if isinstance(error, grpc.Call):
-                return CallAnswer(error.code().name, error.details() or "", b"")
-            return CallAnswer("UNKNOWN", str(error), b"")
+            known = error if isinstance(error, grpc.Call) else None
+            if known is None:
+                return CallAnswer("UNKNOWN", str(error), b"")
+            if access.trust and known.code() is grpc.StatusCode.UNAVAILABLE:
+                # gRPC does not say why a certificate is refused
+                access.trust.handshake(address, seconds)
+            return CallAnswer(known.code().name, known.details() or "", b"")
+
+
+def channel_options(
+    access: Access,
+) -> tuple[list[tuple[str, Any]], grpc.ChannelCredentials | None]:
+    """The options and credentials of a channel; no credentials for plaintext."""
+    options: list[tuple[str, Any]] = [
+        ("grpc.max_receive_message_length", ANSWER_LIMIT),
+        ("grpc.enable_http_proxy", 0),
+    ]
+    if access.trust is None:
+        return options, None
+    if access.trust.server_name:
+        options.append(("grpc.ssl_target_name_override", access.trust.server_name))
+    return options, grpc.ssl_channel_credentials(access.trust.roots())
+
+
+def host_name(access: Access) -> dict[str, str]:
+    """The extension of a request with the certificate's host name, if the address has another."""
+    name = access.trust.server_name if access.trust else ""
+    return {"sni_hostname": name} if name else {}
+
+
+def _channel(address: str, access: Access) -> grpc.Channel:
+    """A channel to a server, with its limits."""
+    options, credentials = channel_options(access)
+    if credentials is None:
+        return grpc.insecure_channel(address, options)
+    return grpc.secure_channel(address, credentials, options)
+
+
+def _client(access: Access, seconds: float) -> httpx.Client:
+    verified = access.trust.context() if access.trust else True
+    return httpx.Client(
+        timeout=seconds, trust_env=False, verify=verified, headers=dict(access.headers)
+    )
+
+
+def _reason(error: BaseException, access: Access) -> str:
+    return (access.trust and why_no_tls(error, access.trust)) or reason_of(error)
 
 
 def _read(answer: httpx.Response, limit: int) -> bytes:

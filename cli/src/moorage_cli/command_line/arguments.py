@@ -7,8 +7,8 @@ import argparse
 import importlib.metadata
 from collections.abc import Sequence
 
-from moorage_cli.ask.inference.request import InferenceProtocol
 from moorage_cli.command_line.declared import (
+    ACCESS,
     ALL,
     CLUSTER,
     MAYBE_NAME,
@@ -19,15 +19,13 @@ from moorage_cli.command_line.declared import (
     count,
     output,
     port,
-    seconds,
     timeout,
 )
+from moorage_cli.command_line.requests import PROTOCOLS, REQUESTS
+from moorage_cli.command_line.rollouts import ROLLOUTS
 from moorage_cli.command_line.starting import STARTING
 
 __all__ = ["COMMANDS", "Argument", "Command", "parser"]
-
-PROTOCOLS = tuple(str(protocol) for protocol in InferenceProtocol)
-
 
 COMMANDS: tuple[Command, ...] = (
     *STARTING,
@@ -82,141 +80,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
         ("moorage runtimes", "moorage runtimes triton"),
     ),
-    Command(
-        "wait",
-        "wait until the applied spec serves, or its rollout fails",
-        "Waits until the status describes the applied spec and both UpToDate and Ready are true. "
-        "Ends at once with exit status 3 if the rollout fails, is aborted or cannot continue: it "
-        "was rolled back or paused, the API server refuses an object, or the model is suspended. "
-        "The exit status is 1 if the time is over first. Prints what moorage why prints. A canary "
-        "that waits for approval does not end the command.",
-        (
-            NAME,
-            NAMESPACE,
-            Argument(
-                "--timeout",
-                metavar="SECONDS",
-                type=seconds,
-                default=600.0,
-                help="how long to wait",
-            ),
-            output("text", "json"),
-            *CLUSTER,
-        ),
-        ("moorage wait iris", "moorage wait iris --timeout 60 -o json"),
-    ),
-    Command(
-        "promote",
-        "let a canary advance without waiting for its steps",
-        "Sets spec.rollout.promote. REVISION approves all remaining steps of that revision, and "
-        "REVISION/STEP ends the pause of one step. The exit status is 1 if the revision is not a "
-        "canary in progress.",
-        (
-            NAME,
-            Argument(
-                "revision",
-                metavar="REVISION",
-                nargs="?",
-                default="",
-                help="revision or step to promote; defaults to the current candidate",
-            ),
-            NAMESPACE,
-            output("text", "json"),
-            *CLUSTER,
-        ),
-        ("moorage promote iris", "moorage promote iris 4c1f0a9d2e/2"),
-    ),
-    Command(
-        "abort",
-        "give up a rollout and return to the last revision that served",
-        "Sets spec.rollout.abort. The revision stays aborted until the spec changes or the field "
-        "is removed. The exit status is 1 if no rollout is in progress, or if no revision has "
-        "served before.",
-        (
-            NAME,
-            Argument(
-                "revision",
-                metavar="REVISION",
-                nargs="?",
-                default="",
-                help="revision to give up; defaults to the current candidate",
-            ),
-            NAMESPACE,
-            output("text", "json"),
-            *CLUSTER,
-        ),
-        ("moorage abort iris",),
-    ),
-    Command(
-        "restart",
-        "replace all pods of a model by a rollout of the same spec",
-        "Sets spec.rollout.restartedAt to the current time. Also retries a failed rollout, and "
-        "applies the pods that a newer version of the operator generates.",
-        (NAME, NAMESPACE, output("text", "json"), *CLUSTER),
-        ("moorage restart iris",),
-    ),
-    Command(
-        "retry",
-        "try a revision again whose rollout was given up",
-        "Sets spec.rollout.restartedAt to the current time, as restart does, but only if a "
-        "revision was given up. The exit status is 1 if none was.",
-        (NAME, NAMESPACE, output("text", "json"), *CLUSTER),
-        ("moorage retry iris",),
-    ),
-    Command(
-        "scale",
-        "set the number of replicas",
-        "Sets spec.replicas. The exit status is 1 if the model has spec.scaling, because an "
-        "autoscaler sets its replicas then.",
-        (
-            NAME,
-            Argument("replicas", metavar="N", type=count, help="number of replicas"),
-            NAMESPACE,
-            output("text", "json"),
-            *CLUSTER,
-        ),
-        ("moorage scale iris 3",),
-    ),
-    Command(
-        "rollback",
-        "write the spec of an earlier revision back",
-        "Restores the spec of the last revision that served, or of REVISION, field for field. "
-        "Fields that are not part of a revision stay: replicas, suspend, paused, scaling, "
-        "disruptionBudget, networkPolicy, route and rollout. The exit status is 1 if that spec is "
-        "not kept or cannot be restored exactly, such as that of a model with an "
-        "InferenceRuntime; nothing is changed then.",
-        (
-            NAME,
-            Argument(
-                "--to",
-                metavar="REVISION",
-                default="",
-                help="revision to restore; defaults to the last one that served",
-            ),
-            Argument(
-                "--dry-run", action="store_true", help="print the JSON patch and change nothing"
-            ),
-            NAMESPACE,
-            output("text", "json"),
-            *CLUSTER,
-        ),
-        ("moorage rollback iris", "moorage rollback iris --to 93ab01c6f2 --dry-run"),
-    ),
-    Command(
-        "pause",
-        "keep the operator from changing the objects of a model",
-        "Sets spec.paused to true. The status is still updated.",
-        (NAME, NAMESPACE, output("text", "json"), *CLUSTER),
-        ("moorage pause iris",),
-    ),
-    Command(
-        "resume",
-        "end the pause of a model",
-        "Sets spec.paused to false. Pending edits roll out, and manual edits of the model's "
-        "objects are reverted.",
-        (NAME, NAMESPACE, output("text", "json"), *CLUSTER),
-        ("moorage resume iris",),
-    ),
+    *ROLLOUTS,
     Command(
         "logs",
         "print the logs of all replicas",
@@ -269,50 +133,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
         ("moorage delete iris", "moorage delete iris --yes"),
     ),
-    Command(
-        "infer",
-        "send a request from a file and print the response",
-        "FILE is an Open Inference request in JSON; '-' is standard input. The request is "
-        "converted to the model's protocol. A TensorFlow Serving or GRPS request in JSON is sent "
-        "unchanged. The exit status is 0 if the server reports success, otherwise 1.",
-        (
-            NAME,
-            Argument("-f", "--file", metavar="FILE", required=True, help="file with the request"),
-            Argument(
-                "--protocol",
-                choices=PROTOCOLS,
-                default="",
-                help="protocol; defaults to the one in the model's status",
-            ),
-            Argument(
-                "--transport",
-                choices=("HTTP", "GRPC"),
-                default="HTTP",
-                help="transport",
-            ),
-            Argument(
-                "--model-version",
-                metavar="VERSION",
-                default="",
-                help="model version; by default, the server chooses",
-            ),
-            Argument(
-                "--via",
-                choices=("port-forward", "service"),
-                default="port-forward",
-                help="port-forward: through the API server to a ready pod; service: directly to "
-                "the Service, from inside the cluster",
-            ),
-            timeout(60.0),
-            NAMESPACE,
-            *CLUSTER,
-        ),
-        (
-            "moorage infer digits -f examples/01-digits/samples/digit-3.json",
-            "moorage infer digits -f request.json --protocol TensorFlowServing",
-            "moorage infer digits -f request.json --transport GRPC",
-        ),
-    ),
+    *REQUESTS,
     Command(
         "lint",
         "check manifests without a cluster",
@@ -398,7 +219,15 @@ COMMANDS: tuple[Command, ...] = (
         "CPU and memory come from the metrics API, if the cluster has one. Requests, failures and "
         "mean latency since the start come from the metrics of the bundled runtime, through a "
         "port-forward to each pod. A dash means that the value is not available.",
-        (MAYBE_NAME, NAMESPACE, ALL, timeout(5.0), output("table", "json"), *CLUSTER),
+        (
+            MAYBE_NAME,
+            NAMESPACE,
+            ALL,
+            *ACCESS,
+            timeout(5.0),
+            output("table", "json"),
+            *CLUSTER,
+        ),
         ("moorage top", "moorage top iris"),
     ),
     Command(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
+    "ACCESS",
     "ALL",
     "CLUSTER",
     "MAYBE_NAME",
@@ -18,6 +19,7 @@ __all__ = [
     "count",
     "output",
     "port",
+    "rate",
     "seconds",
     "timeout",
 ]
@@ -62,6 +64,20 @@ MAYBE_NAME = Argument(
 )
 
 
+ACCESS = (
+    Argument(
+        "--ca-file", metavar="FILE", default="",
+        help="CAs in PEM that have issued the certificate of a model with spec.tls; by default, "
+        "ca.crt of its Secret",
+    ),
+    Argument(
+        "--token-file", metavar="FILE", default="",
+        help="file with the token of a model with spec.access; by default, the first token of its "
+        "Secret",
+    ),
+)  # fmt: skip
+
+
 def output(*forms: str) -> Argument:
     """The option for the output format, of which the first one is the default."""
     return Argument("-o", "--output", choices=forms, default=forms[0], help="output format")
@@ -72,6 +88,14 @@ def seconds(text: str) -> float:
     value = float(text)
     if not 0 < value <= 86400:
         raise argparse.ArgumentTypeError(f"{text} is invalid: must be above 0, at most 86400")
+    return value
+
+
+def rate(text: str) -> float:
+    """A positive number of requests per second."""
+    value = float(text)
+    if not 0 < value <= 100_000:
+        raise argparse.ArgumentTypeError(f"{text} is invalid: must be above 0, at most 100000")
     return value
 
 

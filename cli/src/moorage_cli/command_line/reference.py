@@ -11,13 +11,16 @@ _HEAD = """\
 explains failures and controls rollouts.
 It uses your kubeconfig and your permissions, and requires only the CRD in the cluster.
 `status` reads `inferencemodels`, `runtimes` also `inferenceruntimes`, and `why` and `wait` also
-`events`. `infer` and `top` read `pods` and create `pods/portforward`. `logs` reads `pods` and
-`pods/log`, `events` reads `pods` and `events`. `run`, `lint`, `convert`, `conformance` and
-`completion` need no cluster.
+`events`. `infer`, `bench` and `top` read `pods` and create `pods/portforward`. For a model with
+`spec.tls` or `spec.access`, they also
+[read its Secrets](../how-to/tls-and-tokens.md#send-requests). `logs` reads `pods` and `pods/log`,
+`events` reads `pods` and `events`. `run`, `lint`, `convert`, `conformance` and `completion` need
+no cluster. `rollback` and `rollout` also read `replicasets` and `controllerrevisions`.
+
 `promote`, `abort`, `restart`, `retry`, `scale`, `rollback`, `pause` and `resume` each patch fields
 of the spec, if nobody has changed the model in between. `deploy` writes a model and
 [what it uploads](../how-to/deploy-a-file.md#in-a-cluster), and `delete` deletes a model. No other
-command changes anything. `rollback` also reads `replicasets` and `controllerrevisions`.
+command changes anything.
 
 ```sh
 pip install ./cli
@@ -29,7 +32,7 @@ kubectl moorage status     # the same program: kubectl finds `kubectl-moorage`
 | 0 | success: ready, valid or answered |
 | 1 | not ready, invalid, or failed; a message on standard error gives the reason of a failure |
 | 2 | invalid usage |
-| 3 | `wait`, `deploy`: the rollout failed, or does not continue until somebody edits the spec |
+| 3 | `wait`, `deploy`, `rollout`: the rollout failed, or needs an edit of the spec to continue |
 | 130 | interrupted by Ctrl-C; for `run`, which ends this way, the status is 0 |
 
 Output has colours only on a terminal without `NO_COLOR`. Control characters in the text of model

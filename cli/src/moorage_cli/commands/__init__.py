@@ -6,7 +6,18 @@ What is decided belongs in `judge`, `edit` and `manifests`.
 import argparse
 from collections.abc import Callable, Mapping
 
-from moorage_cli.commands import deploy, edits, everyday, files, local, look, reports, requests
+from moorage_cli.commands import (
+    bench,
+    deploy,
+    edits,
+    everyday,
+    files,
+    local,
+    look,
+    reports,
+    requests,
+    rollouts,
+)
 from moorage_cli.commands.shell import Shell
 from moorage_cli.printing.report import Report
 
@@ -18,7 +29,8 @@ RUN: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
     "status": reports.run_status,
     "why": reports.run_why,
     "runtimes": reports.run_runtimes,
-    "wait": reports.run_wait,
+    "wait": rollouts.run_wait,
+    "rollout": rollouts.run_rollout,
     "promote": edits.run_promote,
     "abort": edits.run_abort,
     "restart": edits.run_restart,
@@ -31,6 +43,7 @@ RUN: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
     "events": everyday.run_events,
     "delete": everyday.run_delete,
     "infer": requests.run_infer,
+    "bench": bench.run_bench,
     "lint": files.run_lint,
     "convert": files.run_convert,
     "conformance": requests.run_conformance,

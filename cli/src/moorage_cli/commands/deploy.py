@@ -5,14 +5,12 @@ PATH --> content --> ConfigMap or claim --> InferenceModel --> progress --> samp
 
 import argparse
 import hashlib
-import json
 import os
 import re
 import shlex
-import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,17 +20,19 @@ import yaml
 from moorage_cli.ask import upload
 from moorage_cli.ask.cluster import Conflict
 from moorage_cli.ask.inference import request as inference
-from moorage_cli.ask.inference.sample import curl, describe, sample_request, sample_tensors
+from moorage_cli.ask.inference.sample import describe, sample_request, sample_tensors
 from moorage_cli.ask.interrupts import immediate_interrupt, interrupted_by_signals
 from moorage_cli.ask.onnx_file import read_onnx
-from moorage_cli.commands.local import find_models
-from moorage_cli.commands.reports import explained
+from moorage_cli.commands.model_sources import check_trust, find_models
+from moorage_cli.commands.rollouts import followed, unfinished
+from moorage_cli.commands.samples import sample_command
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.judge.model_view import ModelView, view
-from moorage_cli.judge.waiting import Outcome, outcome_of
+from moorage_cli.judge.rollout import line
+from moorage_cli.judge.waiting import Outcome
 from moorage_cli.manifests import deploying
 from moorage_cli.manifests.deploying import Content, Target
-from moorage_cli.manifests.model_files import FoundModel, is_pickle
+from moorage_cli.manifests.model_files import FoundModel
 from moorage_cli.printing.failures import Failure, WrongUsage, reason_of
 from moorage_cli.printing.progress import size
 from moorage_cli.printing.report import ExitCode, Report
@@ -43,8 +43,9 @@ __all__ = ["run_deploy"]
 OPERATOR_SELECTOR = "app.kubernetes.io/name=moorage"
 IMAGE_VARIABLE = "MOORAGE_RUNTIME_IMAGE"
 SECRETS_VARIABLE = "MOORAGE_IMAGE_PULL_SECRETS"
-INLINE_LIMIT_BYTES = 4096
 POLL_SECONDS = 0.5
+# Where the code of a pickle would run.
+PLACE = "in the model's pods"
 # Reasons with which a container of the upload pod does not start without help.
 POD_FAILURES = frozenset(
     {
@@ -108,7 +109,7 @@ def _source_of(given: argparse.Namespace) -> _Source:
             raise WrongUsage(
                 f"PATH|URI: scheme {scheme}:// is not supported: must be one of {known}, or a path"
             )
-        _check_trust(urlsplit(given.source).path, given)
+        check_trust(urlsplit(given.source).path, PLACE, trusted=given.trusted)
         return _Source(uri=given.source)
     path = Path(given.source)
     found = find_models(path)
@@ -116,7 +117,7 @@ def _source_of(given: argparse.Namespace) -> _Source:
         listed = ", ".join(each.name for each in found)
         raise Failure(f"PATH: {path} contains several models: deploy one at a time: {listed}")
     (model,) = found
-    _check_trust(model.file, given)
+    check_trust(model.file, PLACE, trusted=given.trusted)
     if path.is_file():
         stem, dot, suffix = path.name.rpartition(".")
         paths = {f"model.{suffix}" if dot and stem else path.name: path}
@@ -124,14 +125,6 @@ def _source_of(given: argparse.Namespace) -> _Source:
         paths = _files_of(path)
     content = deploying.content_of({name: _measured(each) for name, each in paths.items()})
     return _Source(content=content, paths=paths, model=model, root=path)
-
-
-def _check_trust(file: str, given: argparse.Namespace) -> None:
-    if is_pickle(file) and not given.trusted:
-        raise Failure(
-            f"{file} is a pickle, which can run any code in the model's pods when it is loaded: "
-            "add --trusted if you trust its source, or save the model with skops"
-        )
 
 
 def _files_of(folder: Path) -> dict[str, Path]:
@@ -367,34 +360,19 @@ def _followed(
     shell: Shell, cluster: ClusterLike, target: Target, given: argparse.Namespace
 ) -> Report:
     """Show the progress until the spec serves or has failed."""
-    model, shown = None, ""
-    for body in cluster.follow(target.namespace, target.name, given.timeout):
-        model = view(body)
-        line = _progress(model)
-        if line != shown:
-            shell.tell(f"{target.name}: {line}")
-            shown = line
-        outcome = outcome_of(model)
-        if outcome is Outcome.SERVES:
-            return _served(model, body, given)
-        if outcome is Outcome.FAILED:
-            report = explained(shell, cluster, model)
-            return replace(report, ok=False, failed=ExitCode.ROLLOUT_FAILED)
-    if model is None:
-        raise Failure(f"{target.name}: the watch ended unexpectedly: run moorage wait")
-    report = explained(shell, cluster, model)
-    late = f"{target.name}: not up to date and ready within {given.timeout:g} seconds\n"
-    return replace(report, text=late + report.text, ok=False)
+    shown = ""
 
+    def show(body: Mapping[str, Any]) -> None:
+        nonlocal shown
+        found = line(view(body))
+        if found != shown:
+            shell.tell(f"{target.name}: {found}")
+            shown = found
 
-def _progress(model: ModelView) -> str:
-    """Where the rollout is, in one line."""
-    up_to_date = model.conditions.get("UpToDate")
-    if not model.is_current or up_to_date is None:
-        return "waiting for the operator"
-    leading = model.ready if up_to_date.holds else up_to_date
-    replicas = f"{model.replica_summary} replicas, " if model.replica_summary else ""
-    return f"{replicas}{leading.reason}: {leading.message}"
+    end = followed(cluster, target.namespace, target.name, given.timeout, show)
+    if end.outcome is Outcome.SERVES:
+        return _served(end.model, end.body, given)
+    return unfinished(shell, cluster, end, given.timeout)
 
 
 def _served(model: ModelView, body: Mapping[str, Any], given: argparse.Namespace) -> Report:
@@ -442,10 +420,5 @@ def _commands(
         made = inference.make_request(protocol, model.served_name, "", sample)
     except Failure:
         return lines  # the protocol has no JSON for one of the datatypes
-    text, file = json.dumps(made.body), ""
-    if len(text) > INLINE_LIMIT_BYTES:
-        folder = tempfile.mkdtemp(prefix="moorage-deploy-")
-        file = f"{folder}/request.json"
-        Path(file).write_text(text, encoding="utf-8")
     url = f"http://localhost:{given.local_port}{made.path}"
-    return [*lines, f"  {curl(url, made.body, file)}"]
+    return [*lines, f"  {sample_command(url, made.body)}"]

@@ -5,7 +5,6 @@ PATH --> model_files --> the program moorage-runtime --> its metadata --> sample
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -16,31 +15,20 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from moorage_cli.ask import local_server, wire
-from moorage_cli.ask.inference.sample import (
-    curl,
-    describe,
-    sample_request,
-    sample_tensors,
-)
+from moorage_cli.ask.inference.sample import describe, sample_request, sample_tensors
+from moorage_cli.commands.model_sources import check_trust, find_models
+from moorage_cli.commands.samples import sample_command
 from moorage_cli.commands.shell import Shell
-from moorage_cli.manifests.model_files import (
-    EXTRAS,
-    FoundModel,
-    find_in_folder,
-    find_of_file,
-    is_pickle,
-)
-from moorage_cli.printing.failures import Failure, WrongUsage, reason_of
+from moorage_cli.manifests.model_files import EXTRAS, FoundModel
+from moorage_cli.printing.failures import Failure
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.sanitizing import clean, clean_document
 
-__all__ = ["find_models", "request_lines", "run_run"]
+__all__ = ["run_run"]
 
 HOST = "127.0.0.1"
 ASK_SECONDS = 5.0
 POLL_SECONDS = 0.1
-# A longer body would fill the terminal, and a command line has a limit.
-INLINE_LIMIT_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,40 +72,6 @@ def run_run(shell: Shell, given: argparse.Namespace) -> Report:
     raise AssertionError("unreachable")
 
 
-def find_models(path: Path, name: str = "") -> list[FoundModel]:
-    """The models of a path.
-
-    Raises:
-        Failure: The path does not exist, cannot be read, or holds no model.
-    """
-    if not path.exists():
-        raise Failure(f"PATH: {path} does not exist: must be a model file or a folder")
-    own = Path(os.path.abspath(path)).name  # noqa: PTH100 - resolve() would follow links
-    found = [find_of_file(own)] if path.is_file() else find_in_folder(_files_below(path), own)
-    if len(found) == 1:
-        (only,) = found
-        if only.problem:
-            raise Failure(f"PATH: {only.problem}")
-        return [FoundModel(name or only.name, only.format, only.file)]
-    if name:
-        listed = ", ".join(each.name for each in found)
-        raise WrongUsage(f"--name: {path} contains several models ({listed}): omit --name")
-    return found
-
-
-def _files_below(folder: Path) -> list[str]:
-    def refuse(error: OSError) -> None:
-        raise Failure(f"PATH: {error.filename} cannot be read: {reason_of(error)}") from error
-
-    found: list[str] = []
-    for base, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-        below = Path(base).relative_to(folder)
-        if len(below.parts) >= 3:
-            folders.clear()  # nothing deeper decides what the models are
-        found += [(below / name).as_posix() for name in names]
-    return found
-
-
 def _check(found: Sequence[FoundModel], given: argparse.Namespace) -> None:
     """Refuse what the server would refuse, in the words of this command.
 
@@ -125,11 +79,7 @@ def _check(found: Sequence[FoundModel], given: argparse.Namespace) -> None:
         Failure: A model is a pickle that is not trusted, or the server is not installed.
     """
     for each in found:
-        if is_pickle(each.file) and not given.trusted:
-            raise Failure(
-                f"{each.file} is a pickle, which can run any code with your permissions when it "
-                "is loaded: add --trusted if you trust its source, or save the model with skops"
-            )
+        check_trust(each.file, "with your permissions", trusted=given.trusted)
     if not local_server.program():
         extras = sorted({EXTRAS[each.format] for each in found if each.format in EXTRAS})
         package = f"'moorage-runtime[{','.join(extras)}]'" if extras else "moorage-runtime"
@@ -201,10 +151,10 @@ def _presented(state: _State, port: int, folder: Path) -> str:
     path = f"/v2/models/{quote(state.name, safe='')}"
     metadata = _asked(port, path)
     head = f"{clean(state.name)} is ready\n"
-    return head + request_lines(metadata, f"http://{HOST}:{port}{path}/infer", folder)
+    return head + _request_lines(metadata, f"http://{HOST}:{port}{path}/infer", folder)
 
 
-def request_lines(metadata: Mapping[str, Any], url: str, folder: Path) -> str:
+def _request_lines(metadata: Mapping[str, Any], url: str, folder: Path) -> str:
     """The tensors of a model and a command that sends it a sample request.
 
     Args:
@@ -217,9 +167,5 @@ def request_lines(metadata: Mapping[str, Any], url: str, folder: Path) -> str:
     if not inputs:
         return "\n".join([*lines, f"  url:     {url}", "", ""])
     body = clean_document(sample_request(inputs))
-    text, file = json.dumps(body), ""
-    if len(text) > INLINE_LIMIT_BYTES:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = str(folder / "request.json")
-        Path(file).write_text(text, encoding="utf-8")
-    return "\n".join([*lines, "Send it a sample request:", f"  {curl(url, body, file)}", "", ""])
+    command = sample_command(url, body, folder)
+    return "\n".join([*lines, "Send it a sample request:", f"  {command}", "", ""])

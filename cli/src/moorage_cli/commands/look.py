@@ -114,5 +114,7 @@ def _arguments(
         transport="HTTP",
         model_version="",
         via="port-forward",
+        ca_file="",
+        token_file="",
         timeout=INFER_SECONDS if "request" in fields else TOP_SECONDS,
     )

@@ -13,7 +13,7 @@ __all__ = ["GRPC_PORT", "HTTP_PORT", "RUNTIME_CONTAINER", "address_of", "forward
 
 HTTP_PORT = "http"
 GRPC_PORT = "grpc"
-SCHEMES = {HTTP_PORT: "http", GRPC_PORT: "grpc"}
+SCHEMES = {HTTP_PORT: ("http", "https"), GRPC_PORT: ("grpc", "grpcs")}
 RUNTIME_CONTAINER = "runtime"
 
 
@@ -62,7 +62,7 @@ def _port_of(pod: Mapping[str, Any], port_name: str) -> int:
 
 def _service_address(model: ModelView, port_name: str) -> str:
     """The Service's address for one of its ports, from the status."""
-    scheme = SCHEMES[port_name]
+    scheme = SCHEMES[port_name][1 if model.tls_secret else 0]
     for parts in map(urlsplit, model.urls):
         if parts.scheme == scheme and parts.netloc:
             return parts.netloc

@@ -1,24 +1,25 @@
-"""`moorage status`, `why`, `runtimes`, `wait` and `top`: what a cluster says about models."""
+"""`moorage status`, `why`, `runtimes` and `top`: what a cluster says about models."""
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 
 from moorage_cli.ask import wire
+from moorage_cli.ask.access import Access
+from moorage_cli.commands.access import access_of
 from moorage_cli.commands.pods import HTTP_PORT, forwarded
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.judge import traffic
 from moorage_cli.judge.model_view import ModelView, runtime_view, view
 from moorage_cli.judge.runtimes import models_of_runtime, runtimes
 from moorage_cli.judge.status import status_of_many, status_of_one
-from moorage_cli.judge.waiting import Outcome, outcome_of
 from moorage_cli.judge.why import why
 from moorage_cli.printing.failures import Failure, WrongUsage
-from moorage_cli.printing.report import ExitCode, Report
+from moorage_cli.printing.report import Report
 
-__all__ = ["explained", "run_runtimes", "run_status", "run_top", "run_wait", "run_why"]
+__all__ = ["explained", "run_runtimes", "run_status", "run_top", "run_why"]
 
 PODS_WITH_EVENTS = 5
 
@@ -74,25 +75,6 @@ def run_runtimes(shell: Shell, given: argparse.Namespace) -> Report:
     return models_of_runtime(found, models, shell.palette)
 
 
-def run_wait(shell: Shell, given: argparse.Namespace) -> Report:
-    """`moorage wait`."""
-    cluster = shell.connect(given)
-    namespace, model = given.namespace or cluster.namespace, None
-    for body in cluster.follow(namespace, given.name, given.timeout):
-        model = view(body)
-        outcome = outcome_of(model)
-        if outcome is Outcome.SERVES:
-            return explained(shell, cluster, model)
-        if outcome is Outcome.FAILED:
-            report = explained(shell, cluster, model)
-            return replace(report, ok=False, failed=ExitCode.ROLLOUT_FAILED)
-    if model is None:
-        raise Failure(f"{given.name}: the watch ended unexpectedly: run the command again")
-    report = explained(shell, cluster, model)
-    late = f"{given.name}: not up to date and ready within {given.timeout:g} seconds\n"
-    return replace(report, text=late + report.text, ok=False)
-
-
 def explained(shell: Shell, cluster: ClusterLike, model: ModelView) -> Report:
     """The report of `why`."""
     pods = [replica.pod for replica in model.replicas if replica.reason][:PODS_WITH_EVENTS]
@@ -112,12 +94,12 @@ def run_top(shell: Shell, given: argparse.Namespace) -> Report:
     notes: dict[str, None] = {}
     for model in (view(item) for item in found):
         if model.selector:
-            usages += _usages(cluster, model, given.timeout, notes)
+            usages += _usages(cluster, model, given, notes)
     return traffic.top(usages, list(notes), shell.palette, namespaces=given.all_namespaces)
 
 
 def _usages(
-    cluster: ClusterLike, model: ModelView, seconds: float, notes: dict[str, None]
+    cluster: ClusterLike, model: ModelView, given: argparse.Namespace, notes: dict[str, None]
 ) -> list[traffic.Usage]:
     """One model's replicas; failures become notes."""
     measured: dict[str, tuple[float | None, float | None]] = {}
@@ -126,20 +108,39 @@ def _usages(
             measured[item["metadata"]["name"]] = _measured(item)
     except Failure as failure:
         notes[str(failure)] = None
+    access = None
+    try:
+        access = access_of(cluster, model, given)
+    except Failure as failure:
+        notes[str(failure)] = None
     found: list[traffic.Usage] = []
     for pod in cluster.pods(model.namespace, model.selector):
         name = pod["metadata"]["name"]
         cpu, memory = measured.get(name, (None, None))
         requests = None
-        if _is_running(pod):
+        if access is not None and _is_running(pod):
             try:
                 with forwarded(cluster, model, pod, HTTP_PORT) as address:
-                    reply = wire.fetch(f"http://{address}", "/metrics", seconds)
-                    requests = traffic.read_requests(reply.body, model.served_name)
+                    exposition = _metrics(address, given.timeout, access)
+                requests = traffic.read_requests(exposition, model.served_name)
             except Failure as failure:
                 notes[str(failure)] = None
         found.append(traffic.Usage(model.namespace, model.name, name, cpu, memory, requests))
     return found
+
+
+def _metrics(address: str, seconds: float, access: Access) -> str:
+    """The metrics of a server; those of other servers may be elsewhere.
+
+    Raises:
+        Failure: It does not answer, or refuses the token.
+    """
+    reply = wire.fetch(f"{access.scheme}://{address}", "/metrics", seconds, access)
+    if reply.code == 0:
+        raise Failure(reply.body)
+    if reply.code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        raise Failure(f"HTTP {reply.code} from /metrics: set --token-file")
+    return reply.body
 
 
 def _measured(item: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -8,15 +8,16 @@ import grpc
 from moorage_cli.ask import wire
 from moorage_cli.ask.inference import call as inference_grpc
 from moorage_cli.ask.inference import request as inference
+from moorage_cli.commands.access import access_of
 from moorage_cli.commands.files import read_text
 from moorage_cli.commands.pods import GRPC_PORT, HTTP_PORT, address_of
 from moorage_cli.commands.shell import Shell
 from moorage_cli.judge import conformance
-from moorage_cli.judge.model_view import view
+from moorage_cli.judge.model_view import ModelView, view
 from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.report import Report
 
-__all__ = ["run_conformance", "run_infer"]
+__all__ = ["protocol_of", "run_conformance", "run_infer"]
 
 
 def run_infer(shell: Shell, given: argparse.Namespace) -> Report:
@@ -24,11 +25,31 @@ def run_infer(shell: Shell, given: argparse.Namespace) -> Report:
     document = inference.read_document(read_text(given.file), given.file)
     cluster = shell.connect(given)
     model = view(cluster.model(given.namespace or cluster.namespace, given.name))
+    asked = protocol_of(model, given), model.served_name, given.model_version, document
+    access = access_of(cluster, model, given)
+    if given.transport == "GRPC":
+        call = inference_grpc.make_call(*asked)
+        with address_of(cluster, model, given.via, GRPC_PORT) as address:
+            return inference_grpc.answered_call(
+                call, wire.infer(address, call, given.timeout, access)
+            )
+    request = inference.make_request(*asked)
+    with address_of(cluster, model, given.via, HTTP_PORT) as address:
+        code, body = wire.post(address, request, given.timeout, access)
+    return inference.answered(request, code, body)
+
+
+def protocol_of(model: ModelView, given: argparse.Namespace) -> inference.InferenceProtocol:
+    """The protocol of requests to a model: that of the command line, or of its status.
+
+    Raises:
+        Failure: It is not known, or has no tensors.
+    """
     protocol = given.protocol or model.protocol
     without_tensors = {protocol, model.declared_protocol} & {"OpenAI", "None"}
     if without_tensors and not given.protocol:
         raise Failure(
-            f"{model.name}: infer sends tensors, which protocol {min(without_tensors)} does not "
+            f"{model.name}: a request has tensors, which protocol {min(without_tensors)} does not "
             f"have: send JSON to {model.url}"
         )
     if protocol not in set(inference.InferenceProtocol):
@@ -36,15 +57,7 @@ def run_infer(shell: Shell, given: argparse.Namespace) -> Report:
             f"{model.name}: its protocol is not known yet: run moorage why {model.name}, or set "
             "--protocol"
         )
-    asked = inference.InferenceProtocol(protocol), model.served_name, given.model_version, document
-    if given.transport == "GRPC":
-        call = inference_grpc.make_call(*asked)
-        with address_of(cluster, model, given.via, GRPC_PORT) as address:
-            return inference_grpc.answered_call(call, wire.infer(address, call, given.timeout))
-    request = inference.make_request(*asked)
-    with address_of(cluster, model, given.via, HTTP_PORT) as address:
-        code, body = wire.post(address, request, given.timeout)
-    return inference.answered(request, code, body)
+    return inference.InferenceProtocol(protocol)
 
 
 def run_conformance(shell: Shell, given: argparse.Namespace) -> Report:

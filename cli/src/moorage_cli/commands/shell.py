@@ -12,6 +12,7 @@ from moorage_cli.ask.objects import Objects
 from moorage_cli.ask.port_forward import PortForward
 from moorage_cli.edit.model import Patch
 from moorage_cli.judge.why import EventView
+from moorage_cli.printing.live import LiveView
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.tables import Palette
 
@@ -89,6 +90,7 @@ class Shell:
         connect: Connects to the cluster of the arguments.
         palette: Colours.
         show: Prints a report before the command ends, such as the rows of a watch.
+        live: Makes a view that is redrawn; None if the output is no terminal or not for people.
         tell: Shows a sentence about the progress.
         count: Shows how many bytes of how many are sent.
     """
@@ -96,5 +98,6 @@ class Shell:
     connect: Callable[[argparse.Namespace], ClusterLike]
     palette: Palette
     show: Callable[[Report], None]
+    live: Callable[[], LiveView] | None
     tell: Callable[[str], None]
     count: Callable[[int, int], None]

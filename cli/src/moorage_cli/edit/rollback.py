@@ -5,6 +5,10 @@ ReplicaSets, ControllerRevisions --> KeptSpec --> Edit
 The operator keeps the spec of each revision in the names of the API and without defaults, with the
 version of that format. Fields that are not part of a revision stay as they are. Whatever cannot be
 restored exactly is refused.
+
+The order in which revisions ran is that of the Deployment controller: it gives a ReplicaSet the
+next number whenever the Deployment gets its template, also again. BlueGreen and Canary have a
+Deployment for each revision, which follow each other in time.
 """
 
 import base64
@@ -26,6 +30,7 @@ FORMAT = 1
 INFLATED_LIMIT_BYTES = 4 << 20
 SPEC = "moorage.dev/spec"
 REVISION = "moorage.dev/revision"
+NUMBER = "deployment.kubernetes.io/revision"
 # Defaults that the operator applies after the fields of an InferenceRuntime, so the CRD has none.
 # tests/contract compares them.
 OPERATOR_DEFAULTS: Mapping[str, Any] = {
@@ -53,28 +58,63 @@ APART = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class KeptSpec:
-    """The spec of a revision as the operator wrote it; `created` is a Kubernetes timestamp."""
+    """The spec of a revision as the operator wrote it.
+
+    Args:
+        revision: Name of the revision.
+        created: When its object was created, as a Kubernetes timestamp.
+        text: The spec, with the version of its format.
+        ran: Its place in the order in which revisions ran: the time of the Deployment's first
+            ReplicaSet, and the last number that the Deployment gave it.
+    """
 
     revision: str
     created: str
     text: str
+    ran: tuple[str, int] = ("", 0)
 
 
 def kept_specs(objects: Sequence[Mapping[str, Any]]) -> list[KeptSpec]:
-    """The specs in ReplicaSets and ControllerRevisions, the newest first and each one once."""
+    """The specs in ReplicaSets and ControllerRevisions, each one once; the last to run first."""
     found: dict[str, KeptSpec] = {}
+    first = _first_times(objects)
     for body in objects:
         metadata = mapping(body.get("metadata"))
         revision = str(mapping(metadata.get("labels")).get(REVISION, ""))
-        data = mapping(body.get("data"))
-        text = mapping(metadata.get("annotations")).get(SPEC) or data.get("spec")
-        if revision and isinstance(text, str):
-            created = str(metadata.get("creationTimestamp", ""))
-            known = found.get(revision)
-            if known is None or created < known.created:
-                # A manual edit of the Deployment makes a later ReplicaSet of the same revision.
-                found[revision] = KeptSpec(revision, created, text)
-    return sorted(found.values(), key=lambda each: each.created, reverse=True)
+        annotations = mapping(metadata.get("annotations"))
+        text = annotations.get(SPEC) or mapping(body.get("data")).get("spec")
+        if not revision or not isinstance(text, str):
+            continue
+        created = str(metadata.get("creationTimestamp", ""))
+        number = str(annotations.get(NUMBER, ""))
+        ran = (first.get(_owner(body), ""), int(number) if number.isdecimal() else 0)
+        known = found.get(revision)
+        if known is not None:
+            # A manual edit of the Deployment makes a later ReplicaSet of the same revision.
+            ran = max(ran, known.ran)
+            if known.created <= created:
+                created, text = known.created, known.text
+        found[revision] = KeptSpec(revision, created, text, ran)
+    return sorted(found.values(), key=lambda each: (each.ran, each.created), reverse=True)
+
+
+def _owner(body: Mapping[str, Any]) -> str:
+    """The identity of the Deployment of a ReplicaSet; empty for other objects."""
+    owners = mapping(body.get("metadata")).get("ownerReferences")
+    for owner in cast("list[Any]", owners) if isinstance(owners, list) else []:
+        if mapping(owner).get("kind") == "Deployment":
+            return str(mapping(owner).get("uid", ""))
+    return ""
+
+
+def _first_times(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """When the first ReplicaSet of each Deployment was created."""
+    first: dict[str, str] = {}
+    for body in objects:
+        if owner := _owner(body):
+            created = str(mapping(body.get("metadata")).get("creationTimestamp", ""))
+            first[owner] = min(first.get(owner, created), created)
+    return first
 
 
 def rollback(model: Resource, kept: Sequence[KeptSpec], to: str = "") -> Edit:
@@ -82,17 +122,53 @@ def rollback(model: Resource, kept: Sequence[KeptSpec], to: str = "") -> Edit:
 
     Args:
         model: The model.
-        kept: The specs that can be read.
-        to: The revision; empty for the last one that served.
+        kept: The specs that can be read, the last to run first.
+        to: The revision; empty for the previous one, which is the last one that served during or
+            after a rollout that has not succeeded, otherwise the one that ran before.
 
     Raises:
         Failure: The revision does not exist, or its spec cannot be restored exactly.
     """
-    target = to or _last_good(model, kept)
-    found = next((each for each in kept if each.revision == target), None)
-    if found is None:
-        raise Failure(f"{model.name}: the spec of revision {target} is not kept{_known(kept)}")
-    wanted = _spec_of(model, found)
+    if to:
+        found = next((each for each in kept if each.revision == to), None)
+        if found is None:
+            raise Failure(f"{model.name}: the spec of revision {to} is not kept{_known(kept)}")
+        return _restored(model, found, "")
+    good, current = model.revision("lastGood"), model.revision("current")
+    if not model.is_described:
+        raise Failure(
+            f"{model.name}: the operator has not processed generation {model.generation} of the "
+            "spec yet: run the command again"
+        )
+    if not good:
+        raise Failure(f"{model.name}: no revision has served yet, so there is none to return to")
+    if good != current:
+        edit = rollback(model, kept, good)
+        why = ", the last one that served"
+        return Edit(edit.patch, f"{edit.done}{why if edit.patch else ''}", edit.pinned)
+    return _previous(model, kept, current)
+
+
+def _previous(model: Resource, kept: Sequence[KeptSpec], current: str) -> Edit:
+    """Restore the revision that ran before the current one and has another spec."""
+    others = [each for each in kept if each.revision != current]
+    for each in others:
+        edit = _restored(
+            model, each, f", which ran before revision {current} and was created {each.created}"
+        )
+        if edit.patch is not None:  # a restart has the same spec
+            return edit
+    same = f"; revisions with the same spec: {', '.join(each.revision for each in others)}"
+    raise Failure(
+        f"{model.name}: no earlier revision with another spec is kept, so there is none to return "
+        f"to: apply the earlier manifest{same if others else ''}"
+    )
+
+
+def _restored(model: Resource, kept: KeptSpec, why: str) -> Edit:
+    """Write a kept spec back; `why` says how it was chosen."""
+    target = kept.revision
+    wanted = _spec_of(model, kept)
     _refuse_with_runtime(model, wanted, target)
     schema = _schema()
     operations: list[dict[str, Any]] = []
@@ -108,25 +184,7 @@ def rollback(model: Resource, kept: Sequence[KeptSpec], to: str = "") -> Edit:
         return Edit(None, f"already has the spec of revision {target}", target)
     _check(model, wanted)
     version = {"op": "replace", "path": "/metadata/resourceVersion", "value": model.version}
-    return Edit([version, *operations], f"has the spec of revision {target} again", target)
-
-
-def _last_good(model: Resource, kept: Sequence[KeptSpec]) -> str:
-    good, current = model.revision("lastGood"), model.revision("current")
-    if not model.is_described:
-        raise Failure(
-            f"{model.name}: the operator has not processed generation {model.generation} of the "
-            "spec yet: run the command again"
-        )
-    if not good:
-        raise Failure(f"{model.name}: no revision has served yet, so there is none to return to")
-    if good == current:
-        others = [each for each in kept if each.revision != current]
-        raise Failure(
-            f"{model.name}: revision {good}, the last one that served, has the current spec: "
-            f"choose another one with --to{_known(others)}"
-        )
-    return good
+    return Edit([version, *operations], f"has the spec of revision {target} again{why}", target)
 
 
 def _known(kept: Sequence[KeptSpec]) -> str:

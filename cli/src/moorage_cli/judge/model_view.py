@@ -4,18 +4,21 @@ Every command reads resources through this module. The status contains text of m
 a CRD of another version may have other fields. A field of an unexpected type counts as absent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
 __all__ = [
     "RUNTIME_UPDATE_PENDING",
+    "CanaryView",
     "Condition",
     "FailureView",
     "ModelView",
     "ReplicaView",
+    "RolloutView",
     "RuntimeView",
+    "StepView",
     "moment",
     "runtime_view",
     "view",
@@ -30,6 +33,8 @@ STEPS = (
     "MetadataMatched",
     "SmokeTestPassed",
 )
+# Phases of status.timings, in their order.
+PHASES = ("scheduled", "artifact", "started", "modelReady", "total")
 NOT_SEEN = "NotSeenYet"
 RUNTIME_UPDATE_PENDING = "RuntimeUpdatePending"
 
@@ -62,6 +67,49 @@ class ReplicaView:
     restarts: int
     reason: str
     message: str
+    since: datetime | None = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether it gets requests and its model is ready."""
+        return self.ready and self.model_ready
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryView:
+    """`status.revisions.canary`; step 0 is before the first one, and one more than all after."""
+
+    revision: str
+    step: int
+    weight: int
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A step of a canary; without a pause in seconds, it lasts until it is approved."""
+
+    weight: int
+    pause_seconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutView:
+    """`spec.rollout`, `status.revisions` and `status.timings`; the revisions are names.
+
+    `phases` are the milliseconds of each phase until the first replica of `timed` served.
+    """
+
+    strategy: str
+    steps: tuple[StepView, ...]
+    current: str
+    candidate: str
+    last_good: str
+    rejected: str
+    retiring: str
+    canary: CanaryView | None
+    timed: str
+    phases: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +127,11 @@ class FailureView:
 
 @dataclass(frozen=True, slots=True)
 class ModelView:
-    """An InferenceModel, with its conditions by type; `runtime` is that of an InferenceRuntime."""
+    """An InferenceModel, with its conditions by type; `runtime` is that of an InferenceRuntime.
+
+    `tls_secret` and `token_secret` are names of Secrets, empty for plaintext and for no token.
+    `server_name` is the host name that the certificate must have.
+    """
 
     namespace: str
     name: str
@@ -96,7 +148,11 @@ class ModelView:
     external_url: str
     selector: str
     runtime: str
+    tls_secret: str
+    server_name: str
+    token_secret: str
     conditions: Mapping[str, Condition]
+    rollout: RolloutView
     replicas: tuple[ReplicaView, ...]
     omitted_replicas: int
     last_failure: FailureView | None
@@ -193,11 +249,24 @@ def view(resource: Mapping[str, Any]) -> ModelView:
         external_url=_text(status, "url"),
         selector=_text(status, "selector"),
         runtime=_text(_object(status, "runtime"), "name"),
+        tls_secret=_text(_object(spec, "tls"), "secretName"),
+        server_name=_server_name(metadata, spec, endpoints),
+        token_secret=_text(_object(spec, "access"), "tokenSecretName"),
         conditions={condition.type: condition for condition in conditions},
+        rollout=_rollout(_object(spec, "rollout"), status),
         replicas=tuple(_replica(item) for item in _objects(status, "replicaStatuses")),
         omitted_replicas=_integer(status, "omittedReplicas"),
         last_failure=_failure(failure) if failure else None,
     )
+
+
+def _server_name(
+    metadata: Mapping[str, Any], spec: Mapping[str, Any], endpoints: Sequence[Mapping[str, Any]]
+) -> str:
+    """The name in the spec, otherwise that of the Service."""
+    own = [_text(each, "url").partition("://")[2].partition(":")[0] for each in endpoints[:1]]
+    default = f"{_text(metadata, 'name')}.{_text(metadata, 'namespace')}.svc"
+    return _text(_object(spec, "tls"), "serverName") or next(filter(None, own), default)
 
 
 def moment(value: object) -> datetime | None:
@@ -231,16 +300,43 @@ def _replica(item: Mapping[str, Any]) -> ReplicaView:
         restarts=_integer(item, "restarts"),
         reason=_text(item, "reason"),
         message=_text(item, "message"),
+        since=moment(item.get("since")),
+    )
+
+
+def _rollout(spec: Mapping[str, Any], status: Mapping[str, Any]) -> RolloutView:
+    known, timings = _object(status, "revisions"), _object(status, "timings")
+    canary = _object(known, "canary")
+    return RolloutView(
+        strategy=_text(spec, "strategy") or "RollingUpdate",
+        steps=tuple(
+            StepView(_integer(item, "weight"), _number(item.get("pauseSeconds")))
+            for item in _objects(_object(spec, "canary"), "steps")
+        ),
+        current=_text(known, "current"),
+        candidate=_text(known, "candidate"),
+        last_good=_text(known, "lastGood"),
+        rejected=_text(_object(known, "rejected"), "revision"),
+        retiring=_text(_object(known, "retiring"), "revision"),
+        canary=CanaryView(
+            revision=_text(canary, "revision"),
+            step=_integer(canary, "step"),
+            weight=_integer(canary, "weight"),
+            since=moment(canary.get("since")),
+        )
+        if canary
+        else None,
+        timed=_text(timings, "revision"),
+        phases={name: each for name in PHASES if (each := _number(timings.get(name))) is not None},
     )
 
 
 def _failure(item: Mapping[str, Any]) -> FailureView:
-    code = item.get("exitCode")
     return FailureView(
         reason=_text(item, "reason"),
         pod=_text(item, "pod"),
         container=_text(item, "container"),
-        exit_code=code if isinstance(code, int) else None,
+        exit_code=_number(item.get("exitCode")),
         message=_text(item, "message"),
         time=moment(item.get("time")),
         resolved=bool(_text(item, "resolvedTime")),
@@ -264,5 +360,8 @@ def _text(value: Mapping[str, Any], name: str) -> str:
 
 
 def _integer(value: Mapping[str, Any], name: str) -> int:
-    found = value.get(name)
-    return found if isinstance(found, int) else 0
+    return _number(value.get(name)) or 0
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None

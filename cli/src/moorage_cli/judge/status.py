@@ -100,10 +100,9 @@ def _condition_row(condition: Condition, model: ModelView, now: datetime) -> lis
 
 
 def _replica_row(replica: ReplicaView) -> list[Cell]:
-    serves = replica.ready and replica.model_ready
     return [
         Cell(replica.pod),
-        Cell("yes" if serves else "no", Tone.GOOD if serves else Tone.BAD),
+        Cell("yes" if replica.serves else "no", Tone.GOOD if replica.serves else Tone.BAD),
         Cell(replica.revision),
         Cell(replica.restarts),
         Cell(replica.reason),
@@ -143,7 +142,7 @@ def _document(model: ModelView) -> dict[str, Any]:
         "replicaStatuses": [
             {
                 "pod": item.pod,
-                "serves": item.ready and item.model_ready,
+                "serves": item.serves,
                 "revision": item.revision,
                 "restarts": item.restarts,
                 "reason": item.reason,

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rich.cells import cell_len
+
 from moorage_cli.printing.sanitizing import clean
 
 __all__ = ["Cell", "Palette", "Tone", "age", "render", "shorten"]
@@ -35,21 +37,31 @@ class Palette:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: its text, cleaned when it is printed, and its tone."""
+    """One cell.
+
+    Args:
+        text: What it shows, cleaned when it is printed.
+        tone: Its meaning.
+        lead: Trusted text before it, such as the lines of a tree.
+    """
 
     text: object
     tone: Tone = Tone.PLAIN
+    lead: str = ""
 
 
 def render(head: Sequence[str], rows: Sequence[Sequence[Cell]], palette: Palette) -> str:
-    """Columns with the width of their widest cell; an empty cell is shown as a dash."""
+    """Columns with the width of their widest cell; an empty cell is shown as a dash.
+
+    A character takes the columns of a terminal that it needs there, such as two for a CJK one.
+    """
     lines = [[Cell(name, Tone.HEAD) for name in head], *rows]
-    texts = [[clean(cell.text) or "-" for cell in line] for line in lines]
-    widths = [max(len(text) for text in column) for column in zip(*texts, strict=True)]
+    texts = [[f"{cell.lead}{clean(cell.text) or '-'}" for cell in line] for line in lines]
+    widths = [max(cell_len(text) for text in column) for column in zip(*texts, strict=True)]
     printed: list[str] = []
     for line, words in zip(lines, texts, strict=True):
         padded = [
-            palette.paint(word, cell.tone) + " " * (width - len(word))
+            palette.paint(word, cell.tone) + " " * (width - cell_len(word))
             for cell, word, width in zip(line, words, widths, strict=True)
         ]
         printed.append(_GAP.join(padded).rstrip())

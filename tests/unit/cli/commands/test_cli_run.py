@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from moorage_cli.commands.local import find_models
+from moorage_cli.commands.model_sources import find_models
 from support.manifests import DIGITS
 from support.waiting import eventually
 

@@ -188,11 +188,37 @@ def test_a_spec_that_is_there_already_needs_no_patch() -> None:
     assert "already" in edit.done
 
 
-def test_a_revision_can_be_chosen_after_a_complete_rollout() -> None:
-    specs = [kept("old", {"model": {"uri": "pvc://models/iris"}}), kept("older", OLD)]
+def test_after_a_complete_rollout_the_revision_before_with_another_spec_is_restored() -> None:
+    restarted = kept("restarted", {"model": {"uri": "pvc://models/iris"}})
+    now = kept("old", {"model": {"uri": "pvc://models/iris"}})
+    specs = [now, restarted, kept("older", OLD), kept("oldest", LIVE)]
 
-    assert rollback(iris(COMPLETE), specs, "older").patch
-    with pytest.raises(Failure, match="--to; kept revisions: older of 2026-03-04T05:06:07Z"):
+    edit = rollback(iris(COMPLETE), specs)
+
+    assert (edit.pinned, edit.patch) == ("older", rollback(iris(COMPLETE), specs, "older").patch)
+    assert edit.patch
+    assert "older again, which ran before revision old" in edit.done
+    assert "2026-03-04T05:06:07Z" in edit.done
+
+
+@pytest.mark.parametrize(
+    ("others", "facts"),
+    [([], ["no earlier revision"]), ([kept("b", {"model": {"uri": "pvc://models/iris"}})], ["b"])],
+    ids=["no other revision", "only the same spec"],
+)
+def test_without_a_revision_with_another_spec_nothing_is_restored(others, facts) -> None:
+    now = kept("old", {"model": {"uri": "pvc://models/iris"}})
+
+    with pytest.raises(Failure, match="apply the earlier manifest") as failed:
+        rollback(iris(COMPLETE), [now, *others])
+
+    assert all(fact in str(failed.value) for fact in facts)
+
+
+def test_a_previous_revision_that_cannot_be_restored_is_not_skipped() -> None:
+    specs = [kept("old", {}), kept("older", {**OLD, "later": 1}), kept("oldest", OLD)]
+
+    with pytest.raises(Failure, match=r"spec\.later"):
         rollback(iris(COMPLETE), specs)
 
 
@@ -239,6 +265,37 @@ def test_specs_are_read_from_both_kinds_of_objects() -> None:
     )
 
     assert [(each.revision, each.text) for each in found] == [("two", "kept"), ("one", "first")]
+
+
+def replica_set(revision: str, day: int, owner: str, number: int) -> dict[str, Any]:
+    annotations = {"moorage.dev/spec": revision, "deployment.kubernetes.io/revision": str(number)}
+    return {
+        "metadata": {
+            "labels": {"moorage.dev/revision": revision},
+            "annotations": annotations,
+            "creationTimestamp": f"2026-01-0{day}T00:00:00Z",
+            "ownerReferences": [{"kind": "Deployment", "uid": owner}],
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("objects", "order"),
+    [
+        # b failed, so a became the template again before c
+        ([("a", 1, "x", 3), ("b", 2, "x", 2), ("c", 3, "x", 4)], ["c", "a", "b"]),
+        ([("a", 1, "x", 12), ("b", 2, "x", 9)], ["a", "b"]),
+        # a Deployment for each revision
+        ([("a", 1, "x", 7), ("c", 3, "z", 1), ("b", 2, "y", 1)], ["c", "b", "a"]),
+        # somebody edited the Deployment of a
+        ([("a", 1, "x", 1), ("b", 2, "x", 2), ("a", 3, "x", 3)], ["a", "b"]),
+    ],
+    ids=["returned to", "by number", "blue and green", "edited"],
+)
+def test_kept_specs_are_in_the_order_in_which_the_revisions_ran(objects, order) -> None:
+    found = kept_specs([replica_set(*each) for each in objects])
+
+    assert [each.revision for each in found] == order
 
 
 def test_a_compressed_spec_is_read() -> None:

@@ -18,9 +18,17 @@ from moorage_cli.printing.failures import Failure
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.sanitizing import clean, clean_document
 
-__all__ = ["Call", "CallAnswer", "answered_call", "make_call"]
+__all__ = [
+    "Call",
+    "CallAnswer",
+    "answered_call",
+    "make_call",
+    "make_metadata_call",
+    "metadata_of",
+]
 
 OIP_METHOD = "/inference.GRPCInferenceService/ModelInfer"
+METADATA_METHOD = "/inference.GRPCInferenceService/ModelMetadata"
 GRPS_METHOD = "/grps.protos.v1.GrpsService/Predict"
 
 # Open Inference Protocol V2, "Tensor Data Types": the little-endian form of one element.
@@ -78,6 +86,27 @@ def make_call(
             return Call(GRPS_METHOD, message.SerializeToString())
         case InferenceProtocol.TENSORFLOW_SERVING:
             raise Failure("--transport GRPC is not supported with TensorFlowServing: use HTTP")
+
+
+def make_metadata_call(model: str) -> Call:
+    """The call that asks an Open Inference server for the tensors of a model."""
+    request = oip_pb2.ModelMetadataRequest(name=model)
+    return Call(METADATA_METHOD, request.SerializeToString())
+
+
+def metadata_of(answer: CallAnswer) -> Mapping[str, Any]:
+    """The response to a metadata call in its JSON form.
+
+    Raises:
+        Failure: The server refuses the call, or its response is malformed.
+    """
+    if answer.code != "OK":
+        raise Failure(f"{answer.code} from {METADATA_METHOD}: {answer.details or 'no details'}")
+    try:
+        reply = oip_pb2.ModelMetadataResponse.FromString(answer.body)
+    except DecodeError as error:
+        raise Failure(f"{METADATA_METHOD}: the response is malformed") from error
+    return MessageToDict(reply, preserving_proto_field_name=True)
 
 
 def answered_call(call: Call, answer: CallAnswer) -> Report:

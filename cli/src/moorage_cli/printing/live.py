@@ -1,0 +1,77 @@
+"""A view that is redrawn in place on a terminal; pure apart from its stream.
+
+Lines that are wider than the terminal are cut, and a view that is higher is cut at its end, until
+it ends.
+"""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+__all__ = ["SHOW_CURSOR", "LiveView"]
+
+REDRAWS_PER_SECOND = 1
+# Ends a view whose process is interrupted, because rich hides the cursor meanwhile.
+SHOW_CURSOR = "\x1b[?25h"
+
+
+class LiveView:
+    """Shows the latest of a text between enter and exit, and redraws it once a second.
+
+    Args:
+        stream: The terminal.
+        width: Columns of the terminal; None to ask it.
+        height: Lines of the terminal; None to ask it.
+    """
+
+    def __init__(
+        self, stream: TextIO, *, width: int | None = None, height: int | None = None
+    ) -> None:
+        self._make: Callable[[], str] = str
+        console = Console(
+            file=stream,
+            force_terminal=True,
+            color_system="standard",
+            no_color=False,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            width=width,
+            height=height,
+        )
+        self._live = Live(
+            get_renderable=self._drawn,
+            console=console,
+            refresh_per_second=REDRAWS_PER_SECOND,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="ellipsis",
+        )
+
+    def __enter__(self) -> Self:
+        """Begin with an empty view."""
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the last view on the screen."""
+        self._live.stop()
+
+    def show(self, make: Callable[[], str]) -> None:
+        """Show what this function returns, with its colours, from now on."""
+        self._make = make
+        self._live.refresh()
+
+    def _drawn(self) -> Text:
+        text = Text.from_ansi(self._make())
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
