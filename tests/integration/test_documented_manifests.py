@@ -20,7 +20,7 @@ from support.operator_cluster import GROUP, Api, install_runtimes_crd
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```yaml(?: title=\S+)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 EXAMPLES = sorted(ROOT.glob("examples/**/*.y*ml"))
 

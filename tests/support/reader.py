@@ -14,7 +14,7 @@ from support.documented import Step
 
 __all__ = ["Reader", "reader"]
 
-COMMAND_SECONDS = 300
+COMMAND_SECONDS = 900  # of a build of images
 DECIMAL = re.compile(r"-?\d+\.\d+(e-?\d+)?")
 CONTINUED = "\\\n"
 
