@@ -95,6 +95,7 @@ class ModelView:
     urls: tuple[str, ...]
     external_url: str
     selector: str
+    last_good: str
     runtime: str
     conditions: Mapping[str, Condition]
     replicas: tuple[ReplicaView, ...]
@@ -192,6 +193,7 @@ def view(resource: Mapping[str, Any]) -> ModelView:
         urls=tuple(_text(endpoint, "url") for endpoint in endpoints),
         external_url=_text(status, "url"),
         selector=_text(status, "selector"),
+        last_good=_text(_object(status, "revisions"), "lastGood"),
         runtime=_text(_object(status, "runtime"), "name"),
         conditions={condition.type: condition for condition in conditions},
         replicas=tuple(_replica(item) for item in _objects(status, "replicaStatuses")),
