@@ -27,6 +27,13 @@ FOLDERS = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
 LIST = EXAMPLES / "README.md"
 PAGES = [EXAMPLES / name / "README.md" for name in FOLDERS]
 LINES_OF_A_PAGE = 60
+SUITES = {
+    "pods": sorted((ROOT / "tests" / "e2e").glob("test_*.py")),
+    "server": [
+        *(ROOT / "tests" / "conformance").glob("test_*.py"),
+        *(ROOT / "tests" / "unit" / "runtime" / "backends").glob("test_*.py"),
+    ],
+}
 NOTHING_TO_CLEAN = {"05-torchscript"}  # it only runs on the reader's machine
 
 
@@ -74,6 +81,22 @@ def test_the_list_of_examples_has_each_one_in_order():
     listed = re.findall(r"^\| .* \| \[(.*)\]\((.*)/README.md\) \|", LIST.read_text(), re.MULTILINE)
 
     assert listed == [(name, name) for name in FOLDERS]
+
+
+def test_the_list_of_examples_states_where_each_one_is_tested():
+    rows = re.findall(r"^\| .* \| \[(.*)\]\(.*\) \| (.*) \|$", LIST.read_text(), re.MULTILINE)
+    found = {
+        name: [
+            kind
+            for kind, suites in SUITES.items()
+            if any(f'"{name}"' in file.read_text() for file in suites)
+        ]
+        for name, _ in rows
+    }
+
+    assert len(rows) == len(FOLDERS)
+    for name, tested in rows:
+        assert tested.partition(",")[0] == (*found[name], "manifest")[0], name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
