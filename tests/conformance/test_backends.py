@@ -333,7 +333,7 @@ def test_a_missing_extra_fails_its_models_with_install_instructions(
             lambda answer: answer["outputs"][0]["data"] == ["setosa", "versicolor", "virginica"],
         ),
         (
-            "07-xgboost",
+            "03-xgboost",
             "model.ubj",
             "wine",
             "/v2/models/wine/infer",
@@ -343,7 +343,21 @@ def test_a_missing_extra_fails_its_models_with_install_instructions(
             ),
         ),
         (
-            "03-tensorflow-savedmodel",
+            "06-text-encoder",
+            "model",
+            "reviews",
+            "/v2/models/reviews/infer",
+            lambda answer: answer["outputs"][0]["data"][::2] == ["positive", "negative"],
+        ),
+        (
+            "07-python-model",
+            "model",
+            "digit-reader",
+            "/v2/models/digit-reader/infer",
+            lambda answer: answer["outputs"][0]["data"] == ["three", "unreadable"],
+        ),
+        (
+            "04-tensorflow-savedmodel",
             "model",
             "digits-tensorflow",
             "/v1/models/digits-tensorflow:predict",

@@ -82,11 +82,11 @@ def test_documents_wait_for_the_applied_spec_and_not_for_any_revision():
         (path.name, line)
         for path in files
         for line in path.read_text().splitlines()
-        if "--for=condition=" in line
+        if "--for=condition=" in line and "inferencemodel/" in line
     ]
 
     assert len(waits) >= 7
-    assert [name for name, line in waits if "condition=UpToDate" not in line] == ["conditions.md"]
+    assert [name for name, line in waits if "condition=Ready" in line] == ["conditions.md"]
 
 
 def test_columns_are_documented():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support import installation
 from support.disturbances import Disturbances
 from support.kubectl import Kubectl
 from support.machine import traces
@@ -122,6 +123,13 @@ def kubectl(demo: Demo, namespaces: list[str]) -> Kubectl:
     cluster.run("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
     namespaces.append(namespace)
     return Kubectl(demo.env, namespace)
+
+
+@pytest.fixture
+def own_cluster(demo: Demo) -> Iterator[dict[str, str]]:
+    """The environment of a cluster without operator and models; the demo's operator returns."""
+    with installation.own_cluster(demo.env) as env:
+        yield env
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from support.waiting import eventually
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 MODULE = Path(__file__).parent / "metrics-server"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 METRICS = Extension("metrics-server", "kube-system", "metrics.k8s.io", "v1beta1", 20443)
 # The clients cost a replica several times the target of 10m, also where the machine has little
 # time for them; probes and polls cost some 2m.
@@ -99,6 +100,18 @@ def test_a_busy_model_grows_and_an_idle_one_shrinks_without_a_failed_request(
     autoscaler = scaled.get("hpa", "digits")["status"]
     assert autoscaler["desiredReplicas"] == 1
     assert scaled.condition("digits", "ScalingActive")["reason"] == "AutoscalerActive"
+
+
+def test_the_autoscaler_of_the_example_works(kubectl: Kubectl, metrics_server: None) -> None:
+    for example in ("01-digits", "16-autoscaling"):
+        kubectl.run("apply", "-f", str(EXAMPLES / example / "inferencemodel.yaml"))
+
+    kubectl.wait_condition("digits-scaled", "Ready", "True", "Serving")
+    kubectl.wait_condition("digits-scaled", "ScalingActive", "True", seconds=180)
+
+    autoscaler = kubectl.get("hpa", "digits-scaled")
+    assert autoscaler["spec"]["maxReplicas"] == 4
+    assert autoscaler["status"]["currentMetrics"]
 
 
 def assert_answered(tally: Tally, least: int) -> None:

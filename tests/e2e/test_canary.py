@@ -18,6 +18,7 @@ import grpc
 import pytest
 
 from moorage_cli._generated import oip_pb2
+from support.definitions import installed
 from support.gateway_api import crds, gateway, gateway_process
 from support.kubectl import KIND, Kubectl
 from support.listening import free_port
@@ -78,14 +79,8 @@ class Routed:
 @pytest.fixture(scope="module")
 def gateway_api(demo) -> Iterator[None]:
     """The Gateway API, installed until the last of these tests has ended."""
-    cluster, definitions = Kubectl(demo.env, "default"), crds()
-    names = [f"crd/{each['metadata']['name']}" for each in definitions]
-    cluster.apply(*definitions)
-    try:
-        cluster.run("wait", "--for=condition=Established", "--timeout=30s", *names)
+    with installed(Kubectl(demo.env, "default"), crds()):
         yield
-    finally:
-        cluster.run("delete", *names)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.definitions import installed
 from support.gateway_api import ADDRESS, crds, gateway, gateway_process, ingress_class
 from support.kubectl import KIND, Kubectl
 from support.listening import free_port
@@ -39,14 +40,13 @@ NOTICED_SECONDS = 60
 @pytest.fixture(scope="module")
 def gateway_api(demo) -> Iterator[None]:
     """The Gateway API, installed until the last of these tests has ended."""
-    cluster, definitions = Kubectl(demo.env, "default"), crds()
-    names = [f"crd/{each['metadata']['name']}" for each in definitions]
-    cluster.apply(*definitions, ingress_class("traefik"))
-    try:
-        cluster.run("wait", "--for=condition=Established", "--timeout=30s", *names)
-        yield
-    finally:
-        cluster.run("delete", *names, "ingressclass/traefik")
+    cluster = Kubectl(demo.env, "default")
+    with installed(cluster, crds()):
+        cluster.apply(ingress_class("traefik"))
+        try:
+            yield
+        finally:
+            cluster.run("delete", "ingressclass/traefik")
 
 
 @pytest.fixture

@@ -146,6 +146,22 @@ def confined(demo: Any, enforced: None) -> Iterator[Kubectl]:
         system.run("delete", "networkpolicy", "moorage")
 
 
+def test_the_example_admits_only_the_pods_with_its_label(kubectl: Kubectl, enforced: None) -> None:
+    for example in ("01-digits", "21-network-policy"):
+        kubectl.run("apply", "-f", str(ROOT / "examples" / example / "inferencemodel.yaml"))
+    # Ready says that the operator is admitted
+    kubectl.wait_condition("digits-private", "Ready", "True", "Serving")
+    image = image_of(kubectl, "digits-private")
+    model = f"{kubectl.get('service', 'digits-private')['spec']['clusterIP']}:8000"
+
+    kubectl.apply(
+        asker("shop", image, model, labels=SHOP), asker("other", image, model, labels={})
+    )
+
+    wait_seen(kubectl, "shop", "open")
+    wait_seen(kubectl, "other", "shut")
+
+
 def test_the_operator_works_under_the_charts_policy_and_reaches_nothing_else(
     served: Kubectl, confined: Kubectl
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from moorage_cli.__main__ import main as moorage
 from support.images import ROOT, build_and_load
@@ -172,3 +173,32 @@ def test_a_model_that_mlserver_cannot_load_ends_it(kubectl, mlserver):
 
     # It ends as if all were well, so the kubelet keeps no line of its log.
     assert "exited with code 0" in ready["message"]
+
+
+def example(name: str, image: str, **runtime: Any) -> list[dict[str, Any]]:
+    """The objects of an example, with this image and these fields of the runtime."""
+    text = (ROOT / "examples" / "08-custom-server" / f"{name}.yaml").read_text()
+    files, model = yaml.safe_load_all(text)
+    model["spec"]["runtime"] |= {"image": image, **runtime}
+    # the user of the images of these tests
+    model["spec"]["podTemplate"]["spec"]["securityContext"] = {"runAsUser": 65532}
+    return [files, model]
+
+
+def test_the_example_of_triton_serves(kubectl, triton, tmp_path, capsys):
+    # the wheel has the program and its backends elsewhere
+    command = ["/opt/tritonserver/bin/tritonserver"]
+    command.append("--backend-directory=/opt/tritonserver/backends")
+    kubectl.apply(*example("triton", triton, command=command))
+
+    kubectl.wait_condition("triton", "Ready", "True", "Serving")
+
+    assert answer(kubectl, "triton", tmp_path, capsys)["outputs"][0]["data"] == [2, 4, 6, 9]
+
+
+def test_the_example_of_mlserver_serves(kubectl, mlserver, tmp_path, capsys):
+    kubectl.apply(*example("mlserver", mlserver))
+
+    kubectl.wait_condition("mlserver", "Ready", "True", "Serving")
+
+    assert answer(kubectl, "mlserver", tmp_path, capsys)["outputs"][0]["data"] == [2, 4, 6, 9]

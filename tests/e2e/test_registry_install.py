@@ -4,16 +4,14 @@ The demo's release is replaced by the one that the steps install, and restored a
 """
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from support.documented import commands
+from support.installation import NAMESPACE as RELEASE
+from support.installation import shell, uninstall
 from support.kubectl import Kubectl
 from support.manifests import digits, digits_files
 from support.private_registry import PASSWORD, USER, logged_in, registry
@@ -25,43 +23,7 @@ README = ROOT / "README.md"
 INSTALL = ROOT / "docs" / "how-to" / "install.md"
 VALUES = ROOT / "build" / "images" / "values.yaml"
 DOCUMENTED = "registry.example.com/team"
-RELEASE = "moorage-system"
 OPERATOR = "app.kubernetes.io/name=moorage"
-
-
-def shell(command: str, env: dict[str, str]) -> str:
-    """Run a printed command in the repository's root."""
-    done = subprocess.run(
-        ["sh", "-c", command],
-        cwd=ROOT,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=1800,
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}"
-    return done.stdout
-
-
-def uninstall(env: dict[str, str]) -> None:
-    shell(f"helm uninstall moorage --namespace {RELEASE} --wait --ignore-not-found", env)
-    shell(f"kubectl delete namespace {RELEASE} --ignore-not-found", env)
-
-
-@pytest.fixture
-def own_cluster(demo) -> Iterator[dict[str, str]]:
-    """The environment of a cluster without operator and models; the demo's operator returns."""
-    models = "kubectl delete inferencemodels --all --namespace default --cascade=foreground"
-    shell(models, demo.env)
-    uninstall(demo.env)
-    yield dict(demo.env)
-    uninstall(demo.env)
-    env = {**os.environ, "CLUSTER": "local"}
-    subprocess.run(
-        [sys.executable, ROOT / "demo" / "demo.py", "install"], env=env, check=True, timeout=900
-    )
 
 
 def image_of(kubectl: Kubectl, selector: str) -> str:

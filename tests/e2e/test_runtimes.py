@@ -21,7 +21,7 @@ RUNTIME = "inferenceruntime"
 RELEASE = "runtimes"
 # Of its own, so that no other test's model uses the runtimes.
 FORMAT = "e2e-onnx"
-EXAMPLE = ROOT / "examples" / "09-runtimes"
+EXAMPLE = ROOT / "examples" / "17-runtimes"
 
 
 def install(kubectl: Kubectl, *values: str) -> None:

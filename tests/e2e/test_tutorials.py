@@ -1,111 +1,70 @@
-"""The tutorials, followed to the letter: files saved, commands run, and their output compared.
+"""The tutorials, followed to the letter."""
 
-What `pip install` would install is there beforehand, from locked requirements.
-"""
-
-import os
-import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from support.documented import Step, steps
+from support.documented import steps
 from support.environments import ROOT, environment
+from support.kubectl import KIND, Kubectl
+from support.private_registry import registry
+from support.reader import reader
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 PACKAGES = {"application-developer": "clients", "data-scientist": "tutorials"}
 """The environment of each page, below requirements/."""
 
-COMMAND_SECONDS = 300
-DECIMAL = re.compile(r"-?\d+\.\d+(e-?\d+)?")
+TUTORIALS = ROOT / "docs" / "tutorials"
+PAGES = [TUTORIALS / f"{name}.md" for name in sorted(PACKAGES)]
+TEAMS = ("team-a", "team-b")
 
 
-class Reader:
-    """Somebody who follows a tutorial in a folder with the repository's examples."""
-
-    def __init__(self, folder: Path, env: dict[str, str]) -> None:
-        self._folder = folder
-        self._env = env
-        self._background: list[subprocess.Popen[str]] = []
-        self._output = ""
-
-    def follow(self, step: Step) -> None:
-        """Do what a block says."""
-        if step.title:
-            (self._folder / step.title).write_text(step.text)
-        elif step.language == "sh":
-            for command in step.text.replace("\\\n", "").splitlines():
-                if not command.startswith("pip install "):
-                    self._run(command, step)
-        else:
-            assert step.language == "text", f"line {step.line}: nothing is known to do with this"
-            assert _rounded(self._output) == _rounded(step.text), f"line {step.line}"
-
-    def _run(self, command: str, step: Step) -> None:
-        if command.endswith("&"):
-            self._start(command.rstrip("& "))
-            return
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=self._folder,
-            env=self._env,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=COMMAND_SECONDS,
-        )
-        where = f"line {step.line}: {command}"
-        assert done.returncode == 0, f"{where}: {done.stdout}{done.stderr}"
-        self._output = done.stdout
-
-    def _start(self, command: str) -> None:
-        """Run a command in the background and wait for its first line, as a reader would."""
-        process = subprocess.Popen(
-            command.split(), cwd=self._folder, env=self._env, stdout=subprocess.PIPE, text=True
-        )
-        self._background.append(process)
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, f"{command}: ended with status {process.wait()}"
-
-    def leave(self) -> None:
-        """End what runs in the background."""
-        for process in self._background:
-            process.terminate()
-            process.communicate()
-
-
-def _rounded(text: str) -> str:
-    """The text with decimal numbers as far as every CPU agrees."""
-    return DECIMAL.sub(lambda found: f"{float(found[0]):.3g}", text.strip())
-
-
-@contextmanager
-def reader(folder: Path, env: dict[str, str], packages: str) -> Iterator[Reader]:
-    """A reader, who ends their programs."""
-    (folder / "examples").symlink_to(ROOT / "examples")
-    programs = [environment(packages).parent, Path(sys.executable).parent]
-    path = os.pathsep.join([*map(str, programs), env["PATH"]])
-    made = Reader(folder, {**env, "PATH": path})
-    try:
-        yield made
-    finally:
-        made.leave()
-
-
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_tutorial_works_as_written(demo, tmp_path, page):
     found = steps(page)
     if any(step.title.endswith(".mjs") for step in found) and not shutil.which("node"):
         pytest.skip("no Node.js is installed")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    programs = [environment(PACKAGES[page.stem]).parent, Path(sys.executable).parent]
 
-    with reader(tmp_path, demo.env, PACKAGES[page.stem]) as somebody:
+    with reader(tmp_path, demo.env, programs) as somebody:
         for step in found:
             somebody.follow(step)
+
+
+def test_all_tutorials_are_followed():
+    assert {page.stem for page in TUTORIALS.glob("*.md")} == {*PACKAGES, "platform-engineer"}
+
+
+@pytest.fixture
+def administered(own_cluster: dict[str, str]) -> Iterator[dict[str, str]]:
+    """The environment of a cluster without operator, on which nothing of the tutorial remains."""
+    yield own_cluster
+    cluster = Kubectl(own_cluster, "default")
+    cluster.run("delete", "namespaces", *TEAMS, "--ignore-not-found")
+    crds = ("inferencemodels.moorage.dev", "inferenceruntimes.moorage.dev")
+    cluster.run("delete", "crds", *crds, "--ignore-not-found")
+
+
+@pytest.mark.timeout(2400)
+def test_a_platform_engineer_serves_several_teams_as_written(administered, tmp_path):
+    """The page runs in the root of the repository: this folder has all of its entries."""
+    for entry in ROOT.iterdir():
+        (tmp_path / entry.name).symlink_to(entry)
+    kept = tmp_path.parent / f"{tmp_path.name}-registry"
+    kept.mkdir()
+
+    with (
+        registry(kept, private=False) as address,
+        reader(tmp_path, administered, [Path(sys.executable).parent]) as somebody,
+    ):
+        for step in steps(TUTORIALS / "platform-engineer.md"):
+            printed = step.text.replace("registry.example.com/team", f"{address}/team")
+            somebody.follow(replace(step, text=printed))
+
+    assert KIND not in Kubectl(administered, "default").run("get", "crds", "-o", "name")

@@ -4,6 +4,7 @@ kubectl uses a strict dry run, which checks unknown fields, CEL rules and defaul
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +12,38 @@ import pytest
 import yaml
 
 from support.control_plane import kubectl_of
+from support.definitions import flux_crds, installed
+from support.gateway_api import crds as gateway_crds
 from support.kubectl import Kubectl, as_list
 from support.operator_cluster import GROUP, Api, install_runtimes_crd
 
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```yaml(?: title=\S+)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 EXAMPLES = sorted(ROOT.glob("examples/**/*.y*ml"))
 
 
 def objects(text: str) -> list[dict[str, Any]]:
-    """The API objects of a file or block; a block with only `spec:` is the spec of a model."""
+    """The API objects of a file or block; a block with only `spec:` is the spec of a model.
+
+    Objects of Argo CD are left out: its CRDs are only in a module of 250 MB.
+    """
     documents = [each for each in yaml.safe_load_all(text) if isinstance(each, dict)]
-    return [completed(each) for each in documents if "kind" in each or set(each) == {"spec"}]
+    return [
+        completed(each)
+        for each in documents
+        if ("kind" in each or set(each) == {"spec"})
+        and not each.get("apiVersion", "").startswith("argoproj.io/")
+    ]
 
 
 def completed(document: dict[str, Any]) -> dict[str, Any]:
-    """The document, or a model around a document with only `spec:`."""
+    """The document without its namespace, or a model around a document with only `spec:`."""
     if "kind" in document:
-        return document
+        metadata = {k: v for k, v in document["metadata"].items() if k != "namespace"}
+        return {**document, "metadata": metadata}
     spec = {"model": {"uri": "pvc://models/iris"}} | document["spec"]
     head = {"apiVersion": GROUP, "kind": "InferenceModel", "metadata": {"name": "iris"}}
     return {**head, "spec": spec}
@@ -53,9 +65,11 @@ def written() -> list[Any]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def runtimes_crd(kubeconfig: Path) -> None:
-    """The other kind of the examples."""
+def kinds(kubeconfig: Path) -> Iterator[None]:
+    """The other kinds of the examples: runtimes, Gateways, and those of Flux."""
     install_runtimes_crd(kubeconfig)
+    with installed(kubectl_of(kubeconfig, "default"), [*gateway_crds(), *flux_crds()]):
+        yield
 
 
 @pytest.fixture

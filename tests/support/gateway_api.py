@@ -26,24 +26,26 @@ def crds(*plurals: str) -> list[dict[str, Any]]:
     return [yaml.safe_load(file.read_text()) for file in sorted(files)]
 
 
+def gateway_class() -> dict[str, Any]:
+    """The class of Gateways that the process below serves."""
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "GatewayClass",
+        "metadata": {"name": "traefik"},
+        "spec": {"controllerName": CONTROLLER},
+    }
+
+
 def gateway(name: str, port: int) -> list[dict[str, Any]]:
-    """A Gateway for routes of its namespace, and the class that the process below serves."""
-    api_version = f"{GROUP}/v1"
+    """A Gateway for routes of its namespace, and its class."""
     listener = {"name": "web", "protocol": "HTTP", "port": port}
-    return [
-        {
-            "apiVersion": api_version,
-            "kind": "GatewayClass",
-            "metadata": {"name": "traefik"},
-            "spec": {"controllerName": CONTROLLER},
-        },
-        {
-            "apiVersion": api_version,
-            "kind": "Gateway",
-            "metadata": {"name": name},
-            "spec": {"gatewayClassName": "traefik", "listeners": [listener]},
-        },
-    ]
+    made = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Gateway",
+        "metadata": {"name": name},
+        "spec": {"gatewayClassName": "traefik", "listeners": [listener]},
+    }
+    return [gateway_class(), made]
 
 
 def ingress_class(name: str) -> dict[str, Any]:

@@ -294,6 +294,26 @@ def test_infer_uses_the_forwarded_port(run, port, tmp_path):
     assert json.loads(out) == {"path": "/v2/models/iris/infer", "asked": DOCUMENT}
 
 
+def test_infer_asks_a_pod_of_the_revision_that_the_service_selects(
+    run, port, tmp_path, monkeypatch
+):
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps(DOCUMENT))
+    cluster = FakeCluster(port)
+    (pod,) = cluster.pods("models", "moorage.dev/model=iris")
+    pods = [
+        {**pod, "metadata": {"name": name, "labels": {"moorage.dev/revision": revision}}}
+        for name, revision in (("iris-b", "earlier"), ("iris-a", "switched"))
+    ]
+    revisions = {"current": "switched", "lastGood": "switched"}
+    status = {**MODEL["status"], "revisions": revisions}
+    monkeypatch.setattr(cluster, "pods", lambda *_: pods)
+    monkeypatch.setattr(cluster, "model", lambda *_: {**MODEL, "status": status})
+
+    # the cluster refuses to forward to another pod than iris-a
+    assert run(cluster, "infer", "iris", "-f", str(request))[0] == 0
+
+
 @pytest.mark.parametrize(
     ("declared", "detected"), [("OpenAI", "OpenAI"), ("Auto", "OpenAI"), ("None", "")]
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from moorage_cli.commands.pods import REVISION_LABEL
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.edit.model import Resource
 from moorage_cli.judge.model_view import view
@@ -19,7 +20,6 @@ from moorage_cli.printing.tables import Cell, Tone, age, render
 
 __all__ = ["run_delete", "run_events", "run_logs"]
 
-REVISION_LABEL = "moorage.dev/revision"
 # More pods than that are rarely of interest, and each costs a request.
 PODS_WITH_EVENTS = 20
 

@@ -9,12 +9,20 @@ from moorage_cli.commands.shell import ClusterLike
 from moorage_cli.judge.model_view import ModelView
 from moorage_cli.printing.failures import Failure
 
-__all__ = ["GRPC_PORT", "HTTP_PORT", "RUNTIME_CONTAINER", "address_of", "forwarded"]
+__all__ = [
+    "GRPC_PORT",
+    "HTTP_PORT",
+    "REVISION_LABEL",
+    "RUNTIME_CONTAINER",
+    "address_of",
+    "forwarded",
+]
 
 HTTP_PORT = "http"
 GRPC_PORT = "grpc"
 SCHEMES = {HTTP_PORT: ("http", "https"), GRPC_PORT: ("grpc", "grpcs")}
 RUNTIME_CONTAINER = "runtime"
+REVISION_LABEL = "moorage.dev/revision"
 
 
 @contextmanager
@@ -42,12 +50,25 @@ def forwarded(
 
 
 def _ready_pod(cluster: ClusterLike, model: ModelView) -> Mapping[str, Any]:
+    """A ready pod, of the last good revision if there is one.
+
+    With BlueGreen and Canary, pods of two revisions can be ready, and the Service selects those.
+    """
     pods = cluster.pods(model.namespace, model.selector) if model.selector else []
-    for pod in pods:
-        conditions = pod.get("status", {}).get("conditions", [])
-        if any(item["type"] == "Ready" and item["status"] == "True" for item in conditions):
-            return pod
+    ready = [pod for pod in pods if _is_ready(pod)]
+    good = [pod for pod in ready if _revision(pod) == model.last_good]
+    for pod in good or ready:
+        return pod
     raise Failure(f"{model.name}: none of {len(pods)} pods is ready: run moorage why {model.name}")
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+
+def _revision(pod: Mapping[str, Any]) -> str:
+    return pod["metadata"].get("labels", {}).get(REVISION_LABEL, "")
 
 
 def _port_of(pod: Mapping[str, Any], port_name: str) -> int:

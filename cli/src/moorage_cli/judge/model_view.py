@@ -147,6 +147,7 @@ class ModelView:
     urls: tuple[str, ...]
     external_url: str
     selector: str
+    last_good: str
     runtime: str
     tls_secret: str
     server_name: str
@@ -248,6 +249,7 @@ def view(resource: Mapping[str, Any]) -> ModelView:
         urls=tuple(_text(endpoint, "url") for endpoint in endpoints),
         external_url=_text(status, "url"),
         selector=_text(status, "selector"),
+        last_good=_text(_object(status, "revisions"), "lastGood"),
         runtime=_text(_object(status, "runtime"), "name"),
         tls_secret=_text(_object(spec, "tls"), "secretName"),
         server_name=_server_name(metadata, spec, endpoints),

@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 NUMBERS = itertools.count()
-EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "04-torchscript"
+EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "05-torchscript"
 
 
 def backend():
