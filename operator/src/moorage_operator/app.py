@@ -113,9 +113,9 @@ class App:
         self._store = Store(
             changed=self._queue.add, pod_moved=self._pod_moved, child_gone=self._existence.doubt
         )
-        self._runtimes = RuntimeStore(
-            changed=lambda *of: self._fleet.runtime_changed(*of),  # noqa: PLW0108 -- made later
-            namespace_changed=lambda of: self._fleet.labels_changed(of),  # noqa: PLW0108 -- as above
+        self._runtimes: RuntimeStore = RuntimeStore(
+            changed=lambda old, new: self._fleet.runtime_changed(old, new),  # noqa: PLW0108 -- made later
+            namespace_changed=lambda name: self._fleet.labels_changed(name),  # noqa: PLW0108 -- as above
         )
         self._gateways = GatewayStore(changed=self._gateway_changed)
         self._turns = RuntimeTurns()
@@ -169,7 +169,7 @@ class App:
         )
         serves_all = not settings.namespaces and not settings.watch_label_selector
         statuses = RuntimeStatusWriter(self._client, wrote=self._metrics.wrote)
-        self._fleet = RuntimeFleet(
+        self._fleet: RuntimeFleet = RuntimeFleet(
             self._store,
             self._runtimes,
             self._turns,

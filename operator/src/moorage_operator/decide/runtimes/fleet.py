@@ -98,9 +98,9 @@ def take_turns(
     if runtime.update_policy is not UpdatePolicy.AUTOMATIC:
         return frozenset()
     known = {each.key: each for each in users}
-    moving = {
+    moving = frozenset(
         each.key for each in known.values() if each.runtime == runtime.name and each.is_moving
-    }
+    )
     kept = (moving | granted) & frozenset(waiting)
     free = runtime.max_concurrent_rollouts - len(moving | kept)
 
