@@ -301,7 +301,7 @@ def test_a_rollout_is_redrawn_on_a_terminal_until_it_is_done_or_has_failed(
         eventually("the candidate is drawn", lambda: revision_of(slow) in screen())
         assert moorage(api, "abort")[0] == 0
         assert process.wait(60) == 3, screen()
-    assert "Cause: RolloutAborted" in screen()
+    assert "RolloutAborted" in screen().rpartition("Cause:")[2]
     assert moorage(api, "rollout", "--watch")[0] == 3
 
 

@@ -1,5 +1,6 @@
 """Queries to a model with TLS and tokens: the bundled runtime behind a port-forward."""
 
+import argparse
 import base64
 import contextlib
 import json
@@ -11,7 +12,10 @@ import pytest
 
 from moorage_cli import __main__ as program
 from moorage_cli.ask.port_forward import PortForward
+from moorage_cli.commands import look
+from moorage_cli.commands.shell import Shell
 from moorage_cli.printing.failures import Failure
+from moorage_cli.printing.tables import Palette
 from support.certificates import DAY, Authority
 from support.manifests import DIGITS
 from support.runtime import running
@@ -284,3 +288,21 @@ def test_bench_verifies_the_certificate_of_a_url(run, runtime, secrets, authorit
         code, out, err = run(cluster, "bench", url, *files)
         assert (code, out) == (1, "")
         assert "its certificate is not for this address" in err
+
+
+def test_the_form_of_the_page_uses_the_secrets_too(runtime, secrets):
+    cluster = SecuredCluster(runtime, secrets)
+    shell = Shell(
+        connect=lambda _: cluster,
+        palette=Palette(coloured=False),
+        show=print,
+        live=None,
+        tell=print,
+        count=print,
+    )
+    given = argparse.Namespace(kubeconfig="", context="")
+    actions = look._actions(shell, given)
+
+    fields = {"namespace": "models", "name": "digits", "request": json.loads(SAMPLE.read_text())}
+    assert actions.do("infer", fields)["ok"] is True
+    assert actions.do("top", {"namespace": "models", "name": "digits"})["document"]["notes"] == []
