@@ -118,7 +118,7 @@ build/mutation/.installed: requirements/mutation.txt $(VENV)/.installed
 	@touch $@
 
 mutate: setup build/mutation/.installed ## Change MODULES (all by default) in one place at a time; list the changes that no test detects
-	PYTHONPATH=$(CURDIR)/build/mutation/packages nice -n 15 $(BIN)/python tests/mutation/run.py $(MODULES)
+	PYTHONPATH=$(CURDIR)/build/mutation/packages nice -n 15 $(BIN)/python tests/mutation/run.py $(if $(RECORD),--record) $(MODULES)
 
 integration: setup ## The operator against a real kube-apiserver
 	$(CLUSTER_PROGRAM) install

@@ -34,7 +34,7 @@ def parse_json_path(text: str) -> JsonPath | None:
     """Return the steps of a path, None if the text is invalid."""
     if len(text) > LIMIT_CHARACTERS or not _PATH.fullmatch(text):
         return None
-    steps = _STEP.finditer(text, 1 if text.startswith("$") else 0)
+    steps = _STEP.finditer(text)
     return tuple(each[1] if each[1] is not None else int(each[2][1:-1]) for each in steps)
 
 

@@ -124,7 +124,7 @@ def version_of(spec_hash: str) -> str:
 def _canonical(value: Any) -> bytes:
     """Return JSON with sorted keys and no blanks."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8", "replace")
+    return text.encode(errors="replace")
 
 
 def _uncompressed(text: bytes) -> bytes:

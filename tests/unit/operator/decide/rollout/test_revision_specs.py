@@ -1,10 +1,22 @@
 """The stored data of a revision: the hash of its spec, and the spec in its ReplicaSet."""
 
 import base64
+import bisect
+import random
 import zlib
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from moorage_operator.api.written_spec import (
+    PLAIN_LIMIT_BYTES,
+    SPEC_LIMIT_BYTES,
+    UnreadableSpec,
+    read_kept,
+    version_of,
+    write_spec,
+)
 from moorage_operator.decide.rollout.revision_specs import read_spec
 from support.operator_values import model, record
 
@@ -20,6 +32,68 @@ def given(*args: str) -> str:
 def test_keys_values_and_items_of_the_spec_change_its_hash() -> None:
     assert len({labelled(a="1"), labelled(b="1"), labelled(a="2")}) == 3
     assert len({given("--a"), given("--b"), given("--a", "--b")}) == 3
+
+
+def test_the_order_of_fields_changes_nothing() -> None:
+    fields = {"args": ["--a"], "image": "other:1"}
+    reordered = dict(reversed(fields.items()))
+
+    assert write_spec("uid", {"runtime": fields}) == write_spec("uid", {"runtime": reordered})
+
+
+def test_texts_are_kept_as_they_are_and_broken_characters_are_replaced() -> None:
+    assert write_spec("uid", {"a": "é"}).kept == '{"spec":{"a":"é"},"version":1}'
+    assert write_spec("uid", {"a": "\ud800"}).kept == '{"spec":{"a":"?"},"version":1}'
+
+
+def kept_of(size: int) -> str:
+    """The kept text of a spec whose JSON has a size."""
+    around = len(write_spec("uid", {"a": ""}).kept)
+    return write_spec("uid", {"a": "x" * (size - around)}).kept
+
+
+def test_only_a_spec_that_exceeds_the_limit_of_plain_text_is_compressed() -> None:
+    assert len(kept_of(PLAIN_LIMIT_BYTES)) == PLAIN_LIMIT_BYTES
+    assert not kept_of(PLAIN_LIMIT_BYTES + 1).startswith("{")
+
+
+def test_the_longest_text_that_is_kept_has_the_size_of_the_limit() -> None:
+    noise = random.Random(0).randbytes(SPEC_LIMIT_BYTES).hex()
+
+    def is_too_long(size: int) -> bool:
+        return not write_spec("uid", {"a": noise[:size]}).kept
+
+    longest = bisect.bisect_left(range(len(noise)), x=True, key=is_too_long) - 1
+
+    assert len(write_spec("uid", {"a": noise[:longest]}).kept) == SPEC_LIMIT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"", "was not kept"),
+        (b"{", "was kept in a text that is damaged"),
+        (b'{"spec":[],"version":1}', "was kept in a text that is damaged"),
+        # A JSON text that is no object, compressed.
+        (base64.b64encode(zlib.compress(b"[]")), "was kept in format None, which .* format 1"),
+        # More than the limit once it is decompressed.
+        (
+            base64.b64encode(zlib.compress(b'{"spec":{},"version":1}' + b" " * (5 << 20))),
+            "was kept in a text that is damaged",
+        ),
+        (b'{"spec":{},"version":2}', "was kept in format 2, which .* it knows format 1"),
+    ],
+)
+def test_the_reason_why_a_spec_is_unreadable(text: bytes, why: str) -> None:
+    with pytest.raises(UnreadableSpec, match=f"^{why}$"):
+        read_kept(text)
+
+
+@pytest.mark.parametrize(
+    ("spec_hash", "version"), [("v1:4c1f", "v1"), ("v2:4c:1f", "v2"), ("4c1f", ""), ("", "")]
+)
+def test_a_hash_begins_with_its_format(spec_hash: str, version: str) -> None:
+    assert version_of(spec_hash) == version
 
 
 def test_a_truncated_compressed_spec_is_not_read() -> None:
