@@ -51,6 +51,11 @@ def test_an_unset_time_is_left_out() -> None:
     assert written["canary"] == {"revision": "b", "step": 1, "weight": 20}
 
 
+def test_empty_entries_are_left_out() -> None:
+    assert write_revisions(Revisions()) == {}
+    assert write_revisions(Revisions("b", "", "b")) == {"current": "b", "lastGood": "b"}
+
+
 def test_written_revisions_are_read_back() -> None:
     canary = CanaryProgress("b", 2, 50, "2026-03-04T05:06:07Z")
     known = Revisions("b", "hash", "a", REJECTED, Retirement("c"), canary)
