@@ -162,6 +162,11 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
         "must differ",
     ),
     (
+        {"model": URI, "runtime": {"ports": {"grpc": 8000}}},
+        "spec",
+        "runtime.ports.http and runtime.ports.grpc must differ",
+    ),
+    (
         {"model": URI, "scaling": {"minReplicas": 3, "maxReplicas": 2}},
         "spec.scaling",
         "maxReplicas must be greater than or equal to minReplicas",
@@ -216,7 +221,11 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
         "remove credentials, download and files and set imagePullSecrets",
     ),
     ({**OPENAI, "transport": "GRPC"}, "spec", "require transport HTTP"),
-    ({"model": URI, "protocol": "OpenAI"}, "spec", "set runtime.image"),
+    (
+        {"model": URI, "protocol": "OpenAI"},
+        "spec",
+        "set runtime.image, runtime.name or model.format",
+    ),
     ({**OPENAI, "model": {"version": "1"}}, "spec", "model.version has no effect"),
     ({**OPENAI, "paths": {"metadata": "/m"}}, "spec", "paths.metadata has no effect"),
     ({**OPENAI, "contract": {"inputs": [{"name": "x"}]}}, "spec", "contract cannot be compared"),
