@@ -44,6 +44,7 @@ from .store.gateways import GatewayStore, gateway_keys
 from .store.runtimes import RuntimeStore
 from .store.store import Store
 from .values.gateways import GatewayKey
+from .values.model_record import ModelRecord
 from .values.observed import ObjectKey
 from .values.runtimes import read_runtime_use
 from .values.urgency import Urgency
@@ -438,4 +439,12 @@ class App:
         metrics.poll_targets.set_function(lambda: self._poller.targets)
         metrics.poll_least_interval.set_function(lambda: self._poller.least_interval_seconds)
         metrics.leading.set_function(self._leads.is_set)
-        metrics.read(self._store.models)
+        metrics.read(self._store.models, self._certificate_expiry)
+
+    def _certificate_expiry(self, record: ModelRecord) -> float | None:
+        """Return when the first certificate of a model's servers expires, as Unix time."""
+        secret = record.model.tls.secret_name
+        if not secret:
+            return None
+        hosts = self._store.addresses(record.key)
+        return self._drivers.certificates.earliest(record.key.namespace, secret, hosts)
