@@ -117,6 +117,11 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"model": URI, "route": {"hostnames": ["a"]}}, "spec.route", "set parentRefs"),
     (
+        {"model": URI, "route": {**WEB, "hostnames": ["192.0.2.7"]}},
+        "spec.route.hostnames[0]",
+        "must be a DNS name, not an IP address",
+    ),
+    (
         {"model": URI, "route": {"ingress": {}}, "rollout": {"strategy": "Canary"}},
         "spec",
         "set route.parentRefs",
