@@ -49,6 +49,7 @@ from .values.observed import ObjectKey
 from .values.runtimes import read_runtime_use
 from .values.urgency import Urgency
 from .watch import image_volumes
+from .watch.gateways import GatewayAccess
 from .watch.models import Models
 from .watch.namespaces import Namespaces, NamespaceWatch
 from .watch.optional_kinds import OptionalKinds
@@ -158,6 +159,7 @@ class App:
         self._namespaces = Namespaces(
             settings.namespaces, self._namespace_watches, self._namespace_changed
         )
+        self._gateway_access = GatewayAccess(self._gateways, lambda: self._optional.reflectors)
         self._models = Models(
             self._client,
             access,
@@ -253,6 +255,7 @@ class App:
     async def _look_at_namespaces(self) -> None:
         while True:
             self._namespaces.look()
+            self._gateway_access.look()
             if self._namespaces.are_settled:
                 self._settled.set()
             await asyncio.sleep(1.0 if self._listed else NAMESPACES_LOOK_SECONDS)
