@@ -74,11 +74,16 @@ def test_the_labels_of_every_metric_are_documented():
         assert documented == expected, name
 
 
-def test_one_metric_alone_has_labels_for_a_model():
+def test_one_metric_alone_has_a_series_for_every_model():
     labels = {name: set(found) for name, found in labels_by_metric().items()}
 
     assert {"model_namespace", "model_name"} <= labels.pop("moorage_model_ready")
-    for name in ("moorage_model_stalled", "moorage_model_paused"):
+    for name in (  # only for some models
+        "moorage_model_stalled",
+        "moorage_model_paused",
+        "moorage_model_route_pending",
+        "moorage_model_certificate_expiry_timestamp_seconds",
+    ):
         assert {"model_namespace", "model_name"} == labels.pop(name)
     assert not set().union(*labels.values()) & {"model", "model_name", "name", "pod"}
 

@@ -49,12 +49,7 @@ def test_a_runtime_has_the_fields_that_the_operator_reads():
 def test_a_field_has_the_same_schema_as_that_of_a_model(name):
     of_model = MODEL["runtime"]["properties"] if name in OF_RUNTIME else MODEL
 
-    of_model, of_runtime = without_texts(of_model[name]), without_texts(RUNTIME[name])
-    if name == "ports":
-        # A model may set the port that a runtime leaves out, so only the operator knows both.
-        of_model.pop("x-kubernetes-validations")
-        of_runtime.pop("x-kubernetes-validations")
-    assert of_runtime == of_model
+    assert without_texts(RUNTIME[name]) == without_texts(of_model[name])
 
 
 @pytest.mark.parametrize("name", [*OF_RUNTIME, *OF_SPEC])

@@ -16,7 +16,7 @@ from support.testbed.operators import Operator
 from support.testbed.proxy import EVENT_FAULTS, WRITE_FAULTS, Injection, Point, Proxy
 from support.testbed.world import World
 
-from .scenarios import NAME, Scenario, Stage, strays
+from .scenarios import NAME, Scenario, Stage, runtime_of, strays
 
 QUIET_SECONDS = 1.5
 """A run has ended after this time without writes, if its end state is the expected one."""
@@ -91,7 +91,8 @@ async def _play(
         operators[door].kill()
         restarts.add(asyncio.create_task(_restart(operators[door])))
 
-    async with Proxy(world.endpoint, injection, kill, scenario.operators) as proxy:
+    runtime = runtime_of(namespace)
+    async with Proxy(world.endpoint, injection, kill, scenario.operators, runtime) as proxy:
         for door, url in enumerate(proxy.urls):
             config = kubeconfig_for(
                 url, world.kubeconfig, world.folder / f"{namespace}-{door}.json"
@@ -125,6 +126,7 @@ async def _play(
             ]
             await world.api.delete("InferenceModel", namespace, NAME)
             await stage.gone("Deployment")
+            await world.api.delete("InferenceRuntime", "", runtime)
         finally:
             for operator in operators:
                 await operator.stop()

@@ -22,6 +22,11 @@ IMPATIENT = {
 """A server of the testbed answers at once or never, so a long timeout costs no time."""
 
 
+def runtime_of(namespace: str) -> str:
+    """The name of a run's InferenceRuntime, which is in no namespace."""
+    return f"server-{namespace}"
+
+
 @dataclass
 class Stage:
     """One run: its own namespace, and the operators that serve it."""
@@ -38,13 +43,31 @@ class Stage:
     async def apply(self, image: str, server: Server, **spec: Any) -> None:
         """Write the whole spec, as `kubectl apply` does."""
         runtime = {"image": image, "ports": {"http": server.port}}
+        await self._write({"runtime": runtime, "health": IMPATIENT, **spec})
+
+    async def apply_with_runtime(self) -> None:
+        """Write a spec that only names the InferenceRuntime of the run."""
+        await self._write({"runtime": {"name": runtime_of(self.namespace)}, "health": IMPATIENT})
+
+    async def _write(self, spec: Object) -> None:
         body = {
             "apiVersion": "moorage.dev/v1alpha1",
             "kind": "InferenceModel",
             "metadata": {"name": NAME},
-            "spec": {"runtime": runtime, "health": IMPATIENT, **spec},
+            "spec": spec,
         }
         await self.api.apply(self.namespace, body)
+
+    async def describe(self, image: str, server: Server) -> None:
+        """Write the InferenceRuntime of the run, whose edits its model follows by itself."""
+        ports = {"http": server.port}
+        body = {
+            "apiVersion": "moorage.dev/v1alpha1",
+            "kind": "InferenceRuntime",
+            "metadata": {"name": runtime_of(self.namespace)},
+            "spec": {"image": image, "ports": ports, "updatePolicy": "Automatic"},
+        }
+        await self.api.apply("", body)
 
     async def condition(self, type_: str, status: str, *reasons: str) -> None:
         """Wait until a condition of the newest generation is this."""
@@ -200,6 +223,18 @@ async def _pause(stage: Stage) -> None:
     await stage.serves("example/good:2")
 
 
+async def _described(stage: Stage) -> None:
+    await stage.describe("example/good:1", stage.world.servers.good)
+    await stage.apply_with_runtime()
+    await stage.serves("example/good:1")
+
+
+async def _follow(stage: Stage) -> None:
+    """Edit the InferenceRuntime of a model, and nothing else."""
+    await stage.describe("example/good:2", stage.world.servers.other)
+    await stage.serves("example/good:2")
+
+
 async def _recreate(stage: Stage) -> None:
     await stage.api.delete("InferenceModel", stage.namespace, NAME)
     await stage.apply("example/good:2", stage.world.servers.other)
@@ -224,6 +259,7 @@ SCENARIOS = (
     Scenario("scale", _served, _scale),
     Scenario("suspend", _served, _suspend),
     Scenario("pause", _served, _pause),
+    Scenario("runtime", _described, _follow),
     Scenario("delete and re-create", _served, _recreate),
     Scenario("leader change", _served, _change_leader, operators=2),
 )

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.integration
 SCRAPED = 'job="moorage-metrics",namespace="moorage-system"'
 MODEL = f'model_namespace="a",model_name="iris",{SCRAPED}'
 UP = f"moorage_operator_build_info{{{SCRAPED}}}"
+EXPIRY = "moorage_model_certificate_expiry_timestamp_seconds"
 LATE = f"moorage_poll_late_seconds_bucket{{{SCRAPED}"
 # Series by the minute, and the alert that fires after half an hour of it. Prometheus' notation:
 # start+stepxcount.
@@ -24,6 +25,9 @@ FIRING = {
     "MoorageModelNotReady": {f'moorage_model_ready{{ready="False",{MODEL}}}': "1x60"},
     "MoorageModelUnknown": {f'moorage_model_ready{{ready="Unknown",{MODEL}}}': "1x60"},
     "MoorageRolloutStalled": {f"moorage_model_stalled{{{MODEL}}}": "1x60"},
+    "MoorageRouteNotAccepted": {f"moorage_model_route_pending{{{MODEL}}}": "1x60"},
+    # the test begins at Unix time 0
+    "MoorageCertificateExpiring": {f"{EXPIRY}{{{MODEL}}}": "200000x60"},
     "MoorageOperatorDown": {},
     "MoorageNotLeading": {
         f'moorage_operator_leading{{instance="1",{SCRAPED}}}': "0x60",
@@ -59,6 +63,7 @@ QUIET = {
     named("c", "ScaledToZero"): "1x60",
     # not ready for ten minutes, then ready
     named("d", "False"): "1x10 stale",
+    f"{EXPIRY}{{{MODEL}}}": "400000x60",
     f'moorage_operator_leading{{instance="1",{SCRAPED}}}': "1x60",
     f'moorage_operator_leading{{instance="2",{SCRAPED}}}': "0x60",
     f"process_start_time_seconds{{{SCRAPED}}}": "1x60",

@@ -19,7 +19,9 @@ import grpc
 import pytest
 
 from moorage_cli._generated import oip_pb2
-from support.gateway_api import ADDRESS, crds, gateway, gateway_process, ingress_class
+from support import quick_watches
+from support.chart_rights import operators_kubeconfig
+from support.gateway_api import ADDRESS, CONTROLLER, crds, gateway, gateway_process, ingress_class
 from support.iris import IMPATIENT, alive, expect_condition, message, pod_of
 from support.listening import free_port
 from support.operator_cluster import (
@@ -272,6 +274,73 @@ def test_the_url_is_that_of_the_gateway_while_the_gateway_exists(
     for each in gateway("web", port):
         installed.apply(each)
     eventually("the URL is back", lambda: status(api).get("url") == url)
+
+
+@pytest.fixture
+def operator_of_namespace(
+    gateway_api: None, operator: OperatorProcess, api: Api, tmp_path: Path
+) -> Iterator[str]:
+    """An operator with rights in the namespace of the test alone; the name of its Role."""
+    del gateway_api
+    release, program = "moorage-of-one", (Path(quick_watches.__file__),)
+    rights = operators_kubeconfig(api.kubeconfig, tmp_path, [api.namespace], release=release)
+    options = ("--namespaces", api.namespace)
+    with operator.held():
+        other = OperatorProcess(rights, tmp_path / "log", options, program=program)
+        other.start()
+        try:
+            other.wait_ready()
+            yield f"{release}-operator"
+        finally:
+            other.stop()
+
+
+def test_a_gateway_that_the_operator_may_no_longer_read_gives_no_url(
+    operator_of_namespace: str, api: Api
+) -> None:
+    installed = Api(api.kubeconfig, api.namespace)
+    for each in gateway("web", 80):
+        installed.apply(each)
+    reported = [{"type": "IPAddress", "value": "192.0.2.7"}]
+    installed.patch_status("Gateway", "web", {"addresses": reported})
+    api.apply(model("iris", runtime={"image": "example/server:1"}, route=ROUTE))
+    eventually("a route", lambda: installed.get("HTTPRoute", "iris"))
+    accept(installed)
+    eventually("a URL", lambda: status(api).get("url") == "http://192.0.2.7", seconds=40)
+
+    role = api.get("Role", operator_of_namespace)
+    without = [
+        {**rule, "resources": [each for each in rule["resources"] if each != "gateways"]}
+        for rule in role["rules"]
+    ]
+    api.patch(
+        "Role", operator_of_namespace, {"rules": [each for each in without if each["resources"]]}
+    )
+
+    eventually("no URL", lambda: "url" not in status(api), seconds=40)
+    said = expect_condition(api, "RouteAccepted", "True", "GatewayAccepted")
+    assert f"omits Gateway {api.namespace}/web, which the operator may not read" in said
+
+    api.patch("Role", operator_of_namespace, {"rules": role["rules"]})
+    eventually("a URL", lambda: status(api).get("url") == "http://192.0.2.7", seconds=40)
+
+
+def accept(api: Api) -> None:
+    """Report that the Gateway accepts the current route, as its controller does."""
+    generation = api.get("HTTPRoute", "iris")["metadata"]["generation"]
+    conditions = [
+        {
+            "type": type_,
+            "status": "True",
+            "reason": type_,
+            "message": "",
+            "observedGeneration": generation,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for type_ in ("Accepted", "ResolvedRefs")
+    ]
+    parent = {"parentRef": ROUTE["parentRefs"][0], "controllerName": CONTROLLER}
+    api.patch_status("HTTPRoute", "iris", {"parents": [{**parent, "conditions": conditions}]})
 
 
 class GrpcServer:

@@ -96,6 +96,21 @@ def test_no_server_of_others_runs_as_root(name):
     assert pod["securityContext"]["runAsUser"] >= 1000
 
 
+def test_on_openshift_no_server_asks_for_a_user():
+    found = runtimes(*ALL, "--set", "openshift=true")
+
+    assert sorted(found) == NAMES
+    assert "runAsUser" not in yaml.safe_dump(found)
+
+
+def test_on_openshift_a_user_of_the_values_stays():
+    words = "openshift=true,vllm.enabled=true,vllm.spec.podTemplate.spec.securityContext"
+    found = runtimes("--set", f"{words}.runAsUser=1000690000")["vllm"]["podTemplate"]["spec"]
+
+    assert found["securityContext"] == {"runAsUser": 1000690000}
+    assert found["volumes"]
+
+
 def test_a_value_makes_one_runtime_the_default():
     found = runtimes("--set", "moorage.default=true,triton.enabled=true")
 
@@ -187,6 +202,7 @@ def test_the_policy_and_the_namespaces_apply_to_every_runtime():
         ("moorage.formats={ONNX}", "/moorage/formats"),
         ("vllm.priority=-1", "/vllm/priority"),
         ("updatePolicy=Never", "/updatePolicy"),
+        ("openshift=maybe", "/openshift"),
         ("allowedNamespaces.labels.a=b", "/allowedNamespaces"),
     ],
 )

@@ -117,6 +117,11 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"model": URI, "route": {"hostnames": ["a"]}}, "spec.route", "set parentRefs"),
     (
+        {"model": URI, "route": {**WEB, "hostnames": ["192.0.2.7"]}},
+        "spec.route.hostnames[0]",
+        "must be a DNS name, not an IP address",
+    ),
+    (
         {"model": URI, "route": {"ingress": {}}, "rollout": {"strategy": "Canary"}},
         "spec",
         "set route.parentRefs",
@@ -160,6 +165,11 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
         {"model": URI, "runtime": {"ports": {"http": 8000, "grpc": 8000}}},
         "spec.runtime.ports",
         "must differ",
+    ),
+    (
+        {"model": URI, "runtime": {"ports": {"grpc": 8000}}},
+        "spec",
+        "runtime.ports.http and runtime.ports.grpc must differ",
     ),
     (
         {"model": URI, "scaling": {"minReplicas": 3, "maxReplicas": 2}},
@@ -216,7 +226,11 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
         "remove credentials, download and files and set imagePullSecrets",
     ),
     ({**OPENAI, "transport": "GRPC"}, "spec", "require transport HTTP"),
-    ({"model": URI, "protocol": "OpenAI"}, "spec", "set runtime.image"),
+    (
+        {"model": URI, "protocol": "OpenAI"},
+        "spec",
+        "set runtime.image, runtime.name or model.format",
+    ),
     ({**OPENAI, "model": {"version": "1"}}, "spec", "model.version has no effect"),
     ({**OPENAI, "paths": {"metadata": "/m"}}, "spec", "paths.metadata has no effect"),
     ({**OPENAI, "contract": {"inputs": [{"name": "x"}]}}, "spec", "contract cannot be compared"),

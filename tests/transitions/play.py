@@ -22,7 +22,7 @@ from support.testbed.end_state import CHILDREN, differences, end_state
 from support.testbed.honesty import Honesty
 from support.testbed.world import World
 
-from .steps import BASE, IMAGES, Spec, Step, follow
+from .steps import BASE, IMAGES, RUNTIMES, Spec, Step, follow
 
 NAME = "iris"
 SETTLED_SECONDS = 2.0
@@ -112,6 +112,8 @@ class Player:
             case "delete child":
                 for body in await self._api.list(step["kind"], namespace):
                     await self._api.delete(step["kind"], namespace, body["metadata"]["name"])
+            case "edit runtime":
+                await self._write_runtime("moving", args=[f"--moved={next(_numbers) % 2}"])
             case "hold":
                 return await self._hold(namespace, spec, step, verdict)
             case "re-create":
@@ -128,6 +130,20 @@ class Player:
                     return spec
                 return after
         return spec
+
+    async def write_runtimes(self) -> None:
+        """Create the InferenceRuntimes that models may name."""
+        for name in RUNTIMES:
+            await self._write_runtime(name)
+
+    async def _write_runtime(self, name: str, **parts: Any) -> None:
+        body = {
+            "apiVersion": "moorage.dev/v1alpha1",
+            "kind": "InferenceRuntime",
+            "metadata": {"name": name},
+            "spec": {**RUNTIMES[name], **parts},
+        }
+        await self._api.apply("", body)
 
     async def _hold(self, namespace: str, spec: Spec, step: Step, verdict: Verdict) -> Spec:
         """Pause the model and edit its Deployment, which nobody may repair."""

@@ -61,6 +61,7 @@ async def run(seed: str, transitions: int, at_once: int, *, shrink: bool = True)
         await operator.start()
         await operator.ready()
         player = Player(made)
+        await player.write_runtimes()
         numbers = iter(range(1_000_000))
 
         async def worker() -> None:
@@ -114,7 +115,9 @@ async def replay(text: str) -> int:
         operator = Operator(made.kubeconfig, made.folder / "operator.log")
         await operator.start()
         await operator.ready()
-        verdict = await Player(made).play(Story(read["steps"], read["last"]))
+        player = Player(made)
+        await player.write_runtimes()
+        verdict = await player.play(Story(read["steps"], read["last"]))
         await operator.stop()
     print("\n".join(verdict.failures) or "held")
     return 1 if verdict.failures else 0

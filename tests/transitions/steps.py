@@ -56,6 +56,18 @@ TAMPERS: dict[str, list[Any]] = {
 }
 """Merge patches of fields that are the operator's; `$image` and `$port` change one list item."""
 
+RUNTIMES: dict[str, Spec] = {
+    "shared": {
+        "args": ["--shared"],
+        "env": [{"name": "SHARED", "value": "1"}],
+        "formats": [{"name": "listed"}],
+        "podTemplate": {"metadata": {"labels": {"shared": "yes"}}},
+    },
+    "moving": {"updatePolicy": "Automatic", "maxConcurrentRollouts": 1000},
+}
+"""The InferenceRuntimes that exist. A step edits `moving` for the models of all sequences, which
+follow by themselves, so it is never part of a sequence's last spec."""
+
 BASE: Spec = {
     # A server of the testbed answers at once or not at all, so patience costs no time.
     "health": {
@@ -70,7 +82,8 @@ BASE: Spec = {
 
 
 SHARES = {
-    "set": 27,
+    "set": 24,
+    "edit runtime": 3,
     "set wrong": 15,
     "remove": 14,
     "image": 15,
@@ -117,7 +130,7 @@ class Generator:
             kind = self._random.choice(list(TAMPERS))
             patch = {"patch": self._random.choice(TAMPERS[kind])} if do == "tamper" else {}
             return {"do": do, "kind": kind, **patch}
-        if do in {"re-create", "hold", "settle"}:
+        if do in {"re-create", "hold", "settle", "edit runtime"}:
             return {"do": do}
         path, schema = self._random.choice(self._properties)
         if do == "remove":

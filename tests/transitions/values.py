@@ -36,6 +36,8 @@ MEANT: dict[Path_, list[Any]] = {
         {"requests": {"cpu": "100m"}},
         {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
     ],
+    ("runtime", "name"): ["shared"],
+    ("model", "format"): ["listed"],
     ("runtime", "command"): [["serve"], []],
     ("runtime", "args"): [["--port", "80"], ["--fast"]],
     ("runtime", "env"): [
@@ -150,7 +152,7 @@ HARMFUL: dict[Path_, list[Any]] = {
         {"containers": [{"name": "runtime", "imagePullPolicy": "Sometimes"}]},
     ],
     ("serviceAccountName",): ["misspelt"],
-    ("runtime", "name"): ["misspelt"],
+    ("runtime", "name"): ["misspelt", "moving"],
     ("model", "format"): ["misspelt"],
     ("smokeTests", "tests"): [
         [

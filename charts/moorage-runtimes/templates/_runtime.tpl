@@ -23,6 +23,10 @@ values of the whole chart. Arguments: the root, the name, the section, the spec 
 {{- if $root.Values.allowedNamespaces -}}
 {{- $_ := set $spec "allowedNamespaces" (dict "selector" $root.Values.allowedNamespaces) -}}
 {{- end -}}
+{{- /* OpenShift's restricted-v2 chooses the user from the namespace's range and refuses others. */ -}}
+{{- if $root.Values.openshift -}}
+{{- $_ := unset (dig "podTemplate" "spec" "securityContext" dict $spec) "runAsUser" -}}
+{{- end -}}
 {{- $spec = mergeOverwrite $spec (deepCopy $values.spec) -}}
 ---
 apiVersion: moorage.dev/v1alpha1

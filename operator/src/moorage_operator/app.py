@@ -42,10 +42,12 @@ from .store.gateways import GatewayStore, gateway_keys
 from .store.runtimes import RuntimeStore
 from .store.store import Store
 from .values.gateways import GatewayKey
+from .values.model_record import ModelRecord
 from .values.observed import ObjectKey
 from .values.urgency import Urgency
 from .watch import image_volumes
 from .watch.arrival import Arrival
+from .watch.gateways import GatewayAccess
 from .watch.models import Models
 from .watch.namespaces import Namespaces, NamespaceWatch
 from .watch.optional_kinds import OptionalKinds
@@ -156,6 +158,7 @@ class App:
         self._namespaces = Namespaces(
             settings.namespaces, self._namespace_watches, self._namespace_changed
         )
+        self._gateway_access = GatewayAccess(self._gateways, lambda: self._optional.reflectors)
         self._models = Models(
             self._client,
             access,
@@ -252,6 +255,7 @@ class App:
     async def _look_at_namespaces(self) -> None:
         while True:
             self._namespaces.look()
+            self._gateway_access.look()
             if self._namespaces.are_settled:
                 self._settled.set()
             await asyncio.sleep(1.0 if self._listed else NAMESPACES_LOOK_SECONDS)
@@ -415,4 +419,12 @@ class App:
         metrics.poll_targets.set_function(lambda: self._poller.targets)
         metrics.poll_least_interval.set_function(lambda: self._poller.least_interval_seconds)
         metrics.leading.set_function(self._leads.is_set)
-        metrics.read(self._store.models)
+        metrics.read(self._store.models, self._certificate_expiry)
+
+    def _certificate_expiry(self, record: ModelRecord) -> float | None:
+        """Return when the first certificate of a model's servers expires, as Unix time."""
+        secret = record.model.tls.secret_name
+        if not secret:
+            return None
+        hosts = self._store.addresses(record.key)
+        return self._drivers.certificates.earliest(record.key.namespace, secret, hosts)

@@ -18,6 +18,7 @@ Object = dict[str, Any]
 MODELS = "/apis/moorage.dev/v1alpha1", "inferencemodels"
 KINDS = {
     "InferenceModel": MODELS,
+    "InferenceRuntime": ("/apis/moorage.dev/v1alpha1", "inferenceruntimes"),
     "Deployment": ("/apis/apps/v1", "deployments"),
     "ReplicaSet": ("/apis/apps/v1", "replicasets"),
     "ControllerRevision": ("/apis/apps/v1", "controllerrevisions"),
@@ -35,7 +36,7 @@ KINDS = {
     "GRPCRoute": ("/apis/gateway.networking.k8s.io/v1", "grpcroutes"),
     "Gateway": ("/apis/gateway.networking.k8s.io/v1", "gateways"),
 }
-"""Each kind's API prefix and plural."""
+"""Each kind's API prefix and plural; an InferenceRuntime has the namespace ""."""
 
 
 class Refused(Exception):

@@ -88,6 +88,8 @@ def _model(body: Object) -> Object:
         "conditions": conditions,
         "observed": status.get("observedGeneration") == body["metadata"]["generation"],
         "revisions": revisions,
+        "runtime": _timeless(status.get("runtime") or {}),
+        "url": status.get("url"),
         "endpoints": status.get("endpoints"),
         "model": _timeless(status.get("model") or {}),
         "replicas": [status.get("replicas"), status.get("replicaSummary")],

@@ -103,6 +103,8 @@ class Proxy:
         injection: What goes wrong; None lets everything pass.
         kill: Called with the number of the door whose operator is to be killed.
         doors: How many operators there are.
+        runtime: The InferenceRuntime of this run. It is in no namespace, so the operator sees
+            those of other runs too; their events are no points.
 
     Attributes:
         record: What went through.
@@ -115,6 +117,7 @@ class Proxy:
         injection: Injection | None,
         kill: Callable[[int], None],
         doors: int = 1,
+        runtime: str = "",
     ) -> None:
         self.record = Record()
         self.urls: list[str] = []
@@ -122,6 +125,7 @@ class Proxy:
         self._injection = injection
         self._kill = kill
         self._doors = doors
+        self._runtime = runtime
         self._runners: list[web.AppRunner] = []
         self._first_lists: dict[str, bytes] = {}
         self._serve_old: set[str] = set()
@@ -265,6 +269,8 @@ class Proxy:
         if not self._begun or event["type"] not in {"ADDED", "MODIFIED", "DELETED"}:
             return None
         name = event["object"]["metadata"]["name"]
+        if kind == "InferenceRuntime" and name != self._runtime:
+            return None
         point = self.record.meet("event", f"{event['type']} {kind} {self._role(kind, name)}")
         return self._fault_at(point)
 

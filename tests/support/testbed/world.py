@@ -22,7 +22,7 @@ from .servers import Servers
 
 ROOT = Path(__file__).resolve().parents[3]
 CLUSTER = ROOT / "localcluster" / "cluster"
-CRD = ROOT / "crds" / "inferencemodels.yaml"
+OWN = {"InferenceModel": "inferencemodels", "InferenceRuntime": "inferenceruntimes"}
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -77,8 +77,10 @@ async def _gateways(api: Api, *, routed: bool) -> AsyncIterator[None]:
 
 async def _install(api: Api) -> bool:
     """The CRDs; whether the Gateway API's are among them."""
-    await api.call("POST", CRDS, yaml.safe_load(CRD.read_text()))
-    await until(lambda: _serves(api, "InferenceModel"), 30, "the CRD is served")
+    for kind, plural in OWN.items():
+        definition = yaml.safe_load((ROOT / "crds" / f"{plural}.yaml").read_text())
+        await api.call("POST", CRDS, definition)
+        await until(partial(_serves, api, kind), 30, "the CRD is served")
     if shutil.which("go") is None:
         return False
     from support.gateway_api import crds  # noqa: PLC0415 -- needs Go, which a machine may lack
@@ -92,7 +94,7 @@ async def _install(api: Api) -> bool:
 
 async def _serves(api: Api, kind: str) -> bool:
     try:
-        await api.list(kind, "default")
+        await api.list(kind, "" if kind == "InferenceRuntime" else "default")
     except Refused:
         return False
     return True

@@ -4,7 +4,8 @@
                        `--> checks of all resources together
 
 The schemas and the messages of their rules come from the packaged CRDs. Documents of other kinds
-are ignored. A file without a resource of these kinds is a problem, because nothing was checked.
+are ignored, apart from Gateways, which routes are compared with. A file without a resource of
+these kinds is a problem, because nothing was checked.
 """
 
 import re
@@ -19,6 +20,7 @@ from moorage_cli.manifests.access_check import access_notes
 from moorage_cli.manifests.convert.earlier import moved_fields
 from moorage_cli.manifests.documents import DocumentError, read_documents
 from moorage_cli.manifests.model_check import ModelTensors, model_problems
+from moorage_cli.manifests.route_check import GatewayDocument, read_gateway, route_problems
 from moorage_cli.manifests.runtime_check import Named, runtime_problems, together
 from moorage_cli.manifests.spec_check import spec_problems
 from moorage_cli.manifests.structural import Problem, problems
@@ -115,12 +117,14 @@ def _findings(
 ) -> list[Finding]:
     found: list[Finding] = []
     valid: list[_Resource] = []
+    gateways: list[GatewayDocument] = []
     for name, text in texts:
         try:
             resources = _resources(name, text)
         except DocumentError as error:
             found.append(Finding(name, "YAML", "-", f"is not valid YAML: {error}"))
             continue
+        gateways += _gateways(text)
         for resource in resources:
             judged = _judged(resource, known, tensors)
             found += [_finding(resource, item) for item in judged]
@@ -132,7 +136,22 @@ def _findings(
         Named(each.kind == RUNTIME, str(each.body["metadata"].get("name", "")), each.body["spec"])
         for each in valid
     ]
-    return found + [_finding(valid[at], item) for at, item in together(named)]
+    found += [_finding(valid[at], item) for at, item in together(named)]
+    for each in valid:
+        if each.kind == MODEL:
+            namespace = str(each.body["metadata"].get("namespace") or "")
+            judged = route_problems(each.body["spec"], namespace, gateways)
+            found += [_finding(each, item) for item in judged]
+    return found
+
+
+def _gateways(text: str) -> Iterator[GatewayDocument]:
+    """The Gateways of a file, whose other fields are not checked."""
+    for document in read_documents(text):
+        if isinstance(document.value, Mapping):
+            gateway = read_gateway(cast("Mapping[str, Any]", document.value))
+            if gateway:
+                yield gateway
 
 
 def _notes(texts: Sequence[tuple[str, str]]) -> Iterator[str]:

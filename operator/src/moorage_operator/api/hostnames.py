@@ -6,10 +6,11 @@ below example.com and not example.com itself.
 
 import re
 
-__all__ = ["HOSTNAME", "OBJECT_NAME", "intersection", "is_wildcard"]
+__all__ = ["ADDRESS", "HOSTNAME", "OBJECT_NAME", "intersection", "is_wildcard"]
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 HOSTNAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*")
+ADDRESS = re.compile(r"[0-9.]+")  # an IPv4 address; one of IPv6 has colons
 OBJECT_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 

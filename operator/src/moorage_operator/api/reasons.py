@@ -155,14 +155,14 @@ TRAITS: Mapping[str, Trait] = {
     Reason.AUTOSCALER_MISSING: _T.NONE,
     Reason.AUTOSCALER_FAILING: _T.NONE,
     # RouteAccepted
-    Reason.GATEWAY_ACCEPTED: _T.NONE,
+    Reason.GATEWAY_ACCEPTED: _T.NORMAL,
     Reason.AWAITING_GATEWAY: _T.NONE,
     Reason.GATEWAY_REFUSED: _T.NONE,
     Reason.GATEWAY_API_MISSING: _T.NONE,
-    Reason.INGRESS_READY: _T.NONE,
+    Reason.INGRESS_READY: _T.NORMAL,
     Reason.AWAITING_INGRESS: _T.NONE,
     # RuntimeUpdatePending
-    Reason.RUNTIME_CHANGED: _T.NONE,
+    Reason.RUNTIME_CHANGED: _T.NORMAL,
 }
 
 

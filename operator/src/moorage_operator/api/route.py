@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .fields import Fields
-from .hostnames import HOSTNAME, OBJECT_NAME, intersection
+from .hostnames import ADDRESS, HOSTNAME, OBJECT_NAME, intersection
 
 __all__ = ["GrpcRoute", "IngressRoute", "ParentRef", "Route", "parse_route"]
 
@@ -167,7 +167,8 @@ def _parse_hostnames(fields: Fields) -> tuple[str, ...]:
     if len(found) > HOSTNAME_LIMIT:
         fields.reject_length("hostnames", len(found), HOSTNAME_LIMIT, "names")
     for name in found:
-        if len(name) > NAME_LIMIT or not HOSTNAME.fullmatch(name):
-            expected = "a hostname such as iris.example.com or *.example.com"
+        is_name = HOSTNAME.fullmatch(name) and not ADDRESS.fullmatch(name)
+        if len(name) > NAME_LIMIT or not is_name:
+            expected = "a DNS name such as iris.example.com or *.example.com, not an address"
             fields.reject("hostnames", name, expected)
     return found

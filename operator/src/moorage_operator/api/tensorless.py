@@ -45,7 +45,10 @@ def _unsupported(spec: Fields, protocol: str) -> list[tuple[str, str]]:
     if spec.peek("transport") == "GRPC":
         found.append(("transport", f"must be HTTP {with_it}; set transport to HTTP"))
     if not _is_given(spec.peek("runtime"), "image"):
-        sentence = f"is required {with_it}, because the bundled runtime speaks others"
+        sentence = (
+            f"is required {with_it}, because the bundled runtime speaks others; set it, or set "
+            "runtime.name to an InferenceRuntime with an image"
+        )
         found.append(("runtime.image", sentence))
     if _is_given(spec.peek("model"), "version"):
         sentence = f"has no effect {with_it}, which has no versions; remove it"

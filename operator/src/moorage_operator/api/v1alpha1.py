@@ -329,8 +329,11 @@ def _parse_runtime(fields: Fields) -> RuntimeSpec:
         name=parse_object_name(fields, "name", "an InferenceRuntime"),
     )
     if spec.ports.http == spec.ports.grpc:
-        sentence = "ports.http and ports.grpc must differ; the defaults are 8000 and 8001"
-        ports.report("grpc", f"{spec.ports.grpc} is invalid: {sentence}")
+        ports.report(
+            "grpc",
+            f"{spec.ports.grpc} is invalid: ports.http and ports.grpc must differ; the defaults "
+            "are 8000 and 8001. Write both ports",
+        )
     ports.unknown()
     fields.unknown()
     return spec

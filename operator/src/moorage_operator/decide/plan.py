@@ -13,14 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from moorage_operator.api import names
-from moorage_operator.api.conditions import (
-    Condition,
-    ConditionType,
-    Reason,
-    find_condition,
-    timestamp,
-    truncated,
-)
+from moorage_operator.api.conditions import timestamp
 from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.reasons import Trait, has
 from moorage_operator.api.v1alpha1 import InferenceModel
@@ -36,7 +29,7 @@ from moorage_operator.resources.route import GRPC_ROUTE, ROUTE
 from moorage_operator.resources.service import make_service
 from moorage_operator.values.objects import DeploymentObserved
 from moorage_operator.values.observed import Observed, Reference, Refusal
-from moorage_operator.values.plan import Plan, PlannedEvent, PollPace
+from moorage_operator.values.plan import Plan, PollPace
 from moorage_operator.values.revisions import Retirement, Revisions, read_revisions
 
 from .pods.poll_targets import make_targets
@@ -47,16 +40,13 @@ from .rollout.course import Course, chart_course, give_up, until_definite
 from .rollout.releases import Arrangement, Release, arrange, is_kept, read_release
 from .rollout.routing import make_routed
 from .status.conditions import Judgement, decide
+from .status.events import planned_events
 from .status.pausing import hold, pending_changes
 from .status.status import Served, make_status
-from .status.up_to_date import given_up_sentence
 
 __all__ = ["plan", "unread"]
 
 ROUTED_BY = {"Service", ROUTE, GRPC_ROUTE}
-
-# Conditions that do not affect Ready unless the spec enforces them.
-WARNED_OF = {ConditionType.METADATA_MATCHED, ConditionType.SMOKE_TEST_PASSED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,12 +228,7 @@ def _make_plan(
         ),
         keeps_others=True,
         gates=make_gates(replicas, now),
-        events=(
-            *_events(judgement.ready, observed),
-            *_warnings(judgement, observed),
-            *_rejections(judgement, observed),
-            *_steps(judgement, observed),
-        ),
+        events=planned_events(judgement, observed),
         targets=targets,
         poll=_pace(judgement, replicas),
         poll_interval_seconds=float(model.health.poll_interval_seconds),
@@ -439,53 +424,3 @@ def _pace(judgement: Judgement, replicas: Sequence[Replica]) -> PollPace:
 def _current(refusals: Sequence[Refusal], hashes: Sequence[str]) -> list[Refusal]:
     """Return the refusals of objects that are planned now."""
     return [refusal for refusal in refusals if refusal.applied_hash in hashes]
-
-
-def _events(ready: Condition, observed: Observed) -> tuple[PlannedEvent, ...]:
-    """Plan an event when Ready changes its status, or gets a reason that is not transient."""
-    before = find_condition(observed.status, ConditionType.READY)
-    status = "True" if ready.status else "False"
-    finding = ready.finding
-    was_cut_off = before.get("reason") == Reason.OPERATOR_CUT_OFF
-    if finding.reason is Reason.OPERATOR_CUT_OFF or (was_cut_off and ready.status):
-        return ()  # an outage of the operator: it is logged once, not reported per model
-    same_status = before.get("status", "False") == status
-    is_passing = finding.reason == before.get("reason") or has(finding.reason, Trait.TRANSIENT)
-    if same_status and is_passing:
-        return ()
-    kind = "Normal" if has(finding.reason, Trait.NORMAL) else "Warning"
-    return (PlannedEvent(kind, str(finding.reason), truncated(finding.message)),)
-
-
-def _warnings(judgement: Judgement, observed: Observed) -> tuple[PlannedEvent, ...]:
-    """Plan an event when a contract or smoke test that is not enforced fails."""
-    return tuple(
-        PlannedEvent(
-            "Warning", str(condition.finding.reason), truncated(condition.finding.message)
-        )
-        for condition in judgement.conditions
-        if condition.type in WARNED_OF
-        and condition.status is False
-        and condition.finding != judgement.blamed
-        and find_condition(observed.status, condition.type).get("reason")
-        != condition.finding.reason
-    )
-
-
-def _rejections(judgement: Judgement, observed: Observed) -> tuple[PlannedEvent, ...]:
-    """Plan an event when a revision is given up."""
-    rejected = judgement.revisions.rejected
-    if rejected is None or read_revisions(observed.status).rejected == rejected:
-        return ()
-    message = truncated(given_up_sentence(rejected))
-    return (PlannedEvent("Warning", "RevisionGivenUp", message),)
-
-
-def _steps(judgement: Judgement, observed: Observed) -> tuple[PlannedEvent, ...]:
-    """Plan an event when the share of a canary changes."""
-    canary, before = judgement.revisions.canary, read_revisions(observed.status).canary
-    same = before if before and canary and before.revision == canary.revision else None
-    if canary is None or canary.step == (same.step if same else 0):
-        return ()
-    message = f"setting the share of canary {canary.revision} to {canary.weight} percent"
-    return (PlannedEvent("Normal", "CanaryStep", message),)

@@ -1,86 +1,27 @@
-"""The operator's Prometheus metrics: all names in one place.
+"""The operator's Prometheus metrics: all names in one place, with `model_metrics`.
 
-One metric, `moorage_model_ready`, has a series per model, so that alerts can name the model.
-`moorage_model_stalled` and `moorage_model_paused` have one per stalled or paused model. No other
-metric has a label for a model: ten thousand models with three replicas would need too many series.
-Everything else about one model is in its status.
+No metric of this module has a label for a model: ten thousand models with three replicas would
+need too many series. Everything else about one model is in its status.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import prometheus_client as prometheus
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
 
 from moorage_operator.kube.client import Call
 from moorage_operator.probe.schedule.poller import Polled
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.smoke import SmokeVerdict
 
+from .model_metrics import ModelCollector
+
 # A reconcile takes milliseconds, or up to the timeouts if the API server is slow.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 # From a starting model to one of tens of thousands of stable models.
 _AGES = (0.25, 1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600)
-
-
-READY_VALUES = ("True", "False", "Unknown", "Suspended", "ScaledToZero")
-"""Values of the label `ready`: the status of the condition, except for suspended models and those
-that are scaled to zero, which do not count as failing. A model without a status counts as
-Unknown."""
-
-
-class ModelCollector(Collector):
-    """The metrics of the models, read from their statuses on each scrape.
-
-    Attributes:
-        models: Returns all models.
-    """
-
-    def __init__(self) -> None:
-        self.models: Callable[[], Iterable[ModelRecord]] = lambda: ()
-
-    def collect(self) -> Iterable[Metric]:
-        """Return a series per model, one per stalled or paused model, and the number of models."""
-        counts = GaugeMetricFamily(
-            "moorage_models",
-            "InferenceModels, by the status of Ready; Suspended or ScaledToZero if no replica is "
-            "wanted.",
-            labels=["ready"],
-        )
-        each_ready = GaugeMetricFamily(
-            "moorage_model_ready",
-            "1 for each InferenceModel, with the status of its condition Ready: True, False or "
-            "Unknown; Suspended or ScaledToZero if no replica is wanted.",
-            labels=["model_namespace", "model_name", "ready"],
-        )
-        stalled = GaugeMetricFamily(
-            "moorage_model_stalled",
-            "1 for each InferenceModel with the condition Stalled; other models have no series.",
-            labels=["model_namespace", "model_name"],
-        )
-        paused = GaugeMetricFamily(
-            "moorage_model_paused",
-            "1 for each InferenceModel with spec.paused; other models have no series.",
-            labels=["model_namespace", "model_name"],
-        )
-        known = Counter[str]()
-        for record in self.models():
-            name = record.key.namespace, record.key.name
-            ready = record.ready if record.ready in READY_VALUES else "Unknown"
-            known[ready] += 1
-            each_ready.add_metric((*name, ready), 1)
-            if record.is_stalled:
-                stalled.add_metric(name, 1)
-            if record.model.paused:
-                paused.add_metric(name, 1)
-        for value in READY_VALUES:
-            counts.add_metric((value,), known[value])
-        return [counts, each_ready, stalled, paused]
 
 
 class Metrics:
@@ -217,9 +158,18 @@ class Metrics:
         """Set the version of the operator."""
         self._build.labels(version).set(1)
 
-    def read(self, models: Callable[[], Iterable[ModelRecord]]) -> None:
-        """Set the function that returns all models; each scrape calls it."""
-        self._models.models = models
+    def read(
+        self,
+        models: Callable[[], Iterable[ModelRecord]],
+        expiry: Callable[[ModelRecord], float | None] = lambda _: None,
+    ) -> None:
+        """Set the functions that each scrape calls.
+
+        Args:
+            models: Returns all models.
+            expiry: Returns when the first certificate of a model's servers expires.
+        """
+        self._models.models, self._models.expiry = models, expiry
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""

@@ -84,6 +84,12 @@ class GatewayStore:
             self._listed.add(namespace)
             self._changed(None)
 
+    def put_unreadable(self, namespace: str) -> None:
+        """Take note that the Gateways of a namespace may no longer be read."""
+        if namespace in self._listed:
+            self._listed.remove(namespace)
+            self._changed(None)
+
     def forget(self) -> None:
         """Take note that no Gateway is watched any more."""
         if self._listed:

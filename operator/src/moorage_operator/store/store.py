@@ -336,6 +336,11 @@ class Store:
         family = self._families.get(_place(key))
         return len(family.pods) if family else 0
 
+    def addresses(self, key: ObjectKey) -> list[str]:
+        """Return the addresses of the model's pods, of all revisions."""
+        family = self._families.get(_place(key))
+        return [pod.ip for pod in family.pods.values() if pod.ip] if family else []
+
     def deployments_of_pods(self, key: ObjectKey) -> frozenset[str]:
         """Names of the model's Deployments that its running pods belong to."""
         family = self._families.get(_place(key))

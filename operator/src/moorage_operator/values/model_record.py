@@ -9,6 +9,7 @@ from moorage_operator.api.conditions import ConditionType, find_condition
 from moorage_operator.api.reasons import Trait, has
 
 from .observed import ObjectKey
+from .runtimes import read_runtime_use
 
 __all__ = ["ModelRecord"]
 
@@ -40,6 +41,25 @@ class ModelRecord:
         condition = find_condition(self.status, ConditionType.READY)
         reason = str(condition.get("reason", ""))
         return reason if has(reason, Trait.IDLE) else str(condition.get("status", ""))
+
+    @property
+    def runtime(self) -> str:
+        """The name of its InferenceRuntime, "" without one."""
+        use = read_runtime_use(self.status)
+        return use.name if use else ""
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether it has an older content than its runtime."""
+        condition = find_condition(self.status, ConditionType.RUNTIME_UPDATE_PENDING)
+        return condition.get("status") == "True"
+
+    @property
+    def awaits_route(self) -> bool:
+        """Whether its route is not accepted, although replicas are wanted behind it."""
+        condition = find_condition(self.status, ConditionType.ROUTE_ACCEPTED)
+        is_accepted = condition.get("status", "True") == "True"
+        return not is_accepted and not has(self.ready, Trait.IDLE)
 
     @property
     def is_stalled(self) -> bool:

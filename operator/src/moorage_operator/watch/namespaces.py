@@ -12,12 +12,17 @@ from dataclasses import dataclass
 
 from moorage_operator.kube.liveness import Liveness
 
-__all__ = ["NamespaceWatch", "Namespaces"]
+__all__ = ["NamespaceWatch", "Namespaces", "is_lasting_refusal"]
 
 logger = logging.getLogger(__name__)
 
 REFUSED_SECONDS = 5.0
 """How long access must be denied; an API server may deny access briefly during an upgrade."""
+
+
+def is_lasting_refusal(liveness: Liveness) -> bool:
+    """Whether the API server denies access for longer than it might during an upgrade."""
+    return liveness.refused_seconds() >= REFUSED_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +102,7 @@ class Namespaces:
 
     def _is_refused(self, watch: NamespaceWatch) -> bool:
         # With one watch for all namespaces, there is no other namespace to serve.
-        liveness = watch.liveness
-        return bool(liveness.namespace) and liveness.refused_seconds() >= REFUSED_SECONDS
+        return bool(watch.liveness.namespace) and is_lasting_refusal(watch.liveness)
 
     def _set(self, name: str, *, is_served: bool) -> None:
         if self._served.get(name) is is_served:

@@ -107,6 +107,14 @@ def test_an_invalid_spec_is_reported_with_the_path_of_the_field(spec, path, sent
     assert sentence in " ".join(message for _, message in found)
 
 
+@pytest.mark.parametrize("choice", [{"runtime": {"name": "a"}}, {"model": {"format": "gguf"}}])
+def test_a_runtime_may_set_the_other_port(choice):
+    runtime = {**choice.get("runtime", {}), "ports": {"grpc": 8000}}
+    spec = {"model": {"uri": "pvc://models/a", **choice.get("model", {})}, "runtime": runtime}
+
+    assert findings(yaml.safe_dump(manifest(spec))) == []
+
+
 def test_a_valid_spec_has_no_problems():
     spec = {
         "model": {"uri": "pvc://models/a/b", "version": "3"},

@@ -138,7 +138,8 @@ def test_a_valid_spec_has_no_problems(spec):
 
 
 SECURED = {"access": {"tokenSecretName": "tokens"}}
-ROUTED = {"tls": {"secretName": "tls"}, "route": {"parentRefs": [{"name": "web"}]}}
+TLS = {"tls": {"secretName": "tls"}}
+ROUTED = {**TLS, "route": {"parentRefs": [{"name": "web"}]}}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,11 @@ ROUTED = {"tls": {"secretName": "tls"}, "route": {"parentRefs": [{"name": "web"}
     [
         (SECURED, "file: checked: spec.access: without spec.tls, tokens cross the network in"),
         (ROUTED, "file: checked: spec.route: with spec.tls, the gateway must speak TLS"),
-        ({**SECURED, "tls": {"secretName": "tls"}}, ""),
+        ({**SECURED, **TLS}, ""),
+        (
+            {**SECURED, **TLS, "protocol": "GRPS"},
+            "file: checked: spec.access: with protocol GRPS, the operator needs a token even for",
+        ),
         ({"route": {"parentRefs": [{"name": "web"}]}}, ""),
     ],
 )

@@ -45,6 +45,23 @@ def test_a_gateway_is_unknown_until_its_namespace_is_listed() -> None:
     assert told.changes == [None, None, None]
 
 
+def test_a_gateway_that_may_no_longer_be_read_is_unknown_until_it_may() -> None:
+    told = Told()
+    told.sink.end_list("ns", "1")
+    told.sink.put(body())
+    told.changes.clear()
+
+    for _ in range(2):
+        told.store.put_unreadable("ns")
+    assert told.of() == {}
+
+    told.sink.put(body(port=81))  # the watch continues with what it missed
+    for _ in range(2):
+        told.store.end_list("ns")
+    assert told.of()["ns", "web"] == GatewayObserved((Listener("web", "HTTP", 81),))
+    assert told.changes == [None, ("ns", "web"), None]
+
+
 def test_only_changes_that_matter_are_reported() -> None:
     told = Told()
     told.sink.end_list("", "1")

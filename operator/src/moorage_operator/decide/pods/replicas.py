@@ -340,10 +340,18 @@ def _answer_finding(
         Reason.PROBE_TIMEOUT: "the server did not answer in time",
         Reason.CERTIFICATE_NOT_TRUSTED: "its TLS certificate is not accepted",
         Reason.TLS_MISMATCH: "TLS does not fit the spec",
-        Reason.UNAUTHORIZED: "the server requires a token",
+        Reason.UNAUTHORIZED: _unauthorized_sentence(model),
     }[reason]
     detail = f": {answer.message}" if answer.message else ""
     return Finding(reason, f"pod {pod.name}: {sentence}{detail}")
+
+
+def _unauthorized_sentence(model: InferenceModel) -> str:
+    """Say that readiness requires a token; the paths of OpenInference may be open to all."""
+    sentence = "the server requires a token"
+    if model.protocol in {Protocol.GRPS, Protocol.TENSORFLOW_SERVING, Protocol.OPENAI}:
+        return f"{sentence} even for readiness: protocol {model.protocol} has no open path for it"
+    return sentence
 
 
 def _with_traffic_warning(pod: PodObserved, found: Finding) -> Finding:

@@ -37,9 +37,9 @@ def make_routed(
     model: InferenceModel, arrangement: Arrangement, split: Split | None, observed: Observed
 ) -> Iterator[dict[str, Any]]:
     """Build the routes, after the Services that they refer to, or the Ingress."""
-    if model.route.ingress is not None and has_ingress(model, observed):
-        yield make_ingress(model, model.route.ingress)
     if not _has_route(model, observed):
+        if model.route.ingress is not None:
+            yield make_ingress(model, model.route.ingress)
         return
     for release in arrangement.routed:
         name = names.service_of(release.model.name, release.revision)

@@ -208,8 +208,9 @@ def _runs_without(own: InferenceModel, spec: Mapping[str, Any], status: Mapping[
 
 def _hash_of(own: InferenceModel, spec: Mapping[str, Any]) -> str:
     """Return the hash of what the user wrote; it changes if a rollout may depend on the edit."""
-    without_defaults = _parse(own, spec, is_whole=False).written.hash
     explicit = {name: spec[name] for name in CONTRIBUTED if name in spec}
+    others = {name: part for name, part in spec.items() if name not in CONTRIBUTED}
+    without_defaults = _parse(own, others, is_whole=False).written.hash
     return write_spec(own.uid, {**explicit, "hash": without_defaults}).hash
 
 

@@ -35,10 +35,14 @@ class Drivers(Mapping[DriverKey, Driver]):
     Args:
         read_secret: Reads the Secrets of servers with TLS or tokens.
         ca_file: CAs for servers whose Secret has none or may not be read.
+
+    Attributes:
+        certificates: When the certificates of the servers expire.
     """
 
     def __init__(self, read_secret: ReadSecret = read_none, *, ca_file: str = "") -> None:
         self._credentials = Credentials(read_secret, ca_file=ca_file)
+        self.certificates = self._credentials.certificates
         self._http = HttpClient(self._credentials)
         self._calls: tuple[GrpcChannels, GrpcChannels] | None = None
         self._made: dict[DriverKey, Driver] = {}

@@ -18,11 +18,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from moorage_operator.values.plan import Access
 from moorage_operator.values.secret_content import ReadSecret, Unread, read_none
 
+from .certificates import Certificates
 from .tls import NotTrusted, Secured, make_context
 
 __all__ = ["Credentials", "grant_sentence"]
@@ -110,6 +112,9 @@ class Credentials:
         read: Reads a Secret.
         clock: Returns monotonic seconds.
         ca_file: CAs for models whose Secret has none or may not be read; the system's if empty.
+
+    Attributes:
+        certificates: The expiry of the certificates that were verified.
     """
 
     def __init__(
@@ -119,6 +124,7 @@ class Credentials:
         *,
         ca_file: str = "",
     ) -> None:
+        self.certificates = Certificates(clock)
         self._read_secret = read
         self._clock = clock
         self._ca_file = ca_file
@@ -326,7 +332,8 @@ class Credentials:
         self._contexts[key] = context
         while len(self._contexts) > CONTEXTS:
             self._contexts.popitem(last=False)
-        return Secured(context, access.server_name, trusts)
+        saw = partial(self.certificates.saw, access.namespace, access.tls_secret)
+        return Secured(context, access.server_name, trusts, saw)
 
 
 def _trust_key(access: Access) -> _Key:

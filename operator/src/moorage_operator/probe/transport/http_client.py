@@ -35,7 +35,7 @@ from .http_transport import (
     OneConnectionEach,
     TlsSpoken,
 )
-from .secured_answers import answers_plainly, breaks_off, needs_tls, unauthorized
+from .secured_answers import answers_plainly, breaks_off, needs_tls, unauthorized, where_is
 from .tls import NotTrusted, Secured, speaks_tls
 
 PLAIN_SECONDS = 1.0
@@ -227,7 +227,7 @@ class HttpClient:
 
     async def _read(self, target: ProbeTarget, asked: "_Asked") -> Reply | Answer:
         scheme = "http" if asked.secured is None else "https"
-        url = f"{scheme}://{_host(target.address)}:{target.way.port}{asked.path}"
+        url = f"{scheme}://{where_is(target)}{asked.path}"
         limit = asked.limit
         method, headers = "GET", _HEADERS
         if asked.body is not None:
@@ -246,10 +246,6 @@ class HttpClient:
             return _malformed(url, "has a Content-Encoding that was not requested")
         value_limit = ELEMENT_LIMIT if limit == INFERENCE_LIMIT_BYTES else json_text.VALUE_LIMIT
         return Reply(answer.status_code, answer.content, value_limit)
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
 
 
 def _settled(
@@ -274,7 +270,7 @@ def _may_speak_tls(got: Reply | Answer | Exception) -> bool:
 
 def _unanswered(target: ProbeTarget, path: str, limit: int, error: Exception) -> Answer:
     """Convert a failed request to an answer."""
-    where = f"{_host(target.address)}:{target.way.port}"
+    where = where_is(target)
     details = quoted(str(error)) or type(error).__name__
     match error:
         case TimeoutError() | httpx.TimeoutException():

@@ -15,7 +15,7 @@ import httpx
 from moorage_operator.probe.reading.cost import spending
 
 from .http_response import NotHttp, ResponseReader, TooLarge
-from .tls import Secured, is_tls_record, not_trusted, opened
+from .tls import Secured, is_tls_record, not_trusted, opened, report_expiry
 
 LIMIT = "limit_bytes"
 """The request extension with the largest size of the response body."""
@@ -139,6 +139,7 @@ async def _shaken(
     except OSError as error:
         message = error.strerror or "the server closed the connection"
         raise HandshakeFailed(message, is_foreign=False) from error
+    report_expiry(transport, host, secured)
     return transport
 
 

@@ -11,8 +11,9 @@ Source: RFC 8446, section 5.1 (record types); OpenSSL, x509_vfy.h (verification 
 import asyncio
 import socket
 import ssl
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from moorage_operator.values.words import quoted
 
@@ -23,6 +24,7 @@ __all__ = [
     "make_context",
     "not_trusted",
     "opened",
+    "report_expiry",
     "secured_streams",
     "speaks_http2",
     "speaks_tls",
@@ -58,11 +60,13 @@ class Secured:
         context: Verifies the certificate.
         server_name: The host name that it must have.
         trusts: What the context trusts, for messages.
+        saw: Called with the address of a server and when its certificate expires, as Unix time.
     """
 
     context: ssl.SSLContext
     server_name: str
     trusts: str
+    saw: Callable[[str, float], None] = field(default=lambda _, __: None, compare=False)
 
 
 def make_context(authorities: Sequence[str], protocol: str) -> ssl.SSLContext:
@@ -135,7 +139,7 @@ async def secured_streams(
     host, port = made.getpeername()[:2]
     try:
         async with asyncio.timeout(HANDSHAKE_SECONDS):
-            return await asyncio.open_connection(
+            reader, writer = await asyncio.open_connection(
                 sock=made, ssl=secured.context, server_hostname=secured.server_name
             )
     except ssl.SSLCertVerificationError as error:
@@ -143,6 +147,15 @@ async def secured_streams(
     except BaseException:
         made.close()
         raise
+    report_expiry(writer.transport, host, secured)
+    return reader, writer
+
+
+def report_expiry(transport: asyncio.BaseTransport, host: str, secured: Secured) -> None:
+    """Report when the certificate of a completed handshake expires."""
+    certificate = transport.get_extra_info("peercert") or {}
+    with suppress(KeyError, ValueError):  # no date that can be read
+        secured.saw(host, ssl.cert_time_to_seconds(certificate["notAfter"]))
 
 
 def is_tls_record(data: bytes) -> bool:

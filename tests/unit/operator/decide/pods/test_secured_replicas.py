@@ -64,6 +64,16 @@ def test_each_answer_has_its_reason(answer: Answer, reason: str, sentence: str) 
     assert "service mesh" not in condition(plan, "ModelReady")["message"]
 
 
+def test_a_protocol_without_an_open_path_says_why_readiness_needs_a_token() -> None:
+    of = model(access={"tokenSecretName": "t"}, protocol="GRPS")
+
+    plan = planned(of, answered(of, Answer(verdict=False, reason=AnswerReason.UNAUTHORIZED)))
+
+    assert condition(plan, "ModelReady")["message"].startswith(
+        "pod p0: the server requires a token even for readiness: protocol GRPS has no open path"
+    )
+
+
 @pytest.mark.parametrize(
     ("reason", "stays"),
     [(AnswerReason.NOT_TRUSTED, True), (AnswerReason.TLS_MISMATCH, False)],

@@ -191,6 +191,31 @@ def test_what_starts_no_rollout_is_no_edit_to_follow_at(part):
     assert found.state.pending
 
 
+def test_a_port_of_the_model_need_only_differ_from_that_of_its_runtime():
+    spec = {**NAMED, "runtime": {"name": "triton", "ports": {"grpc": 8000}}}  # that of HTTP
+    server = runtime("triton", image="t", ports={"http": 9000})
+
+    model = resolved(spec, runtimes(server)).model
+    alone = resolved(spec, runtimes(TRITON)).model
+
+    assert model.problems == ()
+    assert (model.runtime.ports.http, model.runtime.ports.grpc) == (9000, 8000)
+    assert [each.path for each in alone.problems] == ["spec.runtime.ports.grpc"]
+
+
+def test_a_model_whose_fields_are_valid_only_with_its_runtime_follows_at_its_next_edit():
+    server = {"name": "triton", "ports": {"grpc": 8000}}
+    first = resolved(
+        {**NAMED, "runtime": server},
+        runtimes(runtime("triton", image="triton:1", ports={"http": 9000})),
+    )
+    newer = runtimes(runtime("triton", image="triton:2", ports={"http": 9000}))
+
+    edited = resolved({"model": {**URI, "name": "b"}, "runtime": server}, newer, status_of(first))
+
+    assert edited.model.runtime.image == "triton:2"
+
+
 def test_an_edit_that_changes_nothing_for_the_model_is_not_pending():
     spec = {**NAMED, "runtime": {"name": "triton", "args": ["--mine"]}}
     one = runtime("triton", image="t", args=["--a"])
