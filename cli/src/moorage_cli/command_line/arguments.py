@@ -340,13 +340,17 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "convert",
-        "rewrite manifests of an earlier format",
-        "Rewrites each InferenceModel whose fields have moved, as moorage lint reports them. "
-        "Documents that need no change stay as they are, comments included. A document that is "
-        "rewritten keeps the comments before its first field and loses the others; standard "
-        "error names such documents, and annotations that could not be carried over. No file is "
-        "changed without --in-place, nor if any of the files cannot be converted. The exit "
-        "status is 1 if a file cannot be read, converted or written, otherwise 0.",
+        "rewrite manifests of an earlier format or of another project",
+        "Rewrites InferenceModels whose fields have moved, as moorage lint reports them, and "
+        "converts resources of other projects: InferenceService, ServingRuntime and "
+        "ClusterServingRuntime of KServe, Model of Seldon Core 2, config.pbtxt of Triton, and "
+        "model-settings.json of MLServer. The content tells the format. Standard error names each "
+        "field that changes, is not needed or is lost, with its value, the reason and what to do "
+        "instead. Documents that need no change stay as they are, comments included. A document "
+        "that is rewritten keeps the comments before its first field and loses the others; "
+        "standard error names such documents. No file is changed without --in-place, nor if any "
+        "of the files cannot be converted. The exit status is 1 if a file cannot be read, "
+        "converted or written, or with --strict if a field is lost, otherwise 0.",
         (
             Argument("files", metavar="FILE", nargs="+", help="manifest; '-' is standard input"),
             Argument(
@@ -354,11 +358,24 @@ COMMANDS: tuple[Command, ...] = (
                 action="store_true",
                 help="write the files instead of printing the result",
             ),
+            Argument(
+                "--strict",
+                action="store_true",
+                help="print and write nothing if a field is lost, and exit with status 1",
+            ),
+            Argument(
+                "--uri",
+                metavar="URI",
+                default="",
+                help="location of the model's files, such as s3://models/iris, in place of the "
+                "one that the file names",
+            ),
         ),
         (
             "moorage convert model.yaml",
             "moorage convert --in-place models/*.yaml",
-            "kubectl get inferencemodels -o yaml | moorage convert -",
+            "kubectl get inferenceservices -o yaml | moorage convert - > models.yaml",
+            "moorage convert models/iris/config.pbtxt --uri s3://models/iris",
         ),
     ),
     Command(
