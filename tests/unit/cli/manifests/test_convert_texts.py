@@ -213,3 +213,13 @@ def test_lost_comments_are_no_lost_fields():
 
     assert any("comments" in note for note in made.notes)
     assert not made.has_losses
+
+
+@pytest.mark.parametrize("text", ["y", "N", "1e3", "0o17", "0b1", "1_0", "-.5E1", "12", "1."])
+def test_text_that_kubectl_would_read_as_another_value_has_quotes(text):
+    assert dump({"a": text, text: "b"}) == f"{{a: '{text}', '{text}': b}}\n"
+
+
+@pytest.mark.parametrize("text", ["100Ki", "500m", "v1", "yes-sir", "1.2.3"])
+def test_other_text_has_no_quotes(text):
+    assert dump([text]) == f"[{text}]\n"

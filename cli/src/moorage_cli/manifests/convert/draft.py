@@ -245,9 +245,10 @@ def _at(value: Any, path: Path) -> Any:
 
 def _remove(result: dict[str, Any], path: Path) -> None:
     """Remove a field, and objects that this leaves empty."""
-    if len(path) > 1 and isinstance(below := result.get(str(path[0])), dict):
+    name = str(path[0])
+    if len(path) > 1 and isinstance(below := result.get(name), dict):
         below = cast("dict[str, Any]", below)
         _remove(below, path[1:])
-        if below or path[0] == "spec":
+        if below or name == "spec":
             return
-    result.pop(str(path[0]), None)
+    result.pop(name, None)

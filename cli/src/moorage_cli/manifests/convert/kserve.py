@@ -274,7 +274,7 @@ def _carry_storage_uris(draft: Draft) -> None:
                 (*at, 0, "mountPath"), "files are at /mnt/models: use $(MOORAGE_MODEL_PATH)"
             )
         else:
-            draft.take(*at, 0, "mountPath")
+            draft.leave((*at, 0, "mountPath"), "the files are at $(MOORAGE_MODEL_PATH)")
 
 
 def _override(draft: Draft, uri: str, at: Path) -> None:
@@ -374,8 +374,9 @@ def _whole(value: Any) -> int | None:
     """A positive whole number, also as a string; None for any other value."""
     if isinstance(value, str) and re.fullmatch(r"[1-9][0-9]{0,8}", value):
         return int(value)
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and 0 < value < 2**31 else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 < value < 2**31 else None
 
 
 def _carry_strategy(draft: Draft) -> None:

@@ -19,7 +19,7 @@ from .formats import format_of
 from .locations import LocationError, rclone_location
 from .metadata import FIELDS as METADATA
 from .metadata import carry_metadata, set_head
-from .scaling import carry_replicas, request_cpu
+from .scaling import NO_AUTOSCALER, carry_replicas, has_autoscaler, request_cpu
 
 __all__ = ["FIELDS", "convert_seldon"]
 
@@ -156,6 +156,9 @@ def _carry_scale(draft: Draft) -> None:
     if replicas == 0:
         draft.put("spec.suspend", value=True, origin=("spec", "replicas"))
         draft.change(("spec", "replicas"), "spec.suspend true")
+    elif replicas is not None and not has_autoscaler(draft, ("spec",)):
+        draft.leave(("spec", "minReplicas"), NO_AUTOSCALER)
+        draft.leave(("spec", "maxReplicas"), NO_AUTOSCALER)
     carry_replicas(draft, ("spec",), [])
     spec = draft.result.get("spec", {})
     if "scaling" in spec:
