@@ -212,7 +212,7 @@ def test_a_missing_model_is_status_1(run):
         ["infer", "iris"],
         ["infer", "iris", "-f", "x", "--timeout", "0"],
         ["infer", "iris", "-f", "x", "--protocol", "SOAP"],
-        ["completion", "fish"],
+        ["completion", "tcsh"],
         ["nope"],
     ],
 )
