@@ -1,7 +1,8 @@
-"""The data of the command-line tool and its reference page.
+"""The data of the command-line tool and its reference pages.
 
 The CRDs are copies of crds/, the advice comes from docs/reference/conditions.md, the fields of
-pods from the `kubernetes` package, and docs/reference/cli.md from the parser.
+pods from the `kubernetes` package, docs/reference/cli.md from the parser, and
+docs/reference/conversions.md from the fields that `moorage convert` declares.
 """
 
 import json
@@ -11,6 +12,7 @@ from pathlib import Path
 from kubernetes.client import models
 
 from moorage_cli.command_line.reference import page
+from moorage_cli.manifests.convert.reference import page as conversions_page
 
 DATA = "cli/src/moorage_cli/data"
 POD_SPEC = "V1PodSpec"
@@ -26,6 +28,7 @@ def files(root: Path) -> dict[str, str]:
         f"{DATA}/advice.json": f"{reasons}\n",
         f"{DATA}/pod_fields.json": f"{fields}\n",
         "docs/reference/cli.md": page(),
+        "docs/reference/conversions.md": conversions_page(),
     }
 
 

@@ -11,12 +11,15 @@ import threading
 from datetime import UTC, datetime
 
 import pytest
+import yaml
 
 from moorage_cli import __main__ as program
 from moorage_cli.ask.cluster import Conflict
 from moorage_cli.ask.port_forward import PortForward
 from moorage_cli.judge.why import EventView
 from moorage_cli.printing.failures import Failure
+from support.foreign_manifests import MODEL as SERVED
+from support.foreign_manifests import kserve
 
 MODEL = {
     "metadata": {"name": "iris", "namespace": "models", "generation": 1},
@@ -209,7 +212,7 @@ def test_a_missing_model_is_status_1(run):
         ["infer", "iris"],
         ["infer", "iris", "-f", "x", "--timeout", "0"],
         ["infer", "iris", "-f", "x", "--protocol", "SOAP"],
-        ["completion", "fish"],
+        ["completion", "tcsh"],
         ["nope"],
     ],
 )
@@ -453,6 +456,49 @@ def test_convert_writes_no_file_if_one_cannot_be_converted(tmp_path, capsys):
 
     assert earlier.read_text() == EARLIER
     assert f"{wrong}: iris: spec.endpoints and spec.paths" in capsys.readouterr().err
+
+
+FOREIGN = yaml.safe_dump(kserve({"model": SERVED, "timeout": 30}))
+
+
+def test_strict_writes_nothing_if_a_field_is_lost(tmp_path, capsys):
+    path = tmp_path / "iris.yaml"
+    path.write_text(FOREIGN)
+
+    assert program.main(["convert", "--strict", str(path)]) == 1
+    assert program.main(["convert", "--strict", "--in-place", str(path)]) == 1
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"{path}: iris: spec.predictor.timeout: 30: lost: " in err
+    assert "--strict allows no lost fields" in err
+    assert path.read_text() == FOREIGN
+
+
+def test_strict_accepts_what_is_only_changed(tmp_path, capsys):
+    path = tmp_path / "iris.yaml"
+    path.write_text(yaml.safe_dump(kserve({"model": {**SERVED, "protocolVersion": "v2"}})))
+
+    assert program.main(["convert", "--strict", str(path)]) == 0
+
+    out, err = capsys.readouterr()
+    assert "protocol: OpenInference" in out
+    assert "changed" in err
+
+
+def test_settings_that_a_server_reads_are_not_replaced(tmp_path, capsys):
+    path = tmp_path / "detector" / "config.pbtxt"
+    path.parent.mkdir()
+    path.write_text('backend: "python"')
+
+    assert program.main(["convert", "--in-place", str(path)]) == 2
+    assert program.main(["convert", str(path), "--uri", "pvc://models/detector"]) == 0
+
+    assert path.read_text() == 'backend: "python"'
+    out, err = capsys.readouterr()
+    assert "which the model server reads" in err
+    assert "metadata: {name: detector}" in out
+    assert "pvc://models/detector" in out
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from moorage_cli.command_line.declared import (
     port,
     timeout,
 )
+from moorage_cli.command_line.offline import COMPLETION, MANIFESTS
 from moorage_cli.command_line.requests import PROTOCOLS, REQUESTS
 from moorage_cli.command_line.rollouts import ROLLOUTS
 from moorage_cli.command_line.starting import STARTING
@@ -134,54 +135,7 @@ COMMANDS: tuple[Command, ...] = (
         ("moorage delete iris", "moorage delete iris --yes"),
     ),
     *REQUESTS,
-    Command(
-        "lint",
-        "check manifests without a cluster",
-        "Checks each InferenceModel and InferenceRuntime in the files against the schema and "
-        "rules of the API, the shapes of smoke tests, the fields of podTemplate, the variables "
-        "in the commands of runtimes, and the requirements of scaling. Compares models with the "
-        "runtimes in the same files. Prints one line per problem, with the path of the field. "
-        "With --model, also compares contract and smoke tests with the tensors of the model. The "
-        "exit status is 1 if there is a problem, otherwise 0.",
-        (
-            Argument("files", metavar="FILE", nargs="+", help="manifest; '-' is standard input"),
-            Argument(
-                "--model",
-                metavar="ONNX",
-                default="",
-                help="ONNX file of the model; requires the package onnx",
-            ),
-            output("text", "json"),
-        ),
-        (
-            "moorage lint model.yaml",
-            "moorage lint model.yaml --model model.onnx",
-            "helm template . | moorage lint -",
-        ),
-    ),
-    Command(
-        "convert",
-        "rewrite manifests of an earlier format",
-        "Rewrites each InferenceModel whose fields have moved, as moorage lint reports them. "
-        "Documents that need no change stay as they are, comments included. A document that is "
-        "rewritten keeps the comments before its first field and loses the others; standard "
-        "error names such documents, and annotations that could not be carried over. No file is "
-        "changed without --in-place, nor if any of the files cannot be converted. The exit "
-        "status is 1 if a file cannot be read, converted or written, otherwise 0.",
-        (
-            Argument("files", metavar="FILE", nargs="+", help="manifest; '-' is standard input"),
-            Argument(
-                "--in-place",
-                action="store_true",
-                help="write the files instead of printing the result",
-            ),
-        ),
-        (
-            "moorage convert model.yaml",
-            "moorage convert --in-place models/*.yaml",
-            "kubectl get inferencemodels -o yaml | moorage convert -",
-        ),
-    ),
+    *MANIFESTS,
     Command(
         "conformance",
         "show which protocols a server supports",
@@ -258,13 +212,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
         ("moorage ui", "moorage ui -n models --port 9000 --no-browser"),
     ),
-    Command(
-        "completion",
-        "print a completion script for a shell",
-        "The script also completes model names from the cluster.",
-        (Argument("shell", choices=("bash", "zsh"), help="shell"),),
-        ("source <(moorage completion bash)", "source <(moorage completion zsh)"),
-    ),
+    COMPLETION,
 )
 
 

@@ -1,10 +1,71 @@
-"""`moorage completion`: scripts that complete commands, options and model names; pure."""
+"""`moorage completion`: scripts that complete commands, options and names; pure.
 
-from collections.abc import Mapping
+commands --> what each offers --> **script** of one shell
 
-from moorage_cli.command_line.arguments import COMMANDS, Command
+Names of models and runtimes come from the cluster, by a run of the tool itself.
+"""
 
-__all__ = ["script"]
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from moorage_cli.command_line.arguments import COMMANDS
+from moorage_cli.command_line.declared import Argument, Command
+
+__all__ = ["SHELLS", "script"]
+
+_FILE_METAVARS = frozenset({"FILE", "PATH", "PATH|URI", "ONNX"})
+# The arguments of the tool that print the names for a positional argument.
+_NAMES: Mapping[str, str] = {"name": "status -o name", "runtime": "runtimes -o name"}
+_HELP = Argument("--help", action="store_true", help="show the help of the command")
+
+
+def _options(command: Command) -> list[Argument]:
+    return [*(each for each in command.arguments if each.is_option), _HELP]
+
+
+def _positions(command: Command) -> list[Argument]:
+    return [each for each in command.arguments if not each.is_option]
+
+
+def _takes_value(option: Argument) -> bool:
+    return "action" not in option.options
+
+
+def _takes_file(argument: Argument) -> bool:
+    return argument.options.get("metavar") in _FILE_METAVARS
+
+
+def _words(command: Command, names: str) -> str:
+    """The options and choices of a command, and the output of a run that prints names."""
+    found = [name for each in _options(command) for name in each.names]
+    for each in _positions(command):
+        found += each.options.get("choices", ())
+        if each.names[0] in _NAMES:
+            found.append(names.format(_NAMES[each.names[0]]))
+    return " ".join(found)
+
+
+def _values() -> dict[tuple[str, ...], Sequence[str]]:
+    """The values of each option.
+
+    `-o` has different values in each command; all of them are offered.
+    """
+    found: dict[tuple[str, ...], list[str]] = {}
+    for command in COMMANDS:
+        for option in _options(command):
+            for choice in option.options.get("choices", ()):
+                known = found.setdefault(option.names, [])
+                known += [] if choice in known else [choice]
+    return dict(sorted(found.items()))
+
+
+def _with_files() -> str:
+    """The commands with a file as an argument."""
+    return "|".join(
+        command.name
+        for command in COMMANDS
+        if any(_takes_file(each) for each in command.arguments)
+    )
+
 
 _BASH = """\
 _moorage() {{
@@ -25,51 +86,200 @@ _moorage() {{
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
     case ${{COMP_WORDS[1]}} in
-        run|deploy|infer|lint|convert)
+        {files})
             [[ $word == -* ]] || COMPREPLY+=($(compgen -f -- "$word")) ;;
     esac
 }}
 complete -F _moorage moorage
 """
-_ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
-_NAMES: Mapping[tuple[str, ...], str] = {
-    ("name",): "$(moorage status -o name 2>/dev/null)",
-    ("runtime",): "$(moorage runtimes -o name 2>/dev/null)",
+
+
+def _bash() -> str:
+    names = "$(moorage {} 2>/dev/null)"
+    values = "".join(
+        f'        {"|".join(options)}) words="{" ".join(values)}" ;;\n'
+        for options, values in _values().items()
+    )
+    options = "".join(
+        f'            {command.name}) words="{_words(command, names)}" ;;\n'
+        for command in COMMANDS
+    )
+    commands = " ".join(command.name for command in COMMANDS)
+    return _BASH.format(values=values, commands=commands, options=options, files=_with_files())
+
+
+_ZSH = """\
+#compdef moorage
+_moorage() {{
+    local -a offered
+    case ${{words[CURRENT-1]}} in
+{values}\
+    esac
+    if (( CURRENT == 2 )); then
+        offered=(
+{commands}\
+        )
+        _describe command offered
+        return
+    fi
+    case ${{words[2]}} in
+{options}\
+    esac
+    _describe argument offered
+    case ${{words[2]}} in
+        {files}) [[ $PREFIX == -* ]] || _files ;;
+    esac
+}}
+(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit }}
+compdef _moorage moorage
+"""
+
+
+def _zsh() -> str:
+    values = "".join(
+        f"        {'|'.join(options)}) compadd -- {' '.join(values)}; return ;;\n"
+        for options, values in _values().items()
+    )
+    commands = "".join(f"            {_described(each.name, each.summary)}\n" for each in COMMANDS)
+    options = "".join(_zsh_case(command) for command in COMMANDS)
+    return _ZSH.format(values=values, commands=commands, options=options, files=_with_files())
+
+
+def _zsh_case(command: Command) -> str:
+    lines = [
+        _described(name, each.options["help"]) for each in _options(command) for name in each.names
+    ]
+    for each in _positions(command):
+        lines += each.options.get("choices", ())
+        if each.names[0] in _NAMES:
+            lines.append(f'${{(f)"$(moorage {_NAMES[each.names[0]]} 2>/dev/null)"}}')
+    body = "".join(f"                {line}\n" for line in lines)
+    return f"        {command.name}) offered=(\n{body}            ) ;;\n"
+
+
+def _described(name: str, text: str) -> str:
+    """A word with its description, for `_describe`."""
+    return _quoted(f"{name}:{text}", _ZSH_APOSTROPHE)
+
+
+# How each shell writes an apostrophe between apostrophes.
+_ZSH_APOSTROPHE, _FISH_APOSTROPHE, _POWERSHELL_APOSTROPHE = r"'\''", r"\'", "''"
+
+
+def _quoted(text: str, apostrophe: str) -> str:
+    return "'" + text.replace("'", apostrophe) + "'"
+
+
+def _fish() -> str:
+    return "".join(f"{line}\n" for line in _fish_lines())
+
+
+def _fish_lines() -> Iterator[str]:
+    start = "complete -c moorage"
+    yield f"{start} -f"
+    for command in COMMANDS:
+        summary = _quoted(command.summary, _FISH_APOSTROPHE)
+        yield f"{start} -n __fish_use_subcommand -a {command.name} -d {summary}"
+    for command in COMMANDS:
+        seen = f"{start} -n '__fish_seen_subcommand_from {command.name}'"
+        for option in _options(command):
+            names = " ".join(
+                f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
+                for name in option.names
+            )
+            text = _quoted(option.options["help"], _FISH_APOSTROPHE)
+            yield f"{seen} {names}{_fish_value(option)} -d {text}"
+        for position in _positions(command):
+            if position.names[0] in _NAMES:
+                yield f"{seen} -a '(moorage {_NAMES[position.names[0]]} 2>/dev/null)'"
+            if position.options.get("choices"):
+                yield f"{seen} -a '{' '.join(position.options['choices'])}'"
+            if _takes_file(position):
+                yield f"{seen} -F"
+
+
+def _fish_value(option: Argument) -> str:
+    """The flags of an option with a value: any word, one of several, or a file."""
+    if not _takes_value(option):
+        return ""
+    choices = option.options.get("choices")
+    if choices:
+        return f" -x -a '{' '.join(choices)}'"
+    return " -r -F" if _takes_file(option) else " -x"
+
+
+_POWERSHELL = """\
+Register-ArgumentCompleter -Native -CommandName moorage -ScriptBlock {{
+    param($wordToComplete, $commandAst, $cursorPosition)
+    $words = @($commandAst.CommandElements | ForEach-Object {{ $_.ToString() }})
+    $given = $words.Count
+    if ($wordToComplete) {{ $given -= 1 }}
+    $values = @{{
+{values}\
+    }}
+    $commands = [ordered]@{{
+{commands}\
+    }}
+    $options = @{{
+{options}\
+    }}
+    $names = @{{
+{names}\
+    }}
+    $before = $words[$given - 1]
+    if ($values.ContainsKey($before)) {{
+        $offered = $values[$before]
+    }} elseif ($given -eq 1) {{
+        $offered = $commands.Keys
+    }} else {{
+        $offered = @($options[$words[1]])
+        if ($names.ContainsKey($words[1])) {{
+            $offered += @(& moorage @($names[$words[1]]) 2>$null)
+        }}
+    }}
+    $offered | Where-Object {{ $_ -like "$wordToComplete*" }} | ForEach-Object {{
+        $text = if ($given -eq 1) {{ $commands[$_] }} else {{ $_ }}
+        [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $text)
+    }}
+}}
+"""
+
+
+def _powershell() -> str:
+    values = "".join(
+        f"        '{name}' = {_list(values)}\n"
+        for options, values in _values().items()
+        for name in options
+    )
+    commands = "".join(
+        f"        '{each.name}' = {_quoted(each.summary, _POWERSHELL_APOSTROPHE)}\n"
+        for each in COMMANDS
+    )
+    options = "".join(
+        f"        '{each.name}' = {_list(_words(each, '').split())}\n" for each in COMMANDS
+    )
+    names = "".join(
+        f"        '{command.name}' = {_list(_NAMES[each.names[0]].split())}\n"
+        for command in COMMANDS
+        for each in _positions(command)
+        if each.names[0] in _NAMES
+    )
+    return _POWERSHELL.format(values=values, commands=commands, options=options, names=names)
+
+
+def _list(words: Sequence[str]) -> str:
+    return f"@({', '.join(_quoted(word, _POWERSHELL_APOSTROPHE) for word in words)})"
+
+
+_SCRIPTS: Mapping[str, Callable[[], str]] = {
+    "bash": _bash,
+    "zsh": _zsh,
+    "fish": _fish,
+    "powershell": _powershell,
 }
+SHELLS = tuple(_SCRIPTS)
 
 
 def script(shell: str) -> str:
-    """The script for bash, or for zsh, which runs the bash script."""
-    values = "".join(
-        f'        {names}) words="{words}" ;;\n' for names, words in sorted(_values().items())
-    )
-    options = "".join(
-        f'            {command.name}) words="{_words(command)}" ;;\n' for command in COMMANDS
-    )
-    commands = " ".join(command.name for command in COMMANDS)
-    text = _BASH.format(values=values, options=options, commands=commands)
-    return f"{_ZSH}{text}" if shell == "zsh" else text
-
-
-def _values() -> dict[str, str]:
-    """The values of each option, by its names as a pattern of `case`.
-
-    `-o` has different values in each command; all of them are offered.
-    """
-    found: dict[str, list[str]] = {}
-    for command in COMMANDS:
-        for argument in command.arguments:
-            choices = argument.options.get("choices", ()) if argument.is_option else ()
-            known = found.setdefault("|".join(argument.names), []) if choices else []
-            known += [choice for choice in choices if choice not in known]
-    return {names: " ".join(words) for names, words in found.items()}
-
-
-def _words(command: Command) -> str:
-    words = [name for each in command.arguments if each.is_option for name in each.names]
-    for argument in command.arguments:
-        if argument.names in _NAMES:
-            words.append(_NAMES[argument.names])
-        elif not argument.is_option:
-            words += argument.options.get("choices", ())
-    return " ".join([*words, "--help"])
+    """The script for a shell, which that shell can run at its start."""
+    return _SCRIPTS[shell]()

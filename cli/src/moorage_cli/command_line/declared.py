@@ -1,6 +1,6 @@
 """What a command line consists of: commands, arguments, and those that several commands have.
 
-`starting` and `arguments` declare the commands.
+`starting`, `offline` and `arguments` declare the commands.
 """
 
 import argparse

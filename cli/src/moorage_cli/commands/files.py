@@ -8,7 +8,7 @@ from moorage_cli.ask.onnx_file import read_onnx
 from moorage_cli.command_line import completion
 from moorage_cli.commands.shell import Shell
 from moorage_cli.manifests.convert.conversion import ConversionError
-from moorage_cli.manifests.convert.texts import Converted, convert_text, joined
+from moorage_cli.manifests.convert.texts import Converted, Hints, convert_text, joined
 from moorage_cli.manifests.documents import DocumentError
 from moorage_cli.manifests.lint import lint
 from moorage_cli.printing.failures import Failure, WrongUsage, reason_of
@@ -29,11 +29,17 @@ def run_convert(shell: Shell, given: argparse.Namespace) -> Report:
     if given.in_place and "-" in given.files:
         raise WrongUsage("--in-place cannot be combined with '-', which is standard input")
     texts = {name: read_text(name) for name in given.files}
-    made = {name: _converted(name, text) for name, text in texts.items()}
+    made = {name: _converted(name, text, given.uri) for name, text in texts.items()}
     notes = tuple(f"{name}: {note}" for name, each in made.items() for note in each.notes)
+    if given.strict and any(each.has_losses for each in made.values()):
+        notes = (*notes, "nothing is written, because --strict allows no lost fields")
+        return Report("", {"converted": []}, ok=False, notes=notes)
     if not given.in_place:
         whole = joined([each.text for each in made.values()])
         return Report(whole, whole, ok=True, notes=notes)
+    for name, each in made.items():
+        if each.is_settings:
+            raise WrongUsage(f"--in-place would replace {name}, which the model server reads")
     changed = [name for name, each in made.items() if each.text != texts[name]]
     for name in changed:
         _write(name, made[name].text)
@@ -41,9 +47,10 @@ def run_convert(shell: Shell, given: argparse.Namespace) -> Report:
     return Report("".join(lines), {"converted": changed}, ok=True, notes=notes)
 
 
-def _converted(name: str, text: str) -> Converted:
+def _converted(name: str, text: str, uri: str) -> Converted:
+    folder = "" if name == "-" else Path(name).absolute().parent.name
     try:
-        return convert_text(text)
+        return convert_text(text, Hints(folder, uri))
     except DocumentError as error:
         raise Failure(f"{name}: is not valid YAML: {error}") from error
     except ConversionError as error:

@@ -4,6 +4,7 @@ Documents are read as the API server reads them: JSON values, no duplicate keys,
 """
 
 import json
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -190,3 +191,13 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _represent_text)
+# Texts that kubectl reads as a boolean or a number if they have no quotes, and PyYAML does not.
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]\Z"), list("yYnN"))
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"[-+]?(0[bBoOxX][0-9a-fA-F_]+"
+        r"|([0-9][0-9_]*\.?[0-9_]*|\.[0-9_]+)([eE][-+]?[0-9]+)?)\Z"
+    ),
+    list("-+.0123456789"),
+)

@@ -28,7 +28,7 @@ from moorage_cli.printing.report import Report
 from moorage_cli.printing.sanitizing import clean
 from moorage_cli.printing.tables import Palette, Tone
 
-__all__ = ["Finding", "crd", "lint", "lint_text", "schemas"]
+__all__ = ["Finding", "Schemas", "crd", "lint", "lint_text", "resource_problems", "schemas"]
 
 MODEL, RUNTIME = "InferenceModel", "InferenceRuntime"
 CRDS = {MODEL: "inferencemodels.yaml", RUNTIME: "inferenceruntimes.yaml"}
@@ -126,7 +126,7 @@ def _findings(
             continue
         gateways += _gateways(text)
         for resource in resources:
-            judged = _judged(resource, known, tensors)
+            judged = resource_problems(resource.body, known, tensors)
             found += [_finding(resource, item) for item in judged]
             valid += [] if judged else [resource]
         if not resources:
@@ -185,20 +185,24 @@ def _resources(file: str, text: str) -> list[_Resource]:
     return found
 
 
-def _judged(resource: _Resource, known: Schemas, tensors: ModelTensors | None) -> list[Problem]:
-    body, versions = resource.body, known[resource.kind]
+def resource_problems(
+    body: Mapping[str, Any], known: Schemas, tensors: ModelTensors | None = None
+) -> list[Problem]:
+    """The problems of one resource of a checked kind."""
+    kind = body["kind"]
+    versions = known[kind]
     version = body.get("apiVersion")
     schema = versions.get(version) if isinstance(version, str) else None
     if schema is None:
         problem = f"{version!r} is invalid: must be {' or '.join(versions)}"
         return [Problem("apiVersion", problem)]
-    if resource.kind == MODEL and (moved := moved_fields(body)):
+    if kind == MODEL and (moved := moved_fields(body)):
         return moved  # the other checks need fields in their present places
     found = [*_wrong_names(body.get("metadata")), *problems(body, schema)]
     if found:
         return found  # the further checks need a valid spec
     spec = cast("Mapping[str, Any]", body["spec"])
-    if resource.kind == RUNTIME:
+    if kind == RUNTIME:
         return runtime_problems(spec)
     found = spec_problems(spec)
     return found if tensors is None else [*found, *model_problems(spec, tensors)]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from moorage_cli.manifests.structural import Problem
 
-__all__ = ["pod_template_problems", "request_problems", "spec_problems"]
+__all__ = ["POD_SPEC_FIELDS", "pod_template_problems", "request_problems", "spec_problems"]
 
 _POD_SPEC = "V1PodSpec"
 _RUNTIME_CONTAINER = "runtime"
@@ -191,3 +191,4 @@ def _load() -> Mapping[str, Mapping[str, str]]:
 
 
 _POD_FIELDS = _load()
+POD_SPEC_FIELDS = frozenset(_POD_FIELDS[_POD_SPEC])

@@ -200,7 +200,7 @@ def test_an_annotation_without_an_equivalent_is_dropped_and_noted(annotation, va
     assert after == resource({}, team="risk")
     assert note.startswith("iris: ")
     assert annotation in note
-    assert repr(value) in note
+    assert f'"{value}"' in note
 
 
 @pytest.mark.parametrize(
@@ -233,4 +233,4 @@ def test_the_models_of_a_list_are_converted():
 
     assert after["items"][0] == other
     assert after["items"][1]["spec"]["disruptionBudget"] == {"policy": "None"}
-    assert "'soon'" in note
+    assert '"soon"' in note

@@ -1,11 +1,16 @@
 """The text around a conversion: documents, markers and comments, and the YAML that is written."""
 
+import json
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage_cli.manifests.convert.texts import convert_text, joined
+from moorage_cli.manifests.convert.conversion import ConversionError
+from moorage_cli.manifests.convert.texts import Hints, convert_text, joined
 from moorage_cli.manifests.documents import DocumentError, dump, read_documents
+from support.foreign_manifests import CONFIG_PBTXT, FOREIGN, MODEL, MODEL_SETTINGS, kserve, seldon
 
 EARLIER = """\
 apiVersion: moorage.dev/v1alpha1
@@ -125,3 +130,96 @@ def test_what_is_written_reads_as_the_same_value(value):
     (document,) = read_documents(dump(value))
 
     assert document.value == value
+
+
+FOREIGN_KINDS = {"Model", "InferenceService", "ServingRuntime", "ClusterServingRuntime"}
+
+
+def test_the_content_tells_the_format_of_each_document():
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+    made = convert_text(yaml.safe_dump_all([other, *FOREIGN]))
+
+    kinds = [document["kind"] for document in yaml.safe_load_all(made.text)]
+    assert kinds[0] == "ConfigMap"
+    assert set(kinds[1:]) == {"InferenceModel", "InferenceRuntime"}
+    assert {each["kind"] for each in FOREIGN} == FOREIGN_KINDS
+    assert made.has_losses
+    assert not made.is_settings
+
+
+def test_the_items_of_a_list_are_converted_and_named_in_the_report():
+    listed = {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceServiceList",
+        "items": [kserve({"model": MODEL, "timeout": 3})],
+    }
+
+    made = convert_text(json.dumps(listed))
+
+    whole = yaml.safe_load(made.text)
+    assert (whole["apiVersion"], whole["kind"]) == ("v1", "List")
+    assert whole["items"][0]["kind"] == "InferenceModel"
+    (lost,) = (note for note in made.notes if "lost" in note)
+    assert lost.startswith("iris: spec.predictor.timeout: 3: lost: ")
+
+
+def test_an_item_that_cannot_be_converted_is_named():
+    listed = {"kind": "List", "items": [seldon(), kserve({})]}
+
+    with pytest.raises(ConversionError, match=r"document 1: iris: spec\.predictor has no server"):
+        convert_text(yaml.safe_dump(listed))
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [("serving.kserve.io/v1alpha1", "InferenceGraph"), ("mlops.seldon.io/v1alpha1", "Pipeline")],
+)
+def test_another_kind_of_these_projects_stays_and_is_reported(version, kind):
+    text = yaml.safe_dump({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}})
+
+    made = convert_text(text)
+
+    assert made.text == text
+    assert made.has_losses
+    assert made.notes == (
+        f'a: kind: "{kind} of {version}": lost: has no conversion: the document stays as it is',
+    )
+
+
+@pytest.mark.parametrize("text", [CONFIG_PBTXT, json.dumps(MODEL_SETTINGS)])
+def test_settings_of_a_server_become_a_model_at_the_given_location(text):
+    made = convert_text(text, Hints("folder", "s3://models/iris"))
+
+    assert yaml.safe_load(made.text)["spec"]["model"]["uri"] == "s3://models/iris"
+    assert made.is_settings
+    assert not made.has_losses
+
+
+@pytest.mark.parametrize(
+    "text", ["name: x\nbackend:\n  - y\n  - z\n", '{"implementation": 3}', '{"a": 1}', "[]"]
+)
+def test_text_that_only_resembles_settings_stays(text):
+    assert convert_text(text).text == text
+
+
+def test_a_configuration_with_a_mistake_is_refused_with_its_line():
+    with pytest.raises(DocumentError, match=r"line 2: .*, so it is not a config\.pbtxt"):
+        convert_text('backend: "x"\ninput { name: }')
+
+
+def test_lost_comments_are_no_lost_fields():
+    made = convert_text(f"{yaml.safe_dump(kserve({'model': MODEL}))}# the end\n")
+
+    assert any("comments" in note for note in made.notes)
+    assert not made.has_losses
+
+
+@pytest.mark.parametrize("text", ["y", "N", "1e3", "0o17", "0b1", "1_0", "-.5E1", "12", "1."])
+def test_text_that_kubectl_would_read_as_another_value_has_quotes(text):
+    assert dump({"a": text, text: "b"}) == f"{{a: '{text}', '{text}': b}}\n"
+
+
+@pytest.mark.parametrize("text", ["100Ki", "500m", "v1", "yes-sir", "1.2.3"])
+def test_other_text_has_no_quotes(text):
+    assert dump([text]) == f"[{text}]\n"

@@ -1,5 +1,6 @@
-"""Rewrites manifests of other formats as InferenceModels of the present shape; pure.
+"""Rewrites manifests of other formats as resources of the present shape; pure.
 
-Each module is one source format, with a function from a resource to a `Conversion`; `texts` lists
-the formats and rewrites whole files. Reading and writing files belongs in `commands`.
+Each source format is a module with a function from a resource to a `Conversion`; `texts` detects
+the format and rewrites whole files. Formats of other projects declare their `fields` and convert
+through a `draft`, which loses nothing silently. Reading and writing files belongs in `commands`.
 """

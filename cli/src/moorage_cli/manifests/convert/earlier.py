@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from moorage_cli.manifests.structural import Problem
 
-from .conversion import Conversion, ConversionError
+from .conversion import Conversion, ConversionError, Fate, Note
 
 __all__ = ["convert_earlier", "moved_fields"]
 
@@ -167,33 +167,33 @@ def _scaling(scaling: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "metrics": [{"type": "CPU", **metric}]}
 
 
-def _marks(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+def _marks(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[Note]]:
     """Return the metadata without annotations that moved, their fields, and what was dropped."""
     annotations = dict(_mapping(metadata.get("annotations")))
     verbs: dict[str, Any] = {}
-    notes: list[str] = []
+    notes: list[Note] = []
     approved, request = annotations.pop(_APPROVED, None), annotations.pop(_REQUEST, None)
     if approved is not None:
         approval = _APPROVAL.fullmatch(str(approved))
         if approval:
             verbs["promote"] = "/".join(part for part in approval.groups() if part)
         else:
-            notes.append(
-                f"annotation {_APPROVED} is dropped: {approved!r} is not a revision; "
-                "spec.rollout.promote replaces it"
-            )
+            notes.append(_dropped(_APPROVED, approved, "a revision", "spec.rollout.promote"))
     if request is not None:
         if _TIME.fullmatch(str(request)):
             verbs["restartedAt"] = request
         else:
-            notes.append(
-                f"annotation {_REQUEST} is dropped: {request!r} is not a time such as "
-                "2026-03-04T05:06:07Z; spec.rollout.restartedAt replaces it"
-            )
+            kind = "a time such as 2026-03-04T05:06:07Z"
+            notes.append(_dropped(_REQUEST, request, kind, "spec.rollout.restartedAt"))
     after = {name: value for name, value in metadata.items() if name != "annotations"}
     if annotations:
         after["annotations"] = annotations
     return after, verbs, notes
+
+
+def _dropped(mark: str, value: Any, kind: str, place: str) -> Note:
+    path = f"metadata.annotations[{mark}]"
+    return Note(path, value, Fate.LOST, f"is not {kind}; {place} replaces the annotation")
 
 
 def _joined(present: Mapping[str, Any], moved: Mapping[str, Any], path: str) -> dict[str, Any]:
