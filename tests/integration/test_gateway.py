@@ -306,6 +306,7 @@ def test_a_gateway_that_the_operator_may_no_longer_read_gives_no_url(
     api.apply(model("iris", runtime={"image": "example/server:1"}, route=ROUTE))
     eventually("a route", lambda: installed.get("HTTPRoute", "iris"))
     accept(installed)
+    expect_condition(api, "RouteAccepted", "True", "GatewayAccepted")
     eventually("a URL", lambda: status(api).get("url") == "http://192.0.2.7", seconds=40)
 
     role = api.get("Role", operator_of_namespace)

@@ -23,9 +23,12 @@ of the spec, if nobody has changed the model in between. `deploy` writes a model
 command changes anything.
 
 ```sh
-pip install ./cli
+uv tool install ./cli      # or: pipx install ./cli
 kubectl moorage status     # the same program: kubectl finds `kubectl-moorage`
 ```
+
+uv and pipx give the tool an environment of its own; there is
+[no krew plugin](../decisions/krew.md).
 
 | exit status | meaning |
 |---|---|
