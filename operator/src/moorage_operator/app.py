@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from .api.inference_runtime import InferenceRuntime
 from .kube import auth, kinds
 from .kube.client import KubeClient
 from .kube.leadership import Leadership
@@ -114,8 +115,7 @@ class App:
             changed=self._queue.add, pod_moved=self._pod_moved, child_gone=self._existence.doubt
         )
         self._runtimes = RuntimeStore(
-            changed=lambda *of: self._fleet.runtime_changed(*of),  # noqa: PLW0108 -- made later
-            namespace_changed=lambda of: self._fleet.labels_changed(of),  # noqa: PLW0108 -- as above
+            changed=self._runtime_changed, namespace_changed=self._labels_changed
         )
         self._gateways = GatewayStore(changed=self._gateway_changed)
         self._turns = RuntimeTurns()
@@ -375,6 +375,14 @@ class App:
 
     def _make_optional_reflectors(self, kind: str) -> list[Reflector]:
         return self._watches.make_optional(kind, self._optional.look_again)
+
+    def _runtime_changed(
+        self, before: InferenceRuntime | None, after: InferenceRuntime | None
+    ) -> None:
+        self._fleet.runtime_changed(before, after)
+
+    def _labels_changed(self, namespace: str) -> None:
+        self._fleet.labels_changed(namespace)
 
     def _gateway_changed(self, gateway: GatewayKey | None) -> None:
         """Reconcile the models behind a changed Gateway; None means all Gateways."""

@@ -101,7 +101,7 @@ def take_turns(
     moving = {
         each.key for each in known.values() if each.runtime == runtime.name and each.is_moving
     }
-    kept = (moving | granted) & frozenset(waiting)
+    kept = frozenset(waiting) & (moving | granted)
     free = runtime.max_concurrent_rollouts - len(moving | kept)
 
     def order(key: ObjectKey) -> tuple[bool, ObjectKey]:
