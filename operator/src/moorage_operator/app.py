@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from .api.inference_runtime import InferenceRuntime
 from .kube import auth, kinds
 from .kube.client import KubeClient
 from .kube.leadership import Leadership
@@ -115,9 +116,8 @@ class App:
         self._store = Store(
             changed=self._queue.add, pod_moved=self._pod_moved, child_gone=self._existence.doubt
         )
-        self._runtimes: RuntimeStore = RuntimeStore(
-            changed=lambda old, new: self._fleet.runtime_changed(old, new),  # noqa: PLW0108 -- made later
-            namespace_changed=lambda name: self._fleet.labels_changed(name),  # noqa: PLW0108 -- as above
+        self._runtimes = RuntimeStore(
+            changed=self._runtime_changed, namespace_changed=self._labels_changed
         )
         self._gateways = GatewayStore(changed=self._gateway_changed)
         self._turns = RuntimeTurns()
@@ -172,7 +172,7 @@ class App:
         )
         serves_all = not settings.namespaces and not settings.watch_label_selector
         statuses = RuntimeStatusWriter(self._client, wrote=self._metrics.wrote)
-        self._fleet: RuntimeFleet = RuntimeFleet(
+        self._fleet = RuntimeFleet(
             self._store,
             self._runtimes,
             self._turns,
@@ -379,6 +379,14 @@ class App:
 
     def _make_optional_reflectors(self, kind: str) -> list[Reflector]:
         return self._watches.make_optional(kind, self._optional.look_again)
+
+    def _runtime_changed(
+        self, before: InferenceRuntime | None, after: InferenceRuntime | None
+    ) -> None:
+        self._fleet.runtime_changed(before, after)
+
+    def _labels_changed(self, namespace: str) -> None:
+        self._fleet.labels_changed(namespace)
 
     def _gateway_changed(self, gateway: GatewayKey | None) -> None:
         """Reconcile the models behind a changed Gateway; None means all Gateways."""
