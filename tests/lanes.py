@@ -52,7 +52,7 @@ def paths(folders: Iterable[str]) -> list[str]:
 def main() -> int:
     """The exit status: 0 if both lanes ran tests and all of them passed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--session-timeout", type=int, default=4500, help="seconds for each lane")
+    parser.add_argument("--session-timeout", type=int, default=4900, help="seconds for each lane")
     options = parser.parse_args()
     pytest = [sys.executable, "-m", "pytest", f"--session-timeout={options.session_timeout}"]
 
