@@ -1,0 +1,36 @@
+"""The sum of two pytest sessions that ran beside each other."""
+
+import pytest
+
+from lanes import COMPUTING, closing_line, counts, waiting
+
+
+@pytest.mark.parametrize(
+    ("closing", "found"),
+    [
+        ("=== 3 passed in 1.20s ===", {"passed": 3}),
+        (
+            "== 2 failed, 3 passed, 4 skipped, 14 errors in 4569.44s (1:16:09) ==",
+            {"failed": 2, "passed": 3, "skipped": 4, "error": 14},
+        ),
+        ("== 1 error, 1 xfailed in 2.00s ==", {"error": 1, "xfailed": 1}),
+        # a session that was interrupted before its end has no results
+        ("!!!!! session-timeout: 4500.0 sec exceeded !!!!!", {}),
+    ],
+)
+def test_results_are_read_from_the_closing_line(closing, found):
+    assert counts(f"=== 9 passed in the past ===\ntests/a.py .F [100%]\n{closing}\n") == found
+
+
+def test_errors_and_unexpected_passes_are_failures():
+    lanes = [
+        counts("== 1 passed, 1 error in 1.0s =="),
+        counts("== 2 passed, 1 xpassed in 1.0s =="),
+    ]
+
+    assert closing_line(lanes) == "3 passed, 2 failed, 0 skipped"
+
+
+def test_every_folder_with_tests_is_in_one_lane():
+    assert {"e2e", "integration"} <= set(waiting())
+    assert not set(waiting()) & set(COMPUTING)
