@@ -8,6 +8,7 @@ reports the leaves that are still open as lost, and values that the schema refus
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, cast
 
 from moorage_cli.manifests.lint import Schemas, resource_problems
@@ -101,7 +102,7 @@ class Draft:
         below: dict[str, Any] = self.result
         for part in path[:-1]:
             below = below.setdefault(str(part), {})
-        below[str(path[-1])] = value
+        below[str(path[-1])] = deepcopy(value)  # later fields may be added to it
         if origin:
             self._origins.setdefault(path, []).append(origin)
 
