@@ -64,6 +64,14 @@ def test_a_location_that_is_lost_is_named_when_nothing_is_left_to_serve():
     assert "nothing to serve" in str(refused.value)
 
 
+def test_a_second_location_replaces_the_first_one_and_is_reported():
+    storage = {"path": "c", "parameters": {"type": "s3", "bucket": "bucket"}}
+    lost = notes_of(model(storage=storage))
+
+    assert spec_of(model(storage=storage))["model"] == {"uri": "s3://bucket/c"}
+    assert "parameters.bucket" in lost["spec.predictor.model.storageUri"]
+
+
 def test_the_given_location_replaces_the_one_of_the_manifest():
     made = convert_kserve(kserve(model(storageUri="hdfs://a/b")), SCHEMAS, "s3://bucket/c")
 

@@ -117,7 +117,7 @@ def _carry_containers(draft: Draft, path: Path, name: str) -> None:
         else:
             target = f"spec.podTemplate.spec.{name}"
             listed = _listed(draft, name)
-            draft.put(target, [*listed, draft.take(*own)], own)
+            draft.append(target, [*listed, draft.take(*own)], own)
 
 
 def _add_container(draft: Draft, fields: Mapping[str, Any], origin: Path) -> None:
@@ -125,7 +125,7 @@ def _add_container(draft: Draft, fields: Mapping[str, Any], origin: Path) -> Non
     listed = _listed(draft, "containers")
     own = next((each for each in listed if each.get("name") == "runtime"), {"name": "runtime"})
     others = [each for each in listed if each.get("name") != "runtime"]
-    draft.put("spec.podTemplate.spec.containers", [{**own, **fields}, *others], origin)
+    draft.append("spec.podTemplate.spec.containers", [{**own, **fields}, *others], origin)
 
 
 def _listed(draft: Draft, name: str) -> list[dict[str, Any]]:

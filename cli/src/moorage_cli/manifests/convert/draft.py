@@ -8,6 +8,7 @@ reports the leaves that are still open as lost, and values that the schema refus
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, cast
 
 from moorage_cli.manifests.lint import Schemas, resource_problems
@@ -90,7 +91,7 @@ class Draft:
             self.put(target, self.take(*path), path)
 
     def put(self, target: str, value: Any, origin: Path = ()) -> None:
-        """Set a field of the result.
+        """Set a field of the result; a field of the source that it replaces is lost.
 
         Args:
             target: Its path; objects above it are created.
@@ -98,10 +99,22 @@ class Draft:
             origin: The field of the source that it comes from.
         """
         path = parse_path(target)
+        before = _at(self.result, path)
+        if origin and before is not None and before != value:
+            for replaced in self._origins.pop(path, []):
+                sentence = f"{target} comes from {written_path(origin)}"
+                self.tell_loss(replaced, sentence)
+        self._set(path, value, origin)
+
+    def append(self, target: str, items: Sequence[Any], origin: Path) -> None:
+        """Set a list of the result that holds what it held before, and more."""
+        self._set(parse_path(target), list(items), origin)
+
+    def _set(self, path: Path, value: Any, origin: Path) -> None:
         below: dict[str, Any] = self.result
         for part in path[:-1]:
             below = below.setdefault(str(part), {})
-        below[str(path[-1])] = value
+        below[str(path[-1])] = deepcopy(value)  # later fields may be added to it
         if origin:
             self._origins.setdefault(path, []).append(origin)
 
