@@ -94,6 +94,8 @@ class Honesty:
         selector = ",".join(f"{k}={v}" for k, v in service["spec"]["selector"].items())
         target = service["spec"]["ports"][0]["targetPort"]
         model = await self._api.get("InferenceModel", self._namespace, name)
+        if not model:
+            return False  # deleted meanwhile
         if model["spec"].get("paused"):  # edits of the Service are not reverted
             selector, target = f"moorage.dev/model={name}", "http"
         served = ((model.get("status") or {}).get("model") or {}).get("name") or name
