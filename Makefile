@@ -25,7 +25,7 @@ FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_p
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-down images chart install.yaml wheels changelog test check format lint types unit fixtures generate lock audit
 .PHONY: conformance openai runtimes attack hostile fuzz mutate integration idle faults transitions simulate chaos soak
-.PHONY: soak-grpc autoscalers docs
+.PHONY: soak-grpc autoscalers docs browser screenshots
 .PHONY: e2e bench clean
 
 help: ## Show the targets
@@ -67,9 +67,16 @@ changelog: setup ## Print the release notes of VERSION; the fragments stay
 demo-down: guard ## Remove everything that make demo created
 	$(PYTHON) demo/demo.py down
 
-test: setup format lint types fixtures docs ## All checks and tests, including those on a real cluster
+test: setup browser format lint types fixtures docs ## All checks and tests, including those on a real cluster
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/python tests/lanes.py
+
+browser: guard ## Install Chromium and its driver, which the tests of the pages need; Debian, as root
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; }
+
+screenshots: setup browser ## Write the pictures of moorage ui in docs/images again
+	$(CLUSTER_PROGRAM) install
+	SCREENSHOTS=docs/images $(BIN)/pytest tests/integration/test_ui_views.py -k pictures
 
 check: setup format lint types unit ## Format, lint, types, import rules, unit and contract tests
 
@@ -120,7 +127,7 @@ build/mutation/.installed: requirements/mutation.txt $(VENV)/.installed
 mutate: setup build/mutation/.installed ## Change MODULES (all by default) in one place at a time; list the changes that no test detects
 	PYTHONPATH=$(CURDIR)/build/mutation/packages nice -n 15 $(BIN)/python tests/mutation/run.py $(if $(RECORD),--record) $(MODULES)
 
-integration: setup ## The operator against a real kube-apiserver
+integration: setup browser ## The operator against a real kube-apiserver
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/pytest tests/integration
 

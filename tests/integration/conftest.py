@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import NotFoundException
 
+from support import browser as browsers
 from support import waiting
 from support.chart_rights import operators_kubeconfig
 from support.operator_cluster import (
@@ -107,3 +108,26 @@ def runtime() -> Iterator[Runtime]:
     """The bundled runtime with the digits model."""
     with running(f"--model-repository={DIGITS}", "--model-name=digits") as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browsers.Browser]:
+    if not browsers.is_installed():
+        pytest.skip(browsers.ABSENT)
+    with browsers.chromium(tmp_path_factory.mktemp("profile")) as made:
+        yield made
+
+
+@pytest.fixture
+def browser(window: browsers.Browser) -> Iterator[browsers.Browser]:
+    """A desktop's browser; afterwards, every page has asked this machine only."""
+    window.open("about:blank")
+    window.resize(1200, 820)
+    window.prefer("light")
+    window.requested_hosts()
+    window.complaints()
+    yield window
+    hosts = window.requested_hosts()
+    assert {each.partition(":")[0] for each in hosts} == {"127.0.0.1"}
+    # requests that fail are part of some tests; uncaught errors and refused content are not
+    assert [each for each in window.complaints() if "Failed to load resource" not in each] == []

@@ -6,7 +6,6 @@ The first test starts without the Gateway API and installs it for the others.
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from support.operator_cluster import (
     eventually,
     model,
 )
+from support.simulated_gateway import Gateway
 
 pytestmark = pytest.mark.integration
 
@@ -32,45 +32,6 @@ ROUTE = {"parentRefs": [{"name": "web"}]}
 SECTION = {"steps": STEPS, "keepSeconds": 10}
 CANARY = {"strategy": "Canary", "canary": SECTION}
 NOTICED_SECONDS = 40  # a kind is looked for every 20 s
-
-
-class Gateway:
-    """The status of a route as written by the controller of the Gateway `web`."""
-
-    def __init__(self, api: Api) -> None:
-        self._api = api
-
-    def say(self, *, accepted: bool = True, message: str = "") -> None:
-        """Set the Gateway's conditions for the current route."""
-        route = eventually("a route", lambda: self._api.get("HTTPRoute", "iris"))
-        statuses = {"Accepted": accepted, "ResolvedRefs": True}
-        conditions = [
-            {
-                "type": type_,
-                "status": str(status),
-                "reason": type_ if status else "NotAllowedByListeners",
-                "message": message,
-                "observedGeneration": route["metadata"]["generation"],
-                "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            }
-            for type_, status in statuses.items()
-        ]
-        parent = {
-            "parentRef": {"name": "web"},
-            "controllerName": "example.com/gateway",
-            "conditions": conditions,
-        }
-        self._api.patch_status("HTTPRoute", "iris", {"parents": [parent]})
-
-    def weights(self) -> list[int]:
-        """The share of each backend, in the route's order."""
-        route = self._api.get("HTTPRoute", "iris")
-        return [each["weight"] for each in route["spec"]["rules"][1]["backendRefs"]]
-
-    def take(self, *weights: int) -> None:
-        """Wait for a route with these weights, and accept it."""
-        eventually(f"weights {weights}", lambda: self.weights() == list(weights))
-        self.say()
 
 
 def iris(server: ModelServer, image: str, **rollout: Any) -> dict[str, Any]:

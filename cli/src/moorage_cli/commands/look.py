@@ -11,7 +11,8 @@ from typing import Any
 
 from moorage_cli.ask.interrupts import interrupted_by_signals
 from moorage_cli.commands import edits, everyday, reports, requests
-from moorage_cli.commands.shell import Shell
+from moorage_cli.commands.shell import ClusterLike, Shell
+from moorage_cli.judge.model_view import view
 from moorage_cli.page.feed import Change, Feed
 from moorage_cli.page.rows import details
 from moorage_cli.page.server import Actions, PageServer
@@ -68,7 +69,10 @@ def run_ui(shell: Shell, given: argparse.Namespace) -> Report:
 
 def _actions(shell: Shell, given: argparse.Namespace) -> Actions:
     def show(namespace: str, name: str) -> Mapping[str, Any]:
-        return details(shell.connect(given).model(namespace, name), datetime.now(UTC))
+        cluster = shell.connect(given)
+        model = cluster.model(namespace, name)
+        kept, problem = _kept(cluster, namespace, view(model).selector)
+        return {**details(model, kept, datetime.now(UTC)), "timelineProblem": clean(problem)}
 
     def log(namespace: str, pod: str) -> Iterator[str]:
         lines = shell.connect(given).objects.log(
@@ -84,6 +88,14 @@ def _actions(shell: Shell, given: argparse.Namespace) -> Actions:
         return clean_document({"text": report.text, "document": report.document, "ok": report.ok})
 
     return Actions(show, log, do)
+
+
+def _kept(cluster: ClusterLike, namespace: str, selector: str) -> tuple[list[dict[str, Any]], str]:
+    """The objects that keep earlier revisions, or why they cannot be read."""
+    try:
+        return (cluster.revisions(namespace, selector) if selector else []), ""
+    except Failure as failure:
+        return [], str(failure)
 
 
 def _arguments(

@@ -88,14 +88,14 @@ class Feed:
                 self._rows = rows
             self._tell({"all": list(rows.values())})
             return
-        key = key_of(found)
+        key, changed = key_of(found), row(found)
         with self._lock:
             rows = self._rows = self._rows if self._rows is not None else {}
             if kind == "DELETED":
                 rows.pop(key, None)
             else:
-                rows[key] = row(found)
-        self._tell({"deleted": key} if kind == "DELETED" else {"put": row(found)})
+                rows[key] = changed
+        self._tell({"deleted": key} if kind == "DELETED" else {"put": changed})
 
     def _tell(self, message: Message) -> None:
         with self._lock:

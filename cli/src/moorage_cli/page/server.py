@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from importlib import resources
+from pathlib import PurePath
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,16 +30,14 @@ __all__ = ["Actions", "PageServer"]
 HOST = "127.0.0.1"
 BODY_LIMIT_BYTES = 32 << 20
 # Without one for so long, a proxy or a sleeping browser is noticed.
-HEARTBEAT_SECONDS = 10.0
-FILES = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-}
-# Nothing from other hosts, and no other page may show this one in a frame.
+HEARTBEAT_SECONDS = 5.0
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+# Nothing from other hosts, no text that becomes HTML or code, and no other page may show this one
+# in a frame.
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
-    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 
 
@@ -76,6 +75,7 @@ class PageServer(http.server.ThreadingHTTPServer):
         self.feed = feed
         self.actions = actions
         self.token = secrets.token_urlsafe(24)
+        self.files = _files()
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as error:
@@ -93,6 +93,17 @@ class PageServer(http.server.ThreadingHTTPServer):
         """Ignore browsers that leave in the middle of an answer."""
 
 
+def _files() -> dict[str, tuple[bytes, str]]:
+    """The content and the type of each path."""
+    found: dict[str, tuple[bytes, str]] = {}
+    for file in resources.files("moorage_cli.page").joinpath("static").iterdir():
+        suffix = PurePath(file.name).suffix
+        if suffix in TYPES:
+            path = "/" if file.name == "index.html" else f"/{file.name}"
+            found[path] = file.read_bytes(), f"{TYPES[suffix]}; charset=utf-8"
+    return found
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
     """One connection of a browser."""
 
@@ -103,10 +114,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with a file, a document or a stream."""
         path, fields = self._asked()
-        if path in FILES:
+        if path in self.server.files:
             if self._is_local():
-                name, kind = FILES[path]
-                text = resources.files("moorage_cli.page").joinpath("static", name).read_bytes()
+                text, kind = self.server.files[path]
                 self._send(HTTPStatus.OK, text, kind)
             return
         if not self._is_allowed():
@@ -222,3 +232,5 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Security-Policy", POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")

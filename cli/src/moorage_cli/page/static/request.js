@@ -1,0 +1,74 @@
+// The form that sends a model a request.
+
+import { run } from "./connection.js";
+import { make, section } from "./elements.js";
+
+export function makeForm(found) {
+  if (!found.inputs.length) return "";
+  const body = make("textarea", { spellcheck: "false", "aria-label": "Request in JSON" });
+  body.value = pretty(found.sample);
+  const answer = make("pre", { id: "answer", "aria-live": "polite", tabindex: "0", "aria-label": "Answer", hidden: true });
+  const tell = (text, tone) => { answer.hidden = false; answer.className = tone; answer.textContent = text; };
+  const send = make("button", { class: "act", id: "send" }, "Send");
+  send.addEventListener("click", async () => {
+    send.disabled = true;
+    tell("…", "dim");
+    const began = performance.now();
+    try {
+      const done = await run("infer", found, { request: JSON.parse(body.value) });
+      const spent = Math.round(performance.now() - began);
+      tell(`${pretty(done.document)}\n\n${spent} ms through the API server`, done.ok ? "" : "bad");
+    } catch (error) {
+      tell(error.message, "bad");
+    }
+    send.disabled = false;
+    send.focus();
+  });
+  const pictures = found.inputs.filter(isPicture).map((tensor) => make("label", {}, `${tensor.name} from a picture `,
+    make("input", { type: "file", accept: "image/*", onchange: async (event) => {
+      const file = event.target.files[0];
+      if (!file) return;
+      try {
+        const request = JSON.parse(body.value);
+        Object.assign(request.inputs.find((each) => each.name === tensor.name), await pixelsOf(file, tensor));
+        body.value = pretty(request);
+      } catch (error) {
+        tell(error.message, "bad");
+      }
+    } })));
+  return section("Try it", make("div", { class: "card" }, body, make("div", { class: "bar" }, send, ...pictures), answer));
+}
+
+// JSON with arrays of numbers on one line each.
+const pretty = (value) => JSON.stringify(value, null, 1).replace(/\[[\s\d.,eE+-]*\]/g, (found) => found.replace(/\s+/g, ""));
+
+function sizesOf(tensor) {
+  const shape = (tensor.shape || []).map(Number);
+  const inner = shape[0] === -1 || shape.length === 4 ? shape.slice(1) : shape;
+  if (inner.length === 2) return { height: inner[0], width: inner[1], channels: 1, isFirst: false };
+  if (inner.length === 3 && [1, 3].includes(inner[2])) return { height: inner[0], width: inner[1], channels: inner[2], isFirst: false };
+  if (inner.length === 3 && [1, 3].includes(inner[0])) return { height: inner[1], width: inner[2], channels: inner[0], isFirst: true };
+  return null;
+}
+
+function isPicture(tensor) {
+  const sizes = sizesOf(tensor);
+  return tensor.datatype !== "BYTES" && sizes && sizes.height >= 4 && sizes.width >= 4;
+}
+
+// The pixels of a picture in the tensor's shape, 0 to 255; what the model expects may differ.
+async function pixelsOf(file, tensor) {
+  const { height, width, channels, isFirst } = sizesOf(tensor);
+  const bitmap = await createImageBitmap(file, { resizeWidth: width, resizeHeight: height, resizeQuality: "high" });
+  const canvas = make("canvas", { width, height });
+  const context = canvas.getContext("2d");
+  context.drawImage(bitmap, 0, 0);
+  const { data } = context.getImageData(0, 0, width, height);
+  const found = [];
+  const value = (at, channel) => channels === 1
+    ? Math.round(0.299 * data[at] + 0.587 * data[at + 1] + 0.114 * data[at + 2]) : data[at + channel];
+  if (isFirst) for (let c = 0; c < channels; c += 1) for (let at = 0; at < data.length; at += 4) found.push(value(at, c));
+  else for (let at = 0; at < data.length; at += 4) for (let c = 0; c < channels; c += 1) found.push(value(at, c));
+  const shape = tensor.shape.map((size) => (Number(size) === -1 ? 1 : Number(size)));
+  return { shape, data: found };
+}

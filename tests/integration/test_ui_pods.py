@@ -1,0 +1,155 @@
+"""What the page shows of pods: requests over time, logs, and the answer to a request.
+
+A control plane without nodes has no pods to ask, so the test supplies what a cluster answers; the
+server, its feed and the browser are real.
+"""
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from moorage_cli.page.feed import Change, Feed
+from moorage_cli.page.rows import details
+from moorage_cli.page.server import Actions, PageServer
+from moorage_cli.printing.failures import Failure
+from support.browser import Browser
+
+pytestmark = [pytest.mark.integration, pytest.mark.browser, pytest.mark.timeout(180)]
+
+TENSOR = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
+MODEL = {
+    "metadata": {"namespace": "models", "name": "iris", "generation": 1},
+    "spec": {},
+    "status": {
+        "observedGeneration": 1,
+        "model": {"name": "iris", "inputs": [TENSOR], "outputs": []},
+        "replicaStatuses": [
+            {"pod": f"iris-{name}", "ready": True, "modelReady": True} for name in ("a", "b")
+        ],
+    },
+}
+LINES = 2500
+
+
+class Cluster:
+    """What the page asks of a cluster."""
+
+    def __init__(self) -> None:
+        self.asked: list[Mapping[str, Any]] = []
+        self.more: SimpleQueue[str | None] = SimpleQueue()
+        self.notes: list[str] = []
+        self._counter = itertools.count(1)
+
+    def changes(self) -> Iterator[Change]:
+        yield "ALL", [MODEL]
+        threading.Event().wait()
+
+    def details(self, namespace: str, name: str) -> Mapping[str, Any]:
+        assert (namespace, name) == ("models", "iris")
+        return details(MODEL, [], datetime.now(UTC))
+
+    def log(self, namespace: str, pod: str) -> Iterator[str]:
+        assert namespace == "models"
+        yield from (f"{pod} line {number}" for number in range(LINES))
+        yield from iter(self.more.get, None)
+
+    def do(self, command: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        if command == "top":
+            return self._answer({"replicas": self._replicas(), "notes": self.notes})
+        if command == "infer":
+            self.asked.append(fields["request"])
+            if len(self.asked) > 1:
+                raise Failure("iris: none of 2 pods is ready: run moorage why iris")
+            return self._answer({"outputs": [{"name": "y", "data": [7]}]})
+        return self._answer({"events": []})
+
+    def _replicas(self) -> list[dict[str, Any]]:
+        """Each time, 50 more requests of 20 ms and one more failure."""
+        if self.notes:
+            return []
+        n = next(self._counter)
+        requests = {"total": 50 * n, "failed": n, "seconds": 1.0 * n, "timed": 50 * n}
+        return [{"pod": "iris-a", "requests": requests}]
+
+    def _answer(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"text": "", "document": document, "ok": True}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def page(browser: Browser, cluster: Cluster) -> Iterator[Browser]:
+    """The page of the model."""
+    feed = Feed(cluster.changes)
+    server = PageServer(0, feed, Actions(cluster.details, cluster.log, cluster.do))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
+    thread.start()
+    try:
+        browser.open(f"{server.url}!models/iris")
+        browser.reads("h2", "iris")
+        browser.reads("#model", "Tensors")
+        yield browser
+    finally:
+        cluster.more.put(None)
+        feed.close()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_requests_are_drawn_over_time_from_the_differences_of_counters(page: Browser) -> None:
+    script = """return [...document.querySelectorAll(".plots .card")]
+        .map((each) => each.innerText.split("\\n")[0])"""
+    page.eventually("a rate", f"{script.strip()}[0]?.match(/^\\d/)")
+
+    rate, failed, latency, total = page.run(script)
+    assert rate.endswith(" requests per second")
+    assert 1 < float(rate.split()[0]) < 50
+    assert 0 < float(failed.split()[0]) < 1
+    assert latency == "20.0 ms mean latency"
+    assert total.endswith("requests since the replica started")
+    page.eventually(
+        "a line",
+        "return document.querySelector('.plots path:not(.axis)').getTotalLength() > 0",
+        seconds=40,
+    )
+
+
+def test_missing_metrics_are_explained(page: Browser, cluster: Cluster) -> None:
+    cluster.notes.append("pods of models: access is denied")
+    page.reads(".plots", "access is denied")
+
+
+def test_a_log_is_followed_and_keeps_its_last_lines(page: Browser, cluster: Cluster) -> None:
+    page.click("#model button", "iris-b")
+    page.reads("#lines", f"iris-b line {LINES - 1}")
+
+    cluster.more.put("<b>a late line</b>")
+    page.reads("#lines", "<b>a late line</b>")
+    assert page.run("return document.querySelector('#lines').childNodes.length") == 2000
+    assert page.run("return document.querySelectorAll('#lines b').length") == 0
+    pressed = "return document.querySelector('#model [aria-pressed=true]').innerText"
+    assert page.run(pressed) == "iris-b"
+
+
+def test_a_request_is_sent_and_its_answer_or_failure_shown(
+    page: Browser, cluster: Cluster
+) -> None:
+    page.click("#send")
+    page.reads("#answer", '"data": [7]')
+    assert cluster.asked[0]["inputs"][0]["name"] == "x"
+
+    page.click("#send")
+    page.reads("#answer", "none of 2 pods is ready")
+    page.run("document.querySelector('#model textarea').value = '{'")
+    page.click("#send")
+    page.reads("#answer", "JSON")
+    assert len(cluster.asked) == 2
