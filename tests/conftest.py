@@ -1,5 +1,7 @@
 """Options of the test run."""
 
+import signal
+
 import hypothesis
 import pytest
 from hypothesis import settings
@@ -13,6 +15,10 @@ hypothesis.settings.register_profile(
     "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("patient")
+
+# A shell starts background jobs with interrupts ignored, which programs under test would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
