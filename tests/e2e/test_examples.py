@@ -57,7 +57,7 @@ def follow(
         example: The name of its folder.
         folder: Where the commands run, with a copy of the examples.
         env: The environment of the commands.
-        replaced: Texts of the example's manifests, with what stands there on this cluster.
+        replaced: Texts of the example's manifests, with their replacements on this cluster.
     """
     copied = folder / "examples"
     shutil.copytree(EXAMPLES, copied)

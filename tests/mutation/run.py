@@ -4,7 +4,7 @@
 
 Each module of modules.toml is changed in one place at a time ("mutants"), and its tests run
 against every mutant. A mutant that passes all of them has survived: either a test is missing, or
-the mutant does the same as the original and stands in survivors.toml with the reason. The exit
+the mutant is equivalent to the original, and survivors.toml lists it with the reason. The exit
 status is 1 if a mutant survives that is not listed, or if a listed one does not survive.
 
 Only functions are changed; constants and class bodies are not. Each mutant runs in a fork of a

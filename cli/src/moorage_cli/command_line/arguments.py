@@ -5,6 +5,7 @@
 
 import argparse
 import importlib.metadata
+import textwrap
 from collections.abc import Sequence
 
 from moorage_cli.command_line.declared import (
@@ -241,12 +242,16 @@ def parser(program: str = "moorage") -> argparse.ArgumentParser:
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Wraps the description and keeps the lines of the examples."""
+    """Wraps texts, but not within a name such as --in-place, and keeps lines of examples."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith("examples:"):
             return "".join(f"{indent}{line}\n" for line in text.splitlines())
-        return super()._fill_text(text, width, indent)
+        lines = self._split_lines(text, width - len(indent))
+        return "\n".join(f"{indent}{line}" for line in lines)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
 def _examples(lines: Sequence[str]) -> str:

@@ -36,12 +36,12 @@ MANIFESTS: tuple[Command, ...] = (
         "Rewrites InferenceModels whose fields have moved, as moorage lint reports them, and "
         "converts resources of other projects: InferenceService, ServingRuntime and "
         "ClusterServingRuntime of KServe, Model of Seldon Core 2, config.pbtxt of Triton, and "
-        "model-settings.json of MLServer. The content tells the format. Standard error names each "
-        "field that changes, is not needed or is lost, with its value, the reason and what to do "
-        "instead. Documents that need no change stay as they are, comments included. A document "
-        "that is rewritten keeps the comments before its first field and loses the others; "
-        "standard error names such documents. No file is changed without --in-place, nor if any "
-        "of the files cannot be converted. The exit status is 1 if a file cannot be read, "
+        "model-settings.json of MLServer. The format is detected by content. Standard error names "
+        "each field that changes, is not needed or is lost, with its value, the reason and what "
+        "to do instead. Documents that need no change stay as they are, comments included. A "
+        "document that is rewritten keeps the comments before its first field and loses the "
+        "others; standard error names such documents. No file is changed without --in-place, nor "
+        "if any of the files cannot be converted. The exit status is 1 if a file cannot be read, "
         "converted or written, or with --strict if a field is lost, otherwise 0.",
         (
             Argument("files", metavar="FILE", nargs="+", help="manifest; '-' is standard input"),

@@ -39,7 +39,7 @@ def access_of(cluster: ClusterLike, model: ModelView, given: argparse.Namespace)
 
 
 def access_of_files(given: argparse.Namespace, *, tls: bool) -> Access:
-    """How a server that is no model of the cluster is reached.
+    """How to reach a server by its address, without a model of the cluster.
 
     Raises:
         Failure: A file cannot be read.

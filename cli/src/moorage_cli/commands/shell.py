@@ -90,7 +90,7 @@ class Shell:
         connect: Connects to the cluster of the arguments.
         palette: Colours.
         show: Prints a report before the command ends, such as the rows of a watch.
-        live: Makes a view that is redrawn; None if the output is no terminal or not for people.
+        live: Makes a view that is redrawn; None if the output is for programs or not a terminal.
         tell: Shows a sentence about the progress.
         count: Shows how many bytes of how many are sent.
     """

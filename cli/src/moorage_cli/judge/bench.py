@@ -80,17 +80,17 @@ def bench(load: Load, samples: Sequence[Sample], notes: Sequence[str], palette: 
         "latencySeconds": {**found, "max": good[-1] if good else None},
         "lateSeconds": {"p99": late},
     }
-    told = list(notes)
+    warnings = list(notes)
     if late is not None and late > LATE_SECONDS:
-        told.append(
+        warnings.append(
             f"this machine sent requests up to {_milliseconds(late)} late (p99), which counts as "
             "latency: lower --rate, or use a faster client"
         )
-    document["notes"] = told
+    document["notes"] = warnings
     failed = ExitCode.INTERRUPTED if load.interrupted else ExitCode.NOT_OK
     ok = bool(good) and not problems and not load.interrupted
     text = _text(load, document, good, palette)
-    return Report(text, document, ok, notes=tuple(told), failed=failed)
+    return Report(text, document, ok, notes=tuple(warnings), failed=failed)
 
 
 def _text(

@@ -103,7 +103,7 @@ def _named(
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether two host names have a host in common; `*.` stands for one or more labels."""
+    """Whether two host names have a host in common; `*.` matches one or more labels."""
     return one == other or any(
         wildcard.startswith("*.") and name.endswith(wildcard[1:])
         for wildcard, name in ((one, other), (other, one))

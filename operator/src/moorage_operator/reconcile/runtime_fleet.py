@@ -79,8 +79,9 @@ class RuntimeFleet:
         """Reconcile the models of a namespace that a runtime selects by labels."""
         runtimes = self._runtimes.current.by_name.values()
         selecting = [each for each in runtimes if each.allowed_namespaces]
-        models = (each for each in self._store.models() if each.key.namespace == namespace)
-        self._reconcile(models, selecting)
+        if selecting:
+            models = (each for each in self._store.models() if each.key.namespace == namespace)
+            self._reconcile(models, selecting)
 
     def _reconcile(
         self, models: Iterable[ModelRecord], changed: Collection[InferenceRuntime]

@@ -1,4 +1,4 @@
-"""Tells whether all models of the API server have reached the store.
+"""Detects when all models of the API server have reached the store.
 
     list of versions --> **Arrival** <-- versions in the store
 

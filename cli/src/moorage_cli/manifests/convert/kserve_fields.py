@@ -1,6 +1,6 @@
 """The fields of KServe's InferenceService, and where each one goes; data only.
 
-`*` in `spec.predictor.*` stands for `model`, or for the framework in the older shape.
+In `spec.predictor.*`, the `*` is `model`, or the framework in the older shape.
 
 Sources: KServe, "Control Plane API Reference" (serving.kserve.io/v1beta1), "Annotations".
 """

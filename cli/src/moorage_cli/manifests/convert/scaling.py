@@ -16,7 +16,7 @@ __all__ = ["NO_AUTOSCALER", "carry_replicas", "has_autoscaler", "metric_of", "re
 IN_FLIGHT = "moorage_inferences_in_flight"
 _RESOURCES = {"cpu": "CPU", "memory": "Memory"}
 _KEDA = "a model can stop when idle only with KEDA and a metric of type Prometheus"
-NO_AUTOSCALER = "without maxReplicas above minReplicas there is no autoscaler"
+NO_AUTOSCALER = "an autoscaler requires maxReplicas above minReplicas"
 
 
 def has_autoscaler(draft: Draft, at: Path) -> bool:

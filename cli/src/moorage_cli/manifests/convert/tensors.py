@@ -30,7 +30,7 @@ def name_model(draft: Draft, given: Any, path: Path, folder: str) -> None:
         folder: Name of the folder, which names a model whose file has no name.
 
     Raises:
-        ConversionError: There is no valid name.
+        ConversionError: The name is absent or invalid.
     """
     name = folder if given is None else given
     if not name:

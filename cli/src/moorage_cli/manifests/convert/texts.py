@@ -2,7 +2,7 @@
 
 text --> documents --> a source format --> **convert_text** --> text
 
-The content tells the format. A file is either a manifest with documents, or the settings of a
+The format is detected by content. A file is either a manifest with documents, or the settings of a
 model for Triton or MLServer.
 """
 

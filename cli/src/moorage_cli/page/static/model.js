@@ -16,14 +16,14 @@ let opened = null;
 export function open({ namespace, name }) {
   const parts = Object.fromEntries(PARTS.map((part) => [part, make("div", { class: "part" })]));
   const heading = make("h2", { tabindex: "-1" }, name);
-  const told = make("p", { id: "outcome", role: "status" });
+  const outcome = make("p", { id: "outcome", role: "status" });
   const state = make("span", { class: "state" }, "loading");
   const bar = make("div", { class: "bar title" }, heading, make("span", { class: "dim" }, namespace), state);
   byId("model").replaceChildren(
-    make("nav", {}, make("a", { href: "#" }, "← All models")), bar, parts.facts, told, parts.rollout, parts.details,
+    make("nav", {}, make("a", { href: "#" }, "← All models")), bar, parts.facts, outcome, parts.rollout, parts.details,
     section("Requests", parts.plots), parts.form, parts.rest, section("Log", parts.log));
   parts.plots.className = "plots";
-  opened = { namespace, name, parts, bar, state, told, isReading: false, isStale: false };
+  opened = { namespace, name, parts, bar, state, outcome, isReading: false, isStale: false };
   opened.log = makeLog(opened, parts.log);
   opened.stopPlots = startPlots(opened, parts.plots);
   heading.focus({ preventScroll: true });
@@ -62,8 +62,8 @@ function show(at, found, events) {
   update(parts.facts, [
     // a cause has the message as well
     found.causes.length ? "" : make("p", { class: "dim" }, found.message),
-    actionsOf(found, at.told), ...causesOf(found)]);
-  update(parts.rollout, [canaryOf(found), revisionsOf(found, at.told)]);
+    actionsOf(found, at.outcome), ...causesOf(found)]);
+  update(parts.rollout, [canaryOf(found), revisionsOf(found, at.outcome)]);
   update(parts.details, [factsOf(found), timingsOf(found)]);
   if (!parts.form.hasChildNodes()) update(parts.form, [makeForm(found)]);
   update(parts.rest, [

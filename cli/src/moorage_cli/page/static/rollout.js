@@ -49,24 +49,24 @@ const ACTIONS = [
 const canRestore = (found, revision) => found.timeline.some((each) => each.revision === revision && each.canRestore);
 const rollbackQuestion = (revision) => `Write the spec of revision ${revision} back? It rolls out like any other edit.`;
 
-export function actionsOf(found, told) {
+export function actionsOf(found, outcome) {
   return make("div", { class: "bar" }, ...ACTIONS.filter(({ isOffered }) => isOffered(found)).map((each) =>
-    actionOf(found, told, each.title(found), each.command, each.fields(found), each.question(found))));
+    actionOf(found, outcome, each.title(found), each.command, each.fields(found), each.question(found))));
 }
 
 // The question is an attribute, so that a button with another question differs.
-function actionOf(found, told, title, command, fields, question) {
+function actionOf(found, outcome, title, command, fields, question) {
   const act = async () => {
     if (!(await isConfirmed(`${found.namespace}/${found.name}`, question, title))) return;
-    told.className = "dim";
-    told.textContent = "…";
+    outcome.className = "dim";
+    outcome.textContent = "…";
     try {
       const done = await run(command, found, fields);
-      told.className = done.ok ? "good" : "bad";
-      told.textContent = done.text.trim();
+      outcome.className = done.ok ? "good" : "bad";
+      outcome.textContent = done.text.trim();
     } catch (error) {
-      told.className = "bad";
-      told.textContent = error.message;
+      outcome.className = "bad";
+      outcome.textContent = error.message;
     }
   };
   return make("button", { onclick: act, title: question, "data-key": `${command} ${fields.to || title}` }, title);
@@ -107,13 +107,13 @@ function stepOf(canary, step, number) {
 }
 
 // The revisions, the newest first.
-export function revisionsOf(found, told) {
+export function revisionsOf(found, outcome) {
   const rows = found.timeline.map((each) => [
     make("span", { class: "mono" }, each.revision), moment(each.created),
     make("span", { class: each.tone }, each.outcome, each.time ? " " : "", moment(each.time)),
     each.pods, each.detail,
     each.canRestore && !each.isCurrent
-      ? actionOf(found, told, "Roll back to it", "rollback", { to: each.revision }, rollbackQuestion(each.revision)) : ""]);
+      ? actionOf(found, outcome, "Roll back to it", "rollback", { to: each.revision }, rollbackQuestion(each.revision)) : ""]);
   const shown = table("Revisions", ["revision", "created", "outcome", "replicas", "detail", "action"], rows);
   return found.timelineProblem ? section("Revisions", make("p", { class: "dim" }, found.timelineProblem)) : shown;
 }

@@ -74,7 +74,7 @@ def test_the_longest_text_that_is_kept_has_the_size_of_the_limit() -> None:
         (b"", "was not kept"),
         (b"{", "was kept in a text that is damaged"),
         (b'{"spec":[],"version":1}', "was kept in a text that is damaged"),
-        # A JSON text that is no object, compressed.
+        # JSON other than an object, compressed.
         (base64.b64encode(zlib.compress(b"[]")), "was kept in format None, which .* format 1"),
         # More than the limit once it is decompressed.
         (
