@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.chart_rights import LEASE, operators_kubeconfig
-from support.operator_cluster import OperatorProcess
+from support.operator_cluster import OperatorProcess, install_runtimes_crd
 
 pytestmark = pytest.mark.integration
 
@@ -19,6 +19,7 @@ PERIOD_SECONDS = 1.0
 @pytest.mark.skipif(not SECONDS, reason="takes a quarter of an hour: run make idle")
 @pytest.mark.timeout(SECONDS + 120)
 def test_an_idle_operator_stays_live_and_ready(kubeconfig: Path, tmp_path: Path) -> None:
+    install_runtimes_crd(kubeconfig)
     operator = OperatorProcess(
         operators_kubeconfig(kubeconfig, tmp_path), tmp_path / "log", options=LEASE
     )
