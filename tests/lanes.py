@@ -1,8 +1,9 @@
 """Runs all tests in two lanes beside each other: `python tests/lanes.py [--session-timeout N]`.
 
-Tests of the first lane mostly wait: for pods, probes and deadlines. Those of the second only
-compute, at a lower priority. One after the other, they would take a third longer. Each lane is one
-pytest session; the second one's output follows the first one's, and the last line sums them up.
+The first lane tests on real pods, which mostly means waiting for them. The second lane runs what
+bears that company, at a lower priority. Tests that measure latencies come last in the first lane.
+One lane after the other would take half as long again. Each lane is one pytest session; the second
+one's output follows the first one's, and the last line sums them up.
 """
 
 import argparse
@@ -12,12 +13,23 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-COMPUTING = ("unit", "contract", "localcluster", "simulation", "fuzz")
+BESIDE = (
+    "unit",
+    "contract",
+    "localcluster",
+    "simulation",
+    "fuzz",
+    "storage",
+    "conformance",
+    "integration",
+)
 """Folders of the second lane."""
+
+MEASURING = ("conformance/test_hostile.py", "integration/test_hostile_servers.py")
+"""Files of these folders that are in the first lane: they compare latencies with limits."""
 
 NICENESS = 5
 COUNT = re.compile(r"(\d+) (passed|failed|skipped|error|errors|xfailed|xpassed)\b")
@@ -38,20 +50,24 @@ def closing_line(lanes: list[Counter[str]]) -> str:
     return f"{total['passed']} passed, {failed} failed, {total['skipped']} skipped"
 
 
-def waiting() -> list[str]:
-    """Folders of the first lane: all others, so that a new folder is tested without an edit.
+def first() -> list[str]:
+    """Arguments of pytest for the first lane: all folders that the second does not have.
 
-    Tests on real pods come first. They bear other work best, and outlast the second lane; those
-    behind them measure latencies.
+    A new folder is thus tested without an edit. Tests on real pods come first: they bear other
+    work best, and take about as long as the second lane.
     """
     tests = (each.relative_to(ROOT / "tests") for each in (ROOT / "tests").rglob("test_*.py"))
-    found = {each.parts[0] for each in tests} - {*COMPUTING}
-    return sorted(found, key=lambda name: (name != "e2e", name))
+    folders = {each.parts[0] for each in tests} - {*BESIDE}
+    ordered = sorted(folders, key=lambda name: (name != "e2e", name))
+    return [f"tests/{each}" for each in (*ordered, *MEASURING)]
 
 
-def paths(folders: Iterable[str]) -> list[str]:
-    """Arguments of pytest."""
-    return [f"tests/{each}" for each in folders]
+def second() -> list[str]:
+    """Arguments of pytest for the second lane."""
+    return [
+        *(f"tests/{each}" for each in BESIDE),
+        *(f"--ignore=tests/{each}" for each in MEASURING),
+    ]
 
 
 def main() -> int:
@@ -59,22 +75,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--session-timeout", type=int, default=4900, help="seconds for each lane")
     options = parser.parse_args()
-    pytest = [sys.executable, "-m", "pytest", f"--session-timeout={options.session_timeout}"]
+    timeout = f"--session-timeout={options.session_timeout}"
+    pytest = [sys.executable, "-m", "pytest", timeout, "--durations=25", "--durations-min=10"]
 
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as second:
-        computing = subprocess.Popen(
-            [*pytest, "-p", "no:cacheprovider", *paths(COMPUTING)],
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as written:
+        beside = subprocess.Popen(
+            [*pytest, "-p", "no:cacheprovider", *second()],
             cwd=ROOT,
-            stdout=second,
+            stdout=written,
             stderr=subprocess.STDOUT,
             preexec_fn=lambda: os.nice(NICENESS),  # noqa: PLW1509 -- no thread was started before
         )
-        first, status = followed([*pytest, *paths(waiting())])
-        status = computing.wait() or status
-        second.seek(0)
-        output = second.read()
+        shown, status = followed([*pytest, *first()])
+        status = beside.wait() or status
+        written.seek(0)
+        output = written.read()
     print(output)
-    lanes = [counts(first), counts(output)]
+    lanes = [counts(shown), counts(output)]
     print(closing_line(lanes))
     return status or int(not all(lanes))
 

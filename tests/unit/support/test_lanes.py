@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanes import COMPUTING, closing_line, counts, waiting
+from lanes import BESIDE, MEASURING, ROOT, closing_line, counts, first, second
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,22 @@ def test_errors_and_unexpected_passes_are_failures():
     assert closing_line(lanes) == "3 passed, 2 failed, 0 skipped"
 
 
-def test_every_folder_with_tests_is_in_one_lane():
-    assert {"e2e", "integration"} <= set(waiting())
-    assert not set(waiting()) & set(COMPUTING)
+def test_every_file_with_tests_is_in_one_lane():
+    def files(arguments: list[str]) -> set[str]:
+        ignored = {each.removeprefix("--ignore=") for each in arguments if "--ignore" in each}
+        named = [ROOT / each for each in arguments if "--ignore" not in each]
+        found = [
+            file
+            for path in named
+            for file in (path.rglob("test_*.py") if path.is_dir() else [path])
+        ]
+        return {str(each.relative_to(ROOT)) for each in found} - ignored
+
+    one, other = files(first()), files(second())
+
+    assert one | other == {
+        str(each.relative_to(ROOT)) for each in (ROOT / "tests").rglob("test_*.py")
+    }
+    assert not one & other
+    assert all((ROOT / "tests" / each).exists() for each in (*BESIDE, *MEASURING))
+    assert first()[0] == "tests/e2e"
