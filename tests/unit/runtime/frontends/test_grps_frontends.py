@@ -17,6 +17,7 @@ from moorage_runtime.frontends.http.message import (
     HttpRequest,
     StreamingResponse,
 )
+from moorage_runtime.frontends.status_codes import HTTP_STATUS
 from moorage_runtime.values import errors
 from moorage_runtime.values.inference import InferResponse, ModelMetadata
 from unit.runtime.grpc_fixtures import TRANSPORTS, serving
@@ -333,8 +334,8 @@ def every_error(base=errors.RuntimeFault):
 
 @pytest.mark.parametrize("error", list(every_error()))
 def test_every_error_has_its_own_code(error):
-    assert error in grps_calls.CODES
-    assert grps_calls.status_of(error("text")).code == grps_calls.CODES[error]
+    assert error in HTTP_STATUS
+    assert grps_calls.status_of(error("text")).code == HTTP_STATUS[error]
     assert grps_calls.status_of(error("")).msg
 
 

@@ -10,6 +10,7 @@ import pytest
 from moorage_runtime.frontends.http.message import JSON, OCTET_STREAM, HttpRequest, HttpResponse
 from moorage_runtime.frontends.oip import rest as oip_rest
 from moorage_runtime.frontends.oip.rest import OipRestFrontend
+from moorage_runtime.frontends.status_codes import HTTP_STATUS
 from moorage_runtime.values import errors
 from unit.runtime.oip_fixtures import FakeDataplane, model, seed_models, spec
 
@@ -264,5 +265,5 @@ def every_error(base=errors.RuntimeFault):
 
 @pytest.mark.parametrize("fault", list(every_error()))
 def test_every_error_has_its_own_status(fault):
-    assert fault in oip_rest.HTTP_STATUS
-    assert oip_rest.error_response(fault("text")).status == oip_rest.HTTP_STATUS[fault]
+    assert fault in HTTP_STATUS
+    assert oip_rest.error_response(fault("text")).status == HTTP_STATUS[fault]

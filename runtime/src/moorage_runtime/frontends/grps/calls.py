@@ -7,48 +7,26 @@ Methods raise ``errors.RuntimeFault``; :func:`status_of` turns it into the statu
 Source: GRPS interface, "health", "metadata", "model selection", "streaming".
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
 from moorage_runtime.codec.grps import mapping as grps_mapping
 from moorage_runtime.codec.grps import metadata as grps_metadata
 from moorage_runtime.codec.grps.message import Data, Message, Status, Text
+from moorage_runtime.frontends.status_codes import HTTP_STATUS
 from moorage_runtime.values import errors
 from moorage_runtime.values.inference import InferRequest, InferResponse
 
 if TYPE_CHECKING:
     from moorage_runtime.dataplane import Dataplane
 
-CODES: Final[Mapping[type[errors.RuntimeFault], int]] = MappingProxyType(
-    {
-        errors.RuntimeFault: 500,
-        errors.InvalidRequest: 400,
-        errors.PayloadTooLarge: 413,
-        errors.UnsupportedEncoding: 415,
-        errors.UnsupportedDatatype: 400,
-        errors.Forbidden: 403,
-        errors.NotFound: 404,
-        errors.ModelNotFound: 404,
-        errors.VersionNotFound: 404,
-        errors.Unavailable: 503,
-        errors.ModelNotReady: 503,
-        errors.RepositoryUnread: 503,
-        errors.QueueFull: 503,
-        errors.ServerBusy: 503,
-        errors.ShuttingDown: 503,
-        errors.DeadlineExceeded: 504,
-        errors.InvalidConfig: 500,
-        errors.ModelFailed: 500,
-    }
-)
 NOT_READY: Final = Status(503, "Service Unavailable")
 
 
 def status_of(fault: errors.RuntimeFault) -> Status:
     """The failure with the code of the fault's class, or of its nearest base class."""
-    code = errors.nearest(CODES, fault)
+    code = errors.nearest(HTTP_STATUS, fault)
     # a model's own error message may contain text that is not valid UTF-8
     return Status(code, fault.message.encode(errors="backslashreplace").decode() or fault.reason)
 

@@ -13,8 +13,7 @@ Source: OIP, HTTP/REST; binary tensor data extension.
 import asyncio
 import itertools
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from moorage_runtime.codec.json import text as json_text
@@ -26,37 +25,13 @@ from moorage_runtime.codec.oip.request import ALL_JSON, Decoded
 from moorage_runtime.codec.unpack import limits
 from moorage_runtime.frontends.http.message import OCTET_STREAM, HttpRequest, HttpResponse
 from moorage_runtime.frontends.http.serialization import RETRY_SOON, body_parts
+from moorage_runtime.frontends.status_codes import HTTP_STATUS
 from moorage_runtime.values import errors
 from moorage_runtime.values.inference import InferResponse
 from moorage_runtime.values.tensors import Datatype
 
 if TYPE_CHECKING:
     from moorage_runtime.dataplane import Dataplane
-
-# Spec: an HTTP error status, typically 400. Peers: 404 for missing objects. We: the class of the
-# error decides, so that clients know whether a retry may help.
-HTTP_STATUS: Final[Mapping[type[errors.RuntimeFault], int]] = MappingProxyType(
-    {
-        errors.RuntimeFault: 500,
-        errors.InvalidRequest: 400,
-        errors.PayloadTooLarge: 413,
-        errors.UnsupportedEncoding: 415,
-        errors.UnsupportedDatatype: 400,
-        errors.Forbidden: 403,
-        errors.NotFound: 404,
-        errors.ModelNotFound: 404,
-        errors.VersionNotFound: 404,
-        errors.Unavailable: 503,
-        errors.ModelNotReady: 503,
-        errors.RepositoryUnread: 503,
-        errors.QueueFull: 503,
-        errors.ServerBusy: 503,
-        errors.ShuttingDown: 503,
-        errors.DeadlineExceeded: 504,
-        errors.InvalidConfig: 500,
-        errors.ModelFailed: 500,
-    }
-)
 
 # Accessing a member through its enum costs as much as a small function call.
 _INFER: Final = Endpoint.INFER

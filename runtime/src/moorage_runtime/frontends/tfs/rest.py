@@ -28,6 +28,7 @@ from moorage_runtime.codec.tfs import versions as tfs_versions
 from moorage_runtime.codec.tfs.path import Operation, Target
 from moorage_runtime.codec.tfs.signatures import BoundSignature
 from moorage_runtime.codec.unpack import limits
+from moorage_runtime.frontends import status_codes
 from moorage_runtime.frontends.http.message import HttpRequest, HttpResponse
 from moorage_runtime.values import errors
 from moorage_runtime.values.inference import (
@@ -45,26 +46,7 @@ if TYPE_CHECKING:
 # Spec: TensorFlow Serving's table from status code to HTTP. Peers: a model that is loading is 404.
 # We: 503 for inference, because the client should retry; 404 for metadata, which clients poll.
 HTTP_STATUS: Final[Mapping[type[errors.RuntimeFault], int]] = MappingProxyType(
-    {
-        errors.RuntimeFault: 500,
-        errors.InvalidRequest: 400,
-        errors.PayloadTooLarge: 413,
-        errors.UnsupportedEncoding: 415,
-        errors.UnsupportedDatatype: 501,
-        errors.Forbidden: 403,
-        errors.NotFound: 404,
-        errors.ModelNotFound: 404,
-        errors.VersionNotFound: 404,
-        errors.Unavailable: 503,
-        errors.ModelNotReady: 503,
-        errors.RepositoryUnread: 503,
-        errors.QueueFull: 503,
-        errors.ServerBusy: 503,
-        errors.ShuttingDown: 503,
-        errors.DeadlineExceeded: 504,
-        errors.InvalidConfig: 500,
-        errors.ModelFailed: 500,
-    }
+    {**status_codes.HTTP_STATUS, errors.UnsupportedDatatype: 501}
 )
 
 
