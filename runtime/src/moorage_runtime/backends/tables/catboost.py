@@ -14,6 +14,7 @@ import numpy as np
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import sentence_of
 from moorage_runtime.backends.tables import layout
+from moorage_runtime.backends.tables.catboost_trial import try_loading
 from moorage_runtime.backends.tables.layout import Features
 from moorage_runtime.backends.tables.model import Answer, TableModel, tried_outputs
 from moorage_runtime.values.errors import InvalidConfig
@@ -50,6 +51,7 @@ def _read(source: ModelSource) -> Any:
     path = source.path
     try:
         _check_size(path.read_bytes())
+        try_loading(path)
         model = library.CatBoostClassifier().load_model(str(path))
         # the class of the object decides what predict returns by default
         return model if len(model.classes_) else library.CatBoostRegressor().load_model(str(path))
