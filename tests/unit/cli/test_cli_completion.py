@@ -38,6 +38,7 @@ COMPLETED = [
     ("moorage completion fi", "GOT:<completion fish ?>"),
     ("moorage convert --in-p", "GOT:<convert --in-place ?>"),
     ("moorage why ir", "GOT:<why iris ?>"),
+    ("moorage bench ir", "GOT:<bench iris ?>"),
     ("moorage runtimes tr", "GOT:<runtimes triton ?>"),
     ("moorage status -o na", r"\niris\r?\n"),
     ("moorage infer iris --protocol Tensor", "GOT:<infer iris --protocol TensorFlowServing ?>"),

@@ -16,6 +16,10 @@ class Conflict(Failure):
     """The model has changed since it was read."""
 
 
+class NoCluster(Failure):
+    """There is no kubeconfig."""
+
+
 class Missing(Failure):
     """The object does not exist."""
 

@@ -16,7 +16,7 @@ from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import InsecureRequestWarning
 
 from kubernetes import client, config, stream, watch
-from moorage_cli.ask.api_failures import Conflict, Expired, failures_of
+from moorage_cli.ask.api_failures import Conflict, Expired, NoCluster, failures_of
 from moorage_cli.ask.objects import Objects
 from moorage_cli.ask.port_forward import PortForward
 from moorage_cli.edit.model import Patch
@@ -59,7 +59,8 @@ class Cluster:
             )
         except (ConfigException, OSError, yaml.YAMLError) as error:
             if kubeconfig or context or not self._load_in_cluster():
-                raise Failure(_without_cluster(kubeconfig, error)) from error
+                kind = NoCluster if not kubeconfig and _is_absent(error) else Failure
+                raise kind(_without_cluster(kubeconfig, error)) from error
         self._client = client.ApiClient(self._configuration)
 
     @property
@@ -355,13 +356,17 @@ def _event(item: dict[str, Any]) -> EventView:
     )
 
 
+def _is_absent(error: Exception) -> bool:
+    return "No configuration found" in str(error)
+
+
 def _without_cluster(kubeconfig: str, error: Exception) -> str:
     """Why there is no configuration of a cluster."""
     if isinstance(error, OSError):
         reason = reason_of(error)
     elif isinstance(error, yaml.YAMLError):
         reason = "it is not valid YAML"
-    elif "No configuration found" in str(error):
+    elif _is_absent(error):
         reason = "no kubeconfig exists, or it is empty"
     else:
         reason = str(error).rstrip(".")

@@ -14,7 +14,11 @@ __all__ = ["SHELLS", "script"]
 
 _FILE_METAVARS = frozenset({"FILE", "PATH", "PATH|URI", "ONNX"})
 # The arguments of the tool that print the names for a positional argument.
-_NAMES: Mapping[str, str] = {"name": "status -o name", "runtime": "runtimes -o name"}
+_NAMES: Mapping[str, str] = {
+    "name": "status -o name",
+    "target": "status -o name",
+    "runtime": "runtimes -o name",
+}
 _HELP = Argument("--help", action="store_true", help="show the help of the command")
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from moorage_cli.ask import upload
+from moorage_cli.ask.api_failures import NoCluster
 from moorage_cli.ask.cluster import Conflict
 from moorage_cli.ask.inference import request as inference
 from moorage_cli.ask.inference.sample import describe, sample_request, sample_tensors
@@ -71,7 +72,7 @@ def run_deploy(shell: Shell, given: argparse.Namespace) -> Report:
     source = _source_of(given)
     target = Target(
         name=given.name,
-        namespace=given.namespace or shell.connect(given).namespace,
+        namespace=given.namespace or _namespace(shell, given),
         runtime=given.runtime,
         replicas=given.replicas,
         trusted=given.trusted,
@@ -93,6 +94,16 @@ def run_deploy(shell: Shell, given: argparse.Namespace) -> Report:
     shell.tell(f"{target.name}: the spec is written, generation {_generation(written)}")
     with immediate_interrupt(ExitCode.INTERRUPTED):
         return _followed(shell, cluster, target, given)
+
+
+def _namespace(shell: Shell, given: argparse.Namespace) -> str:
+    """The namespace of the kubeconfig; "" for a dry run without one, which needs no cluster."""
+    try:
+        return shell.connect(given).namespace
+    except NoCluster:
+        if not given.dry_run:
+            raise
+        return ""
 
 
 def _source_of(given: argparse.Namespace) -> _Source:

@@ -66,7 +66,10 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The model to write: its name and namespace, and the options of the command."""
+    """The model to write: its name and namespace, and the options of the command.
+
+    Without a namespace, the documents have none, and kubectl uses that of its context.
+    """
 
     name: str
     namespace: str
@@ -196,7 +199,7 @@ def model_of(target: Target, uri: str) -> dict[str, Any]:
     return {
         "apiVersion": "moorage.dev/v1alpha1",
         "kind": "InferenceModel",
-        "metadata": {"name": target.name, "namespace": target.namespace},
+        "metadata": {"name": target.name, **_place(target)},
         "spec": spec,
     }
 
@@ -204,6 +207,10 @@ def model_of(target: Target, uri: str) -> dict[str, Any]:
 def _metadata(target: Target, name: str) -> dict[str, Any]:
     return {
         "name": name,
-        "namespace": target.namespace,
+        **_place(target),
         "labels": {**MANAGED, DEPLOYED_LABEL: target.name},
     }
+
+
+def _place(target: Target) -> dict[str, str]:
+    return {"namespace": target.namespace} if target.namespace else {}

@@ -41,6 +41,32 @@ def test_a_dry_run_of_a_small_file_has_its_content_in_a_config_map(deploy, tmp_p
     }  # fmt: skip
 
 
+def test_a_dry_run_without_a_kubeconfig_leaves_the_namespace_to_kubectl(
+    monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+
+    code = program.main(["deploy", str(MODEL), "--name=iris", "--dry-run"])
+
+    documents = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert code == 0
+    assert [each["kind"] for each in documents] == ["ConfigMap", "InferenceModel"]
+    assert not any("namespace" in each["metadata"] for each in documents)
+
+
+@pytest.mark.parametrize("content", [None, "", "{"])
+def test_a_dry_run_reports_a_kubeconfig_that_is_named_and_unusable(tmp_path, capsys, content):
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_text(content)
+
+    arguments = [str(MODEL), "--name=iris", "--dry-run", f"--kubeconfig={path}"]
+    code = program.main(["deploy", *arguments])
+
+    assert code == 1
+    assert f"--kubeconfig: {path} is not a usable kubeconfig" in capsys.readouterr().err
+
+
 def test_a_dry_run_of_a_folder_with_versions_names_the_claim_and_the_folder_in_it(
     deploy, tmp_path
 ):
