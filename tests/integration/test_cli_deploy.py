@@ -10,8 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
+from support.iris import IMPATIENT, alive, start
 from support.manifests import DIGITS
-from support.operator_cluster import Api, Kubelet, OperatorProcess, eventually, model
+from support.operator_cluster import (
+    Api,
+    Kubelet,
+    ModelServer,
+    OperatorProcess,
+    eventually,
+    model,
+    settle,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -172,3 +181,47 @@ def test_a_deleted_model_is_gone_and_a_missing_one_is_named(
     code, _, err = moorage(api, "delete", "iris", "--yes")
     assert code == 1
     assert "not found" in err
+
+
+def deploy_and_run(api: Api, kubelet: Kubelet, file: Path) -> str:
+    """Deploy a file with `--force`, and run the pod of its revision; returns what was told."""
+    before = {pod["metadata"]["uid"] for pod in kubelet.pods("iris")}
+    process = subprocess.Popen(
+        command(api, "deploy", str(file), "--name=iris", "--force"),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    (pod,) = eventually(
+        "the pod of the new revision",
+        lambda: [pod for pod in alive(kubelet) if pod["metadata"]["uid"] not in before],
+    )
+    kubelet.run(pod)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+    return told
+
+
+def test_content_that_no_revision_needs_is_deleted_with_the_next_deployment(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer, tmp_path: Path
+) -> None:
+    def uploads() -> set[str]:
+        found = api.list("ConfigMap", "moorage.dev/deployed-model=iris")
+        return {each["metadata"]["name"] for each in found}
+
+    start(api, kubelet, {"http": server.port}, health=IMPATIENT)
+    settle(api, "iris")
+    file = tmp_path / "model.onnx"
+    file.write_bytes(Path(FILE).read_bytes())
+    deploy_and_run(api, kubelet, file)
+    (first,) = uploads()
+    owned = api.get("ConfigMap", first)["metadata"]
+    labels, owner = owned["labels"], owned["ownerReferences"]
+    for name, owners in (("iris-model-old", owner), ("iris-model-in-progress", [])):
+        metadata = {"name": name, "labels": labels, "ownerReferences": owners}
+        api.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+    file.write_bytes(file.read_bytes() + b"\0")
+    told = deploy_and_run(api, kubelet, file)
+
+    assert "iris-model-old is deleted" in told
+    second = spec_of(api, "iris")["model"]["uri"].removeprefix("configmap://")
+    assert uploads() == {first, second, "iris-model-in-progress"}

@@ -51,6 +51,17 @@ class Objects:
             return None
         return json.loads(answer.data)
 
+    def labelled(self, kind: str, namespace: str, selector: str) -> list[dict[str, Any]]:
+        """The objects of a kind with these labels."""
+        with failures_of(f"{kind} objects of {namespace}"):
+            answer = getattr(self._core, f"list_namespaced_{KINDS[kind]}")(
+                namespace,
+                label_selector=selector,
+                _request_timeout=TIMEOUT_SECONDS,
+                _preload_content=False,
+            )
+        return json.loads(answer.data)["items"]
+
     def create(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Create an object; its name may be generated."""
         kind, metadata = document["kind"], document["metadata"]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,7 +26,7 @@ from moorage_cli.ask.inference.sample import describe, sample_request, sample_te
 from moorage_cli.ask.interrupts import immediate_interrupt, interrupted_by_signals
 from moorage_cli.ask.onnx_file import read_onnx
 from moorage_cli.commands.model_sources import check_trust, find_models
-from moorage_cli.commands.rollouts import followed, unfinished
+from moorage_cli.commands.rollouts import End, followed, unfinished
 from moorage_cli.commands.samples import sample_command
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.judge.model_view import ModelView, view
@@ -259,10 +260,12 @@ def _uploaded(
     if cluster.objects.find("PersistentVolumeClaim", target.namespace, claim) is None:
         cluster.objects.create(_claim_document(target, content, given))
         shell.tell(f"{target.name}: claim {claim} is created")
-    image, secrets = _image_of(cluster, given)
-    pod = deploying.upload_pod(target, claim, image, upload.receiver_program(), secrets)
-    name = cluster.objects.create(pod)["metadata"]["name"]
+    image, pull_secrets = _image_of(cluster, given)
+    program = upload.receiver_program()
+    pod = deploying.upload_pod(target, token_hex(4), claim, image, program, pull_secrets)
+    name = pod["metadata"]["name"]
     try:
+        cluster.objects.create(pod)
         _wait_for_pod(shell, cluster, target, name, given.timeout)
         is_new = upload.send(
             lambda: cluster.forward(target.namespace, name, deploying.UPLOAD_PORT),
@@ -382,8 +385,27 @@ def _followed(
 
     end = followed(cluster, target.namespace, target.name, given.timeout, show)
     if end.outcome is Outcome.SERVES:
+        _delete_unused(shell, cluster, end)
         return _served(end.model, end.body, given)
     return unfinished(shell, cluster, end, given.timeout)
+
+
+def _delete_unused(shell: Shell, cluster: ClusterLike, end: End) -> None:
+    """Delete the ConfigMaps of this model to which no rollback can return.
+
+    Without the rights, they stay: the model serves in any case.
+    """
+    place, name = end.model.namespace, end.model.name
+    try:
+        uploads = cluster.objects.labelled(
+            "ConfigMap", place, f"{deploying.DEPLOYED_LABEL}={name}"
+        )
+        kept = cluster.revisions(place, end.model.selector)
+        for each in deploying.unused_uploads(uploads, end.body, kept):
+            cluster.objects.delete("ConfigMap", place, each)
+            shell.tell(f"{name}: {each} is deleted: no revision needs it")
+    except Failure as failure:
+        shell.tell(f"{name}: ConfigMaps of earlier revisions stay: {failure}")
 
 
 def _served(model: ModelView, body: Mapping[str, Any], given: argparse.Namespace) -> Report:

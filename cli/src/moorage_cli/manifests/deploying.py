@@ -28,6 +28,7 @@ __all__ = [
     "default_size",
     "fits_config_map",
     "model_of",
+    "unused_uploads",
     "upload_pod",
 ]
 
@@ -105,6 +106,28 @@ def config_map_of(target: Target, content: Content, data: Mapping[str, bytes]) -
     }
 
 
+def unused_uploads(
+    uploads: Sequence[Mapping[str, Any]],
+    model: Mapping[str, Any],
+    kept: Sequence[Mapping[str, Any]],
+) -> list[str]:
+    """The names of ConfigMaps that neither the spec nor a kept revision needs any more.
+
+    Args:
+        uploads: The ConfigMaps with the model's label.
+        model: The model. A ConfigMap that it does not own yet belongs to a deployment in progress.
+        kept: The objects that keep revisions. Their pod templates name the ConfigMaps.
+    """
+    needed = json.dumps([model["spec"], *kept])
+    uid = model["metadata"]["uid"]
+    return [
+        name
+        for metadata in (each["metadata"] for each in uploads)
+        if any(owner["uid"] == uid for owner in metadata.get("ownerReferences", []))
+        and (name := metadata["name"]) not in needed
+    ]
+
+
 def claim_of(target: Target, name: str, size: str, storage_class: str | None) -> dict[str, Any]:
     """A claim for uploaded models."""
     spec: dict[str, Any] = {
@@ -127,9 +150,13 @@ def default_size(content: Content) -> str:
 
 
 def upload_pod(
-    target: Target, claim: str, image: str, program: str, pull_secrets: Sequence[str]
+    target: Target, suffix: str, claim: str, image: str, program: str, pull_secrets: Sequence[str]
 ) -> dict[str, Any]:
-    """A pod that complies with the restricted profile and runs a Python program on the claim."""
+    """A pod that complies with the restricted profile and runs a Python program on the claim.
+
+    Its name ends with the suffix. The API server does not choose the name: a command that is
+    interrupted while it creates the pod could not delete it.
+    """
     same_node = {
         "weight": 1,
         "podAffinityTerm": {
@@ -156,7 +183,7 @@ def upload_pod(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "generateName": f"{target.name[:40]}-upload-",
+            "name": f"{target.name[:40].rstrip('-.')}-upload-{suffix}",
             "namespace": target.namespace,
             "labels": {**MANAGED, DEPLOYED_LABEL: target.name},
         },

@@ -85,7 +85,7 @@ def test_a_trusted_model_says_so():
 
 
 def test_an_upload_pod_is_restricted_ends_by_itself_and_prefers_the_node_of_the_model():
-    pod = deploying.upload_pod(TARGET, "models", "runtime:1", "pass", ["registry"])
+    pod = deploying.upload_pod(TARGET, "0a1b", "models", "runtime:1", "pass", ["registry"])
     spec, (container,) = pod["spec"], pod["spec"]["containers"]
 
     assert spec["activeDeadlineSeconds"] > 0
