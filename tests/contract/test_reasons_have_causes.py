@@ -52,6 +52,10 @@ PRODUCED_BY = {
     ),
     Reason.RUNTIME_INVALID: (RUNTIMES, "test_an_invalid_runtime_is_reported_by_the_model"),
     Reason.SEVERAL_DEFAULTS: (RUNTIMES, "test_a_new_default_applies_to_new_models_only"),
+    Reason.AWAITING_MODEL: (
+        RUNTIMES,
+        "test_a_model_that_fails_with_an_edited_runtime_holds_the_others_until_it_is_paused",
+    ),
     Reason.RUNTIME_CHANGED: (RUNTIMES, "test_an_edited_runtime_changes_a_model_at_its_next_edit"),
     Reason.FORBIDDEN_BY_QUOTA: (CAUSES, "test_a_quota_that_forbids_the_pods"),
     Reason.NAME_CONFLICT: (TROUBLE, "test_an_object_with_another_owner_is_not_taken_over"),

@@ -42,6 +42,7 @@ class ConditionType(StrEnum):
     PAUSED = "Paused"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
+    UPDATE_HELD = "UpdateHeld"  # only of an InferenceRuntime
 
 
 class Reason(StrEnum):
@@ -142,6 +143,8 @@ class Reason(StrEnum):
     AWAITING_INGRESS = "AwaitingIngress"
     # RuntimeUpdatePending
     RUNTIME_CHANGED = "RuntimeChanged"
+    # UpdateHeld
+    AWAITING_MODEL = "AwaitingModel"
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,8 @@ TRAITS: Mapping[str, Trait] = {
     Reason.AWAITING_INGRESS: _T.NONE,
     # RuntimeUpdatePending
     Reason.RUNTIME_CHANGED: _T.NORMAL,
+    # UpdateHeld
+    Reason.AWAITING_MODEL: _T.NONE,
 }
 
 

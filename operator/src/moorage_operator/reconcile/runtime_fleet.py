@@ -118,7 +118,7 @@ class RuntimeFleet:
         if not await self._have_arrived():
             self._news.set()
             return
-        found = (user_of(each.key, each.status) for each in self._store.models())
+        found = map(user_of, self._store.models())
         users = [each for each in found if each]
         for key in sorted(self._turns.grant(runtimes.by_name.values(), users)):
             self._again(key, Urgency.SPEC)
