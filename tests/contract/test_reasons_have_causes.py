@@ -19,7 +19,7 @@ ROLLOUTS, SCALING = "integration/test_rollouts.py", "integration/test_scaling.py
 CANARY, WHAT_RUNS = "integration/test_canary.py", "integration/test_what_runs.py"
 REFUSED, VERBS = "integration/test_refused_children.py", "integration/test_verbs.py"
 RUNTIMES, INGRESS = "integration/test_runtimes.py", "integration/test_ingress.py"
-SECURED = "integration/test_secured.py"
+SECURED, READ_RIGHTS = "integration/test_secured.py", "integration/test_read_rights.py"
 CAUSES, LIFECYCLE = "e2e/test_causes.py", "e2e/test_lifecycle.py"
 
 # Reason to file and function.
@@ -34,6 +34,10 @@ PRODUCED_BY = {
         "test_a_refused_pod_template_is_reported_until_it_is_corrected",
     ),
     Reason.UNSUPPORTED_SCHEME: (REASONS, "test_an_unsupported_scheme_is_reported"),
+    Reason.READ_FORBIDDEN: (
+        READ_RIGHTS,
+        "test_a_model_waits_for_its_runtime_until_the_right_is_granted",
+    ),
     Reason.RUNTIME_NOT_FOUND: (
         RUNTIMES,
         "test_a_model_without_its_runtime_is_told_and_goes_on_serving",

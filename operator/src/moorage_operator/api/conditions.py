@@ -55,6 +55,7 @@ class Reason(StrEnum):
     UNSUPPORTED_SCHEME = "UnsupportedScheme"
     FORBIDDEN_BY_QUOTA = "ForbiddenByQuota"
     NAME_CONFLICT = "NameConflict"
+    READ_FORBIDDEN = "ReadForbidden"
     RUNTIME_NOT_FOUND = "RuntimeNotFound"
     RUNTIME_NOT_ALLOWED = "RuntimeNotAllowed"
     RUNTIME_AMBIGUOUS = "RuntimeAmbiguous"
