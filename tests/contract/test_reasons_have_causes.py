@@ -19,7 +19,7 @@ ROLLOUTS, SCALING = "integration/test_rollouts.py", "integration/test_scaling.py
 CANARY, WHAT_RUNS = "integration/test_canary.py", "integration/test_what_runs.py"
 REFUSED, VERBS = "integration/test_refused_children.py", "integration/test_verbs.py"
 RUNTIMES, INGRESS = "integration/test_runtimes.py", "integration/test_ingress.py"
-SECURED = "integration/test_secured.py"
+SECURED, READ_RIGHTS = "integration/test_secured.py", "integration/test_read_rights.py"
 CAUSES, LIFECYCLE = "e2e/test_causes.py", "e2e/test_lifecycle.py"
 
 # Reason to file and function.
@@ -34,6 +34,10 @@ PRODUCED_BY = {
         "test_a_refused_pod_template_is_reported_until_it_is_corrected",
     ),
     Reason.UNSUPPORTED_SCHEME: (REASONS, "test_an_unsupported_scheme_is_reported"),
+    Reason.READ_FORBIDDEN: (
+        READ_RIGHTS,
+        "test_a_model_waits_for_its_runtime_until_the_right_is_granted",
+    ),
     Reason.RUNTIME_NOT_FOUND: (
         RUNTIMES,
         "test_a_model_without_its_runtime_is_told_and_goes_on_serving",
@@ -52,6 +56,10 @@ PRODUCED_BY = {
     ),
     Reason.RUNTIME_INVALID: (RUNTIMES, "test_an_invalid_runtime_is_reported_by_the_model"),
     Reason.SEVERAL_DEFAULTS: (RUNTIMES, "test_a_new_default_applies_to_new_models_only"),
+    Reason.AWAITING_MODEL: (
+        RUNTIMES,
+        "test_a_model_that_fails_with_an_edited_runtime_holds_the_others_until_it_is_paused",
+    ),
     Reason.RUNTIME_CHANGED: (RUNTIMES, "test_an_edited_runtime_changes_a_model_at_its_next_edit"),
     Reason.FORBIDDEN_BY_QUOTA: (CAUSES, "test_a_quota_that_forbids_the_pods"),
     Reason.NAME_CONFLICT: (TROUBLE, "test_an_object_with_another_owner_is_not_taken_over"),

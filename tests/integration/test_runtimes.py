@@ -39,6 +39,14 @@ def installed(kubeconfig: Path, running_operator: OperatorProcess) -> None:
 
 
 @pytest.fixture
+def broken() -> Iterator[ModelServer]:
+    """A server whose model does not load."""
+    with ModelServer() as made:
+        made.ready, made.error = False, "file is corrupt"
+        yield made
+
+
+@pytest.fixture
 def make(operator: OperatorProcess, api: Api, server: ModelServer) -> Iterator[Make]:
     """Creates or changes a runtime for the test's namespace only, and returns its name."""
     made: set[str] = set()
@@ -264,6 +272,49 @@ def test_models_follow_automatically_one_after_the_other(
     for each in ("iris", "rose"):
         settle(api, each)
     eventually("none outdated", lambda: status_of(api, name).get("outdatedModels") == 0)
+
+
+def test_a_model_that_fails_with_an_edited_runtime_holds_the_others_until_it_is_paused(
+    api: Api, kubelet: Kubelet, make: Make, broken: ModelServer
+) -> None:
+    name = make(updatePolicy="Automatic")
+    for each in ("iris", "rose"):
+        served(api, kubelet, name, each)
+
+    image = "example/server:2"
+    make(updatePolicy="Automatic", image=image, ports={"http": broken.port})
+    eventually("the first follows", lambda: image in images(api) + images(api, "rose"))
+    first, second = ("iris", "rose") if images(api) == [image] else ("rose", "iris")
+    pod = eventually(
+        "a pod", lambda: [each for each in kubelet.pods(first) if image_of(each) == image]
+    )[0]
+    kubelet.run(pod, ready=False)
+
+    holder = f"update held: model {api.namespace}/{first} failed with RolledBack"
+    eventually("the update is held", lambda: holder in update_held(api, name)[1])
+    assert update_held(api, name)[0] == "AwaitingModel"
+    eventually("the second knows", lambda: holder in pending_message(api, second))
+    assert images(api, second) == ["example/server:1"]
+
+    api.patch("InferenceModel", first, {"spec": {"paused": True}})
+
+    eventually("the second follows", lambda: images(api, second) == [image])
+    eventually("no longer held", lambda: update_held(api, name) == ("", ""))
+
+
+def update_held(api: Api, name: str) -> tuple[str, str]:
+    """The reason and the message of the runtime's condition UpdateHeld, "" without it."""
+    for each in status_of(api, name).get("conditions", []):
+        if each["type"] == "UpdateHeld":
+            return each["reason"], each["message"]
+    return "", ""
+
+
+def pending_message(api: Api, name: str) -> str:
+    """The message of the model's condition RuntimeUpdatePending, "" without it."""
+    conditions = api.get("InferenceModel", name)["status"]["conditions"]
+    found = (each["message"] for each in conditions if each["type"] == "RuntimeUpdatePending")
+    return next(found, "")
 
 
 def test_a_deleted_runtime_stops_no_model(api: Api, kubelet: Kubelet, make: Make) -> None:

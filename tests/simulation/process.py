@@ -176,6 +176,7 @@ class Process:
         runtimes = RuntimeStore(
             changed=lambda *of: fleet.runtime_changed(*of),  # noqa: PLW0108 -- made later
             namespace_changed=lambda of: fleet.labels_changed(of),  # noqa: PLW0108 -- as above
+            access_changed=lambda: fleet.access_changed(),  # noqa: PLW0108 -- as above
         )
         fleet = RuntimeFleet(
             store,

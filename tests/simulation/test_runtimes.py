@@ -131,6 +131,60 @@ def counts(world: World) -> dict[str, Any]:
     return runtime.get("status") or {}
 
 
+BROKEN = "example/bad:1"
+
+
+def held(world: World) -> str:
+    """The message of the condition UpdateHeld of the runtime, "" without it."""
+    return str(find_condition(counts(world), "UpdateHeld").get("message", ""))
+
+
+def servers_of(world: World) -> dict[str, str]:
+    """The image that serves, by model."""
+    return {
+        each["metadata"]["labels"]["moorage.dev/model"]: each["spec"]["containers"][0]["image"]
+        for each in world.api.all("pods", NAMESPACE)
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_broken_edit_stops_at_the_first_model_until_it_is_corrected_or_paused(seed: int) -> None:
+    chance = random.Random(f"held {seed}")
+    policy = {"updatePolicy": "Automatic"}
+    world = started(seed, **policy)
+    try:
+        edit_runtime(world, BROKEN, **policy)
+        settle(world, lambda: held(world))
+        disturb(world, chance)
+        world.run(120.0)
+
+        (first,) = [name for name in MODELS if f"{NAMESPACE}/{name} failed" in held(world)]
+        assert outdated(world) == 1
+        assert pending(world) == len(MODELS) - 1
+        assert set(servers_of(world).values()) == {SERVING[0]}
+        for name in set(MODELS) - {first}:
+            status = world.api.get("inferencemodels", (NAMESPACE, name))["status"]
+            said = find_condition(status, "RuntimeUpdatePending")["message"]
+            assert f"update held: model {NAMESPACE}/{first} failed with RolledBack" in said
+
+        if seed % 2:
+            edit_runtime(world, SERVING[1], **policy)
+            settle(world, lambda: images(world) == {SERVING[1]} and not outdated(world))
+        else:
+            own = {"runtime": {"name": RUNTIME}, "replicas": 1, "paused": True}
+            write_model(world, first, own)
+            settle(world, lambda: held(world) and f"{NAMESPACE}/{first} " not in held(world))
+            assert pending(world) == len(MODELS) - 2
+            edit_runtime(world, SERVING[1], **policy)
+            settle(world, lambda: pending(world) == 1 and outdated(world) == 1)
+            write_model(world, first, {**own, "paused": False})
+            settle(world, lambda: images(world) == {SERVING[1]} and not outdated(world))
+        settle(world, lambda: not held(world))
+        assert world.troubles == []
+    finally:
+        world.close()
+
+
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_an_edited_or_deleted_runtime_restarts_nothing(seed: int) -> None:
     chance = random.Random(f"edits {seed}")

@@ -50,6 +50,7 @@ KINDS = {
     "GatewayClass": "gateway.networking.k8s.io/v1",
     "Pod": "v1",
     "Role": "rbac.authorization.k8s.io/v1",
+    "ClusterRole": "rbac.authorization.k8s.io/v1",
     "ConfigMap": "v1",
     "Secret": "v1",
     "ServiceAccount": "v1",

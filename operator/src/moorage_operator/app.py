@@ -48,10 +48,10 @@ from .values.observed import ObjectKey
 from .values.urgency import Urgency
 from .watch import image_volumes
 from .watch.arrival import Arrival
-from .watch.gateways import GatewayAccess
 from .watch.models import Models
 from .watch.namespaces import Namespaces, NamespaceWatch
 from .watch.optional_kinds import OptionalKinds
+from .watch.read_access import ReadAccess, reports
 from .watch.references import Lookups
 from .watch.reflectors import Watches
 from .watch.revision_history import History
@@ -117,7 +117,9 @@ class App:
             changed=self._queue.add, pod_moved=self._pod_moved, child_gone=self._existence.doubt
         )
         self._runtimes = RuntimeStore(
-            changed=self._runtime_changed, namespace_changed=self._labels_changed
+            changed=self._runtime_changed,
+            namespace_changed=self._labels_changed,
+            access_changed=self._runtime_access_changed,
         )
         self._gateways = GatewayStore(changed=self._gateway_changed)
         self._turns = RuntimeTurns()
@@ -158,7 +160,9 @@ class App:
         self._namespaces = Namespaces(
             settings.namespaces, self._namespace_watches, self._namespace_changed
         )
-        self._gateway_access = GatewayAccess(self._gateways, lambda: self._optional.reflectors)
+        self._read_access = ReadAccess(
+            self._gateways, self._store, lambda: [*self._reflectors, *self._optional.reflectors]
+        )
         self._models = Models(
             self._client,
             access,
@@ -226,7 +230,9 @@ class App:
 
     def _namespace_watches(self) -> Iterator[NamespaceWatch]:
         for each in self._reflectors:
-            yield NamespaceWatch(each.liveness, each.synced.is_set)
+            # Once it is listed, a lost right is reported in a condition, and models are served.
+            is_required = not (reports(each) and each.synced.is_set())
+            yield NamespaceWatch(each.liveness, each.synced.is_set, is_required=is_required)
         for liveness in self._models.watch.livenesses.values():
             yield NamespaceWatch(liveness)
         for each in self._optional.reflectors:
@@ -255,7 +261,7 @@ class App:
     async def _look_at_namespaces(self) -> None:
         while True:
             self._namespaces.look()
-            self._gateway_access.look()
+            self._read_access.look()
             if self._namespaces.are_settled:
                 self._settled.set()
             await asyncio.sleep(1.0 if self._listed else NAMESPACES_LOOK_SECONDS)
@@ -387,6 +393,9 @@ class App:
 
     def _labels_changed(self, namespace: str) -> None:
         self._fleet.labels_changed(namespace)
+
+    def _runtime_access_changed(self) -> None:
+        self._fleet.access_changed()
 
     def _gateway_changed(self, gateway: GatewayKey | None) -> None:
         """Reconcile the models behind a changed Gateway; None means all Gateways."""

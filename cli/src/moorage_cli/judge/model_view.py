@@ -191,7 +191,8 @@ class ModelView:
 class RuntimeView:
     """An InferenceRuntime; the counts are those of its status.
 
-    `problem` is the reason and the message of its condition Accepted, empty if it is accepted.
+    `problem` is the reason and the message of a condition that needs attention: the runtime is not
+    accepted, or a model holds its update. It is empty without one.
     """
 
     name: str
@@ -210,6 +211,7 @@ def runtime_view(resource: Mapping[str, Any]) -> RuntimeView:
     spec, status = _object(resource, "spec"), _object(resource, "status")
     conditions = [_condition(item) for item in _objects(status, "conditions")]
     refused = [each for each in conditions if each.type == "Accepted" and not each.holds]
+    refused += [each for each in conditions if each.type == "UpdateHeld" and each.holds]
     return RuntimeView(
         name=_text(_object(resource, "metadata"), "name"),
         is_default=spec.get("default") is True,

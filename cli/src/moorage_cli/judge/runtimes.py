@@ -6,6 +6,7 @@ from typing import Any
 
 from moorage_cli.judge.model_view import RUNTIME_UPDATE_PENDING, ModelView, RuntimeView
 from moorage_cli.printing.report import Report
+from moorage_cli.printing.sanitizing import clean
 from moorage_cli.printing.tables import Cell, Palette, Tone, render, shorten
 
 __all__ = ["models_of_runtime", "runtimes"]
@@ -36,6 +37,8 @@ def models_of_runtime(
         key=lambda each: (not each.lags, each.namespace, each.name),
     )
     text = render(HEAD, [_row(runtime)], palette)
+    if len(runtime.problem) > MESSAGE_WIDTH:
+        text += f"\n{clean(runtime.problem)}\n"
     if mine:
         text += "\n" + render(MODELS, [_model_row(each) for each in mine], palette)
     return Report(

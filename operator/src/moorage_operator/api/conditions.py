@@ -42,6 +42,7 @@ class ConditionType(StrEnum):
     PAUSED = "Paused"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
+    UPDATE_HELD = "UpdateHeld"  # only of an InferenceRuntime
 
 
 class Reason(StrEnum):
@@ -54,6 +55,7 @@ class Reason(StrEnum):
     UNSUPPORTED_SCHEME = "UnsupportedScheme"
     FORBIDDEN_BY_QUOTA = "ForbiddenByQuota"
     NAME_CONFLICT = "NameConflict"
+    READ_FORBIDDEN = "ReadForbidden"
     RUNTIME_NOT_FOUND = "RuntimeNotFound"
     RUNTIME_NOT_ALLOWED = "RuntimeNotAllowed"
     RUNTIME_AMBIGUOUS = "RuntimeAmbiguous"
@@ -142,6 +144,8 @@ class Reason(StrEnum):
     AWAITING_INGRESS = "AwaitingIngress"
     # RuntimeUpdatePending
     RUNTIME_CHANGED = "RuntimeChanged"
+    # UpdateHeld
+    AWAITING_MODEL = "AwaitingModel"
 
 
 @dataclass(frozen=True, slots=True)

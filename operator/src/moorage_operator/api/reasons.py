@@ -72,6 +72,8 @@ TRAITS: Mapping[str, Trait] = {
     Reason.INVALID_SPEC: _T.STALLED | _T.UNACCEPTED,
     Reason.INVALID_POD_TEMPLATE: _T.STALLED | _T.UNACCEPTED,
     Reason.UNSUPPORTED_SCHEME: _T.STALLED | _T.UNACCEPTED,
+    # Rights are often granted just after the operator starts, so it is not final.
+    Reason.READ_FORBIDDEN: _T.UNACCEPTED,
     Reason.RUNTIME_NOT_FOUND: _T.STALLED | _T.UNACCEPTED,
     Reason.RUNTIME_NOT_ALLOWED: _T.STALLED | _T.UNACCEPTED,
     Reason.RUNTIME_AMBIGUOUS: _T.STALLED | _T.UNACCEPTED,
@@ -163,6 +165,8 @@ TRAITS: Mapping[str, Trait] = {
     Reason.AWAITING_INGRESS: _T.NONE,
     # RuntimeUpdatePending
     Reason.RUNTIME_CHANGED: _T.NORMAL,
+    # UpdateHeld
+    Reason.AWAITING_MODEL: _T.NONE,
 }
 
 

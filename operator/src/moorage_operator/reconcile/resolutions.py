@@ -34,9 +34,11 @@ class Resolutions:
             self.forget(record.key)
             return Resolution(record.model)
         runtimes, may_follow = self._runtimes(), self._turns.may_follow(record.key)
+        held = self._turns.held
         facts = (
             runtimes.version,
             may_follow,
+            held,
             record.status.get("runtime"),
             record.status.get("revisions"),
         )
@@ -45,7 +47,9 @@ class Resolutions:
             if before.model is record.model and its_facts == facts:
                 return resolution
         spec = msgspec.json.decode(record.spec)
-        resolution = resolve(record.model, spec, record.status, runtimes, may_follow=may_follow)
+        resolution = resolve(
+            record.model, spec, record.status, runtimes, may_follow=may_follow, held=held
+        )
         if resolution.state == RuntimeState() and resolution.model is record.model:
             self.forget(record.key)
         else:

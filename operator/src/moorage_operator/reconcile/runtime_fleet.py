@@ -83,6 +83,13 @@ class RuntimeFleet:
             models = (each for each in self._store.models() if each.key.namespace == namespace)
             self._reconcile(models, selecting)
 
+    def access_changed(self) -> None:
+        """Reconcile the models that can use a runtime, because all can be read or none."""
+        for record in self._store.models():
+            if record.spec:
+                self._again(record.key, Urgency.ROUTINE)
+        self.look()
+
     def _reconcile(
         self, models: Iterable[ModelRecord], changed: Collection[InferenceRuntime]
     ) -> None:
@@ -113,12 +120,12 @@ class RuntimeFleet:
             ApiError: The models could not be listed, or a status could not be written; retry.
         """
         runtimes = self._runtimes.current
-        if not runtimes.by_name:
-            return
+        if runtimes.unreadable or not runtimes.by_name:
+            return  # those that may no longer be read may have been edited since
         if not await self._have_arrived():
             self._news.set()
             return
-        found = (user_of(each.key, each.status) for each in self._store.models())
+        found = map(user_of, self._store.models())
         users = [each for each in found if each]
         for key in sorted(self._turns.grant(runtimes.by_name.values(), users)):
             self._again(key, Urgency.SPEC)

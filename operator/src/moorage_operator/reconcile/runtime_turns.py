@@ -6,19 +6,24 @@ A turn lasts until the status of the model says that it follows; from then on th
 no more than `maxConcurrentRollouts` models follow at a time, even across a restart.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from moorage_operator.api.inference_runtime import InferenceRuntime
-from moorage_operator.decide.runtimes.fleet import User, take_turns
+from moorage_operator.decide.runtimes.fleet import User, held_by, holders, take_turns
 from moorage_operator.values.observed import ObjectKey
 
 __all__ = ["RuntimeTurns"]
 
 
 class RuntimeTurns:
-    """The models that wait, and those whose turn it is."""
+    """The models that wait, and those whose turn it is.
+
+    Attributes:
+        held: Why no turn comes, by the name of the runtime; absent if one may come.
+    """
 
     def __init__(self) -> None:
+        self.held: Mapping[str, str] = {}
         self._waiting: dict[ObjectKey, str] = {}  # names of runtimes
         self._granted: frozenset[ObjectKey] = frozenset()
 
@@ -41,12 +46,18 @@ class RuntimeTurns:
     def grant(
         self, runtimes: Iterable[InferenceRuntime], users: Iterable[User]
     ) -> frozenset[ObjectKey]:
-        """Grant turns; return the models whose turn has just come."""
+        """Grant turns; return the models that now follow or wait for something else."""
         listed = tuple(users)
         granted: set[ObjectKey] = set()
+        held: dict[str, str] = {}
         for runtime in runtimes:
             waiting = {key for key, name in self._waiting.items() if name == runtime.name}
             granted |= take_turns(runtime, listed, waiting, self._granted & waiting)
-        news = frozenset(granted - self._granted)
-        self._granted = frozenset(granted)
-        return news
+            if why := held_by(holders(runtime, listed)):
+                held[runtime.name] = why
+        news = {key for key in granted if key not in self._granted}
+        news |= {
+            key for key, name in self._waiting.items() if held.get(name) != self.held.get(name)
+        }
+        self._granted, self.held = frozenset(granted), held
+        return frozenset(news)

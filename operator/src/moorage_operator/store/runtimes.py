@@ -19,6 +19,7 @@ class RuntimeStore:
     Args:
         changed: Called with a runtime before and after a change of its spec, None if absent.
         namespace_changed: Called with a namespace whose labels changed.
+        access_changed: Called when runtimes can be read again, or no longer.
 
     Attributes:
         current: The runtimes.
@@ -30,18 +31,21 @@ class RuntimeStore:
         *,
         changed: Callable[[InferenceRuntime | None, InferenceRuntime | None], None],
         namespace_changed: Callable[[str], None],
+        access_changed: Callable[[], None],
     ) -> None:
         self.current = Runtimes()
         self.statuses: dict[str, Mapping[str, Any]] = {}
         self._changed = changed
         self._namespace_changed = namespace_changed
+        self._access_changed = access_changed
         self._names: dict[str, str] = {}  # by uid
         self._namespaces: dict[str, str] = {}  # names by uid
 
-    def put_unreadable(self, why: str) -> None:
+    def put_unreadable(self, why: str, *, is_forbidden: bool = False) -> None:
         """Set why runtimes cannot be read; "" if they can."""
         if why != self.current.unreadable:
-            self._replace(unreadable=why)
+            self._replace(unreadable=why, is_forbidden=is_forbidden)
+            self._access_changed()
 
     def put_runtime(self, body: Mapping[str, Any]) -> None:
         """Store a runtime."""

@@ -86,6 +86,7 @@ class Store:
         self._listed_at: dict[tuple[str, str], str] = {}  # by kind and namespace, "" for all
         self._pod_places: dict[str, Place] = {}
         self._available_kinds: frozenset[str] = frozenset()
+        self._unreadable_kinds: frozenset[tuple[str, str]] = frozenset()
         self._probes: dict[str, ProbeResult] = {}
         self._references: dict[ObjectKey, Mapping[Reference, ReferenceState]] = {}
         self._refusals: dict[ObjectKey, dict[tuple[str, str], Refusal]] = {}
@@ -304,6 +305,14 @@ class Store:
             for key in self.uids():
                 self._changed(key, Urgency.ROUTINE)
 
+    def put_unreadable_kinds(self, unreadable: frozenset[tuple[str, str]]) -> None:
+        """Set the kinds of children that may not be read, each with a namespace ("" for all)."""
+        changed = {namespace for _, namespace in unreadable ^ self._unreadable_kinds}
+        self._unreadable_kinds = unreadable
+        for key in self.uids() if changed else ():
+            if changed & {"", key.namespace}:
+                self._changed(key, Urgency.ROUTINE)
+
     # -------------------------------------------------------------------- pods and answers
 
     def put_pod(self, place: Place, pod: PodObserved) -> None:
@@ -409,6 +418,9 @@ class Store:
             deployment=deployment if isinstance(deployment, DeploymentObserved) else None,
             children=children,
             available_kinds=self._available_kinds,
+            unreadable_kinds=frozenset(
+                kind for kind, where in self._unreadable_kinds if where in {"", key.namespace}
+            ),
             pods=tuple(pods),
             probes={pod.uid: self._probes[pod.uid] for pod in pods if pod.uid in self._probes},
             references=self._references.get(key, {}),

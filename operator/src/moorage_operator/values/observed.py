@@ -107,6 +107,8 @@ class Observed:
         deployment: The child that runs the model's pods.
         children: All children that the model owns.
         available_kinds: The optional kinds of children that the cluster has.
+        unreadable_kinds: The kinds of children that exist, but that the operator may not read. The
+            children of these kinds are those that it read last.
         pods: The pods of the model.
         probes: The answers of servers, by pod uid.
         references: The states of referenced objects.
@@ -124,6 +126,7 @@ class Observed:
         default_factory=dict[ChildKey, DeploymentObserved | ChildObserved]
     )
     available_kinds: frozenset[str] = frozenset()
+    unreadable_kinds: frozenset[str] = frozenset()
     pods: tuple[PodObserved, ...] = ()
     probes: Mapping[str, ProbeResult] = field(default_factory=dict[str, ProbeResult])
     references: Mapping[Reference, ReferenceState] = field(

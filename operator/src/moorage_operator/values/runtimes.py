@@ -36,12 +36,14 @@ class Runtimes:
         by_name: The runtimes by name.
         namespace_labels: The labels of each namespace; None if they cannot be read.
         unreadable: Why runtimes cannot be read; "" if they can.
+        is_forbidden: Whether that is for lack of a right.
         version: Changes with any of the others.
     """
 
     by_name: Mapping[str, InferenceRuntime] = field(default_factory=dict[str, InferenceRuntime])
     namespace_labels: Mapping[str, Mapping[str, str]] | None = None
     unreadable: str = ""
+    is_forbidden: bool = False
     version: int = 0
 
 

@@ -10,10 +10,15 @@ the nodes. A node reports its versions, but not its features. So a kubelet must 
 that enables the feature by default, and the container runtime the one that added it. If a check
 fails, image volumes are not used: an init container works everywhere.
 
+The result decides the pods of all models, so it stays until the operator restarts. A right may be
+granted just after the operator starts, so a refusal only counts once it lasts. An operator of some
+namespaces is not granted the right to read nodes, so it does not wait for it.
+
 Source: Kubernetes feature gate ImageVolume (on by default from 1.35); releases of containerd 2.1
 and CRI-O 1.33.
 """
 
+import asyncio
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +33,9 @@ __all__ = ["Verdict", "find", "judge_nodes", "keeps_image", "settled"]
 
 logger = logging.getLogger(__name__)
 
+REFUSED_TRIES = 5
+RETRY_SECONDS = 1.0
+
 KUBELET = (1, 35)
 RUNTIMES = {"containerd": (2, 1), "cri-o": (1, 33)}
 VERSION = re.compile(r"v?([0-9]+)\.([0-9]+)")
@@ -38,10 +46,14 @@ TRIAL_IMAGE = "registry.invalid/model:1"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether image volumes can be used, and why."""
+    """Whether image volumes can be used, and why.
+
+    `is_refused` means that the operator lacks a right, so that nothing is known.
+    """
 
     why: str
     usable: bool = False
+    is_refused: bool = False
 
 
 async def settled(
@@ -52,6 +64,11 @@ async def settled(
         return replace(config, image_volumes=setting == "always")
     namespace = next(iter(namespaces), config.namespace or "default")
     found = await find(client, namespace)
+    tries = 0 if namespaces else REFUSED_TRIES
+    while found.is_refused and tries:
+        tries -= 1
+        await asyncio.sleep(RETRY_SECONDS)
+        found = await find(client, namespace)
     logger.info("image volumes", extra={"used": found.usable, "why": found.why})
     return replace(config, image_volumes=found.usable)
 
@@ -71,7 +88,8 @@ async def find(client: KubeClient, namespace: str) -> Verdict:
     except errors.Invalid:
         return Verdict(why=f"the API server rejects image volumes: {GATE_OFF}")
     except errors.ApiError as error:
-        return Verdict(why=f"the check failed: {error.message}")
+        is_refused = isinstance(error, errors.Forbidden)
+        return Verdict(why=f"the check failed: {error.message}", is_refused=is_refused)
 
 
 def keeps_image(deployment: Mapping[str, Any]) -> bool:

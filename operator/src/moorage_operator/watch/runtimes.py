@@ -5,18 +5,22 @@
 Both are cluster-scoped, so they are watched with a ClusterRole even if the operator serves only
 some namespaces. Without the kind or the right to read it, the operator works as without runtimes.
 Until one of the two is known or the runtimes are listed, no model may be reconciled, because it
-could start without its default runtime.
+could start without its default runtime. A right may be granted just after the operator starts or
+revoked later, so a single refusal proves nothing, and each watch is retried forever.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 
+from moorage_operator.api.rights import may_not_read
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.reflector import Reflector, Sink
 from moorage_operator.store.plain_sink import PlainSink
 from moorage_operator.store.runtimes import RuntimeStore
+
+from .namespaces import is_lasting_refusal
 
 __all__ = ["RuntimeWatch"]
 
@@ -30,6 +34,9 @@ RETRY_SECONDS = 2.0
 
 STATE_SECONDS = 0.1
 """The interval of checks whether the runtimes are listed."""
+
+LISTED_LOOK_SECONDS = 1.0
+"""The interval of checks whether they may still be read."""
 
 NOT_INSTALLED = (
     "the kind InferenceRuntime is not installed; apply crds/inferenceruntimes.yaml or install the "
@@ -78,18 +85,25 @@ class RuntimeWatch:
         async with asyncio.TaskGroup() as group:
             group.create_task(runtimes.run())
             group.create_task(namespaces.run())
-            await _listed_or_refused(namespaces)
+            await _listed_or_refused(namespaces, runtimes)
             if not namespaces.synced.is_set():
                 logger.warning(
                     "the operator may not read the labels of namespaces, so no model can use an "
                     "InferenceRuntime with allowedNamespaces: grant it list and watch",
                     extra={"error": namespaces.liveness.failure},
                 )
-            await _listed_or_refused(runtimes)
-            if not runtimes.synced.is_set():
-                why = f"the operator may not read them: {runtimes.liveness.failure}"
-                self._report(why)
-                await runtimes.synced.wait()
+            while True:
+                self._look(runtimes)
+                await asyncio.sleep(LISTED_LOOK_SECONDS)
+
+    def _look(self, runtimes: Reflector) -> None:
+        """Detect whether the runtimes may be read."""
+        liveness = runtimes.liveness
+        if is_lasting_refusal(liveness):
+            self._report(
+                may_not_read("InferenceRuntime"), is_forbidden=True, error=liveness.failure
+            )
+        elif runtimes.synced.is_set() and not liveness.failure and self._store.current.unreadable:
             self._store.put_unreadable("")
             self.settled.set()
             logger.info("runtimes listed")
@@ -104,11 +118,11 @@ class RuntimeWatch:
         self._report(NOT_INSTALLED)
         return False
 
-    def _report(self, why: str) -> None:
+    def _report(self, why: str, *, is_forbidden: bool = False, error: str = "") -> None:
         """Record why runtimes cannot be read, and log it once."""
         if self._store.current.unreadable != why:
-            logger.warning("works without runtimes", extra={"reason": why})
-        self._store.put_unreadable(why)
+            logger.warning("works without runtimes", extra={"reason": why, "error": error})
+        self._store.put_unreadable(why, is_forbidden=is_forbidden)
         self.settled.set()
 
     def _make(self, kind: kinds.Kind, sink: Sink) -> Reflector:
@@ -121,8 +135,8 @@ class RuntimeWatch:
         )
 
 
-async def _listed_or_refused(reflector: Reflector) -> None:
-    while not (  # noqa: ASYNC110 -- there is no event for a refusal
-        reflector.synced.is_set() or reflector.liveness.refused_seconds() > 0
+async def _listed_or_refused(*reflectors: Reflector) -> None:
+    while not all(  # noqa: ASYNC110 -- there is no event for a refusal
+        each.synced.is_set() or is_lasting_refusal(each.liveness) for each in reflectors
     ):
         await asyncio.sleep(STATE_SECONDS)

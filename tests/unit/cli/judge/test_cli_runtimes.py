@@ -65,6 +65,29 @@ def test_a_runtime_that_is_not_accepted_is_a_problem():
     assert lines(report)[1].endswith("InvalidSpec: no")
 
 
+HELD = {
+    "type": "UpdateHeld",
+    "status": "True",
+    "reason": "AwaitingModel",
+    "message": "update held: model shop/iris failed with RolledBack: "
+    + "revision r2 " * 12
+    + "end",
+}
+
+
+def test_a_model_that_holds_the_update_is_a_problem_whose_message_the_runtime_shows_in_full():
+    held = runtime()
+    held["status"]["conditions"].append(HELD)
+
+    table = runtimes([runtime_view(held)], PLAIN)
+    alone = models_of_runtime(runtime_view(held), [view(model("iris", namespace="shop"))], PLAIN)
+
+    assert not table.ok
+    assert "AwaitingModel: update held: model shop/iris failed with RolledBack" in table.text
+    assert "r2 end\n" not in table.text
+    assert f"\nAwaitingModel: {HELD['message']}\n" in alone.text
+
+
 def test_no_runtimes_are_a_sentence():
     assert runtimes([], PLAIN).text == "No InferenceRuntimes found.\n"
 

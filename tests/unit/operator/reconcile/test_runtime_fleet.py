@@ -11,6 +11,8 @@ from moorage_operator.reconcile.runtime_fleet import RuntimeFleet
 from moorage_operator.reconcile.runtime_turns import RuntimeTurns
 from moorage_operator.store.runtimes import RuntimeStore
 from moorage_operator.store.store import Store
+from moorage_operator.values.observed import ObjectKey
+from moorage_operator.values.urgency import Urgency
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 BODY = {"metadata": {"name": "triton", "uid": "uid-triton", "generation": 2}, "spec": {}}
@@ -42,7 +44,9 @@ class Statuses:
 
 @pytest.fixture
 def runtimes() -> RuntimeStore:
-    made = RuntimeStore(changed=lambda *_: None, namespace_changed=lambda _: None)
+    made = RuntimeStore(
+        changed=lambda *_: None, namespace_changed=lambda _: None, access_changed=lambda: None
+    )
     made.put_runtime(BODY)
     return made
 
@@ -59,6 +63,7 @@ def fleet(
     runtimes: RuntimeStore,
     statuses: Statuses | None,
     have_arrived: Callable[[], Awaitable[bool]] = known,
+    again: Callable[[ObjectKey, Urgency], None] = lambda *_: None,
 ) -> RuntimeFleet:
     store = Store(changed=lambda *_: None, pod_moved=lambda _: None, child_gone=lambda _: None)
     store.put_model(MODEL)
@@ -69,7 +74,7 @@ def fleet(
         statuses,
         have_arrived=have_arrived,
         now=lambda: NOW,
-        again=lambda *_: None,
+        again=again,
     )
 
 
@@ -97,3 +102,26 @@ async def test_nothing_is_counted_before_all_models_are_known(runtimes: RuntimeS
     await fleet(runtimes, statuses, unknown).look_now()
 
     assert statuses.written == []
+
+
+async def test_runtimes_that_may_not_be_read_get_no_status(runtimes: RuntimeStore) -> None:
+    statuses = Statuses(runtimes)
+    runtimes.put_unreadable("forbidden", is_forbidden=True)
+
+    await fleet(runtimes, statuses).look_now()
+    before = list(statuses.written)
+    runtimes.put_unreadable("")
+    await fleet(runtimes, statuses).look_now()
+
+    assert before == []
+    assert len(statuses.written) == 1
+
+
+def test_models_that_can_use_a_runtime_are_reconciled_once_runtimes_can_be_read(
+    runtimes: RuntimeStore,
+) -> None:
+    added: list[str] = []
+
+    fleet(runtimes, None, again=lambda key, _: added.append(key.name)).access_changed()
+
+    assert added == ["iris"]

@@ -7,8 +7,10 @@ from aiohttp import web
 
 from moorage_operator.kube.auth import Access
 from moorage_operator.kube.client import KubeClient
-from moorage_operator.watch.image_volumes import find, judge_nodes
+from moorage_operator.watch import image_volumes
+from moorage_operator.watch.image_volumes import Verdict, find, judge_nodes
 from support.api_server import serving
+from support.operator_values import CONFIG
 
 
 def node(name: str, kubelet: str, runtime: str, system: str = "linux") -> dict[str, Any]:
@@ -90,3 +92,35 @@ async def test_the_api_server_is_checked_with_a_dry_run(
     assert found.usable is usable
     assert why in found.why
     assert cluster.queries[0] == "dryRun=All"
+
+
+@pytest.mark.parametrize(
+    ("refusals", "namespaces", "usable", "asked"),
+    [
+        (1, [], True, 2),
+        (100, [], False, 1 + image_volumes.REFUSED_TRIES),
+        (1, ["team"], False, 1),
+    ],
+    ids=["granted just after the start", "never granted", "of some namespaces"],
+)
+async def test_only_a_refusal_that_lasts_counts(
+    refusals: int,
+    namespaces: list[str],
+    usable: bool,
+    asked: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(image_volumes, "RETRY_SECONDS", 0.0)
+    tries = 0
+
+    async def find(*_: object) -> Verdict:
+        nonlocal tries
+        tries += 1
+        refused = tries <= refusals
+        return Verdict(why="no nodes" if refused else "", usable=not refused, is_refused=refused)
+
+    monkeypatch.setattr(image_volumes, "find", find)
+    async with KubeClient(Access("http://127.0.0.1:9")) as client:
+        found = await image_volumes.settled(client, CONFIG, "auto", namespaces)
+
+    assert (found.image_volumes, tries) == (usable, asked)

@@ -1,16 +1,17 @@
 """When it is known at a start which runtimes exist, with a simulated API server."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 from aiohttp import web
 
+from moorage_operator.api.rights import may_not_read
 from moorage_operator.kube.auth import Access
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.store.runtimes import RuntimeStore
-from moorage_operator.watch import runtimes
+from moorage_operator.watch import namespaces, runtimes
 from moorage_operator.watch.runtimes import RuntimeWatch
 from support.api_server import item, serving
 
@@ -18,11 +19,18 @@ GROUP = "/apis/moorage.dev/v1alpha1"
 
 
 class Cluster:
-    """Discovery with these answers, and one runtime whose list waits for `may_list`."""
+    """Discovery with these answers, and one runtime whose list waits for `may_list`.
 
-    def __init__(self, *discovery: int) -> None:
+    While `refuses` is set, lists and watches of runtimes are forbidden.
+    """
+
+    def __init__(self, *discovery: int, refuses: bool = False) -> None:
         self.discovery = list(discovery)
+        self.refuses = refuses
+        self.refused = 0
+        self.revoked = asyncio.Event()
         self.may_list = asyncio.Event()
+        self.access: list[str] = []
         self.asked = asyncio.Event()
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
@@ -30,10 +38,14 @@ class Cluster:
             code = self.discovery.pop(0)
             resources = [{"name": "inferenceruntimes"}]
             return web.json_response({"resources": resources, "message": "no"}, status=code)
+        if self.refuses and request.path == f"{GROUP}/inferenceruntimes":
+            self.refused += 1
+            return web.json_response({"message": "cannot list it"}, status=403)
         if "watch" in request.query:
             response = web.StreamResponse()
             await response.prepare(request)
-            await asyncio.Event().wait()
+            await self.revoked.wait()
+            return response
         items = []
         if request.path == f"{GROUP}/inferenceruntimes":
             self.asked.set()
@@ -44,7 +56,11 @@ class Cluster:
 
 @asynccontextmanager
 async def running(cluster: Cluster) -> AsyncIterator[tuple[RuntimeWatch, RuntimeStore]]:
-    store = RuntimeStore(changed=lambda *_: None, namespace_changed=lambda _: None)
+    store = RuntimeStore(
+        changed=lambda *_: None,
+        namespace_changed=lambda _: None,
+        access_changed=lambda: cluster.access.append(store.current.unreadable),
+    )
     clock = asyncio.get_running_loop().time
     async with serving(cluster) as server, KubeClient(Access(server)) as client:
         watch = RuntimeWatch(client, store, lambda _: lambda _: None, clock)
@@ -86,3 +102,60 @@ async def test_it_is_settled_without_the_kind() -> None:
         await watch.settled.wait()
 
     assert "not installed" in store.current.unreadable
+
+
+FORBIDDEN = may_not_read("InferenceRuntime")
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    while not is_so():  # noqa: ASYNC110 -- the watch has no events for this
+        await asyncio.sleep(0.01)
+
+
+async def test_a_first_refusal_does_not_settle_it() -> None:
+    cluster = Cluster(200, refuses=True)
+    cluster.may_list.set()
+    async with running(cluster) as (watch, store):
+        await until(lambda: cluster.refused > 1)
+        before = watch.settled.is_set()
+        cluster.refuses = False
+        await watch.settled.wait()
+
+    assert not before
+    assert list(store.current.by_name) == ["standard"]
+    assert FORBIDDEN not in cluster.access
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespaces, "REFUSED_SECONDS", 0.2)
+    monkeypatch.setattr(runtimes, "LISTED_LOOK_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_runtimes_are_used_as_soon_as_they_may_be_read() -> None:
+    cluster = Cluster(200, refuses=True)
+    cluster.may_list.set()
+    async with running(cluster) as (watch, store):
+        await watch.settled.wait()
+        before = store.current
+        cluster.refuses = False
+        await until(lambda: not store.current.unreadable)
+
+    assert (before.unreadable, before.is_forbidden) == (FORBIDDEN, True)
+    assert list(store.current.by_name) == ["standard"]
+    assert not store.current.is_forbidden
+    assert cluster.access[-2:] == [FORBIDDEN, ""]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_right_that_is_revoked_later_makes_runtimes_unreadable() -> None:
+    cluster = Cluster(200)
+    cluster.may_list.set()
+    async with running(cluster) as (watch, store):
+        await watch.settled.wait()
+        cluster.refuses = True
+        cluster.revoked.set()
+        await until(lambda: store.current.unreadable)
+
+    assert (store.current.unreadable, store.current.is_forbidden) == (FORBIDDEN, True)

@@ -3,7 +3,8 @@
     status of HTTPRoute, GRPCRoute, Ingress --> route_accepted --> condition RouteAccepted
     condition RouteAccepted --> canary, decide.status.external_urls
 
-A status that describes an earlier version of a route does not count. The status of an Ingress has
+A status that describes an earlier version of a route does not count, nor does one that the
+operator may no longer read. The status of an Ingress has
 no version, so its addresses count for the Ingress that the cluster has.
 
 Source: Gateway API v1, RouteParentStatus: Accepted, ResolvedRefs and their observedGeneration;
@@ -14,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from moorage_operator.api import names
 from moorage_operator.api.conditions import Condition, ConditionType, Finding, Reason
+from moorage_operator.api.rights import may_not_read
 from moorage_operator.api.v1alpha1 import InferenceModel, ParentRef, Strategy
 from moorage_operator.resources.ingress import INGRESS
 from moorage_operator.resources.route import GRPC_ROUTE, ROUTE, route_kinds
@@ -28,7 +30,13 @@ __all__ = ["route_accepted"]
 WANTED = ("Accepted", "ResolvedRefs")
 
 # The findings that hold a route up, the most important one first.
-AGAINST = (Reason.GATEWAY_REFUSED, Reason.GATEWAY_API_MISSING, Reason.AWAITING_GATEWAY)
+AGAINST = (
+    Reason.GATEWAY_REFUSED,
+    Reason.GATEWAY_API_MISSING,
+    Reason.READ_FORBIDDEN,
+    Reason.AWAITING_GATEWAY,
+)
+UNKNOWN = {Reason.READ_FORBIDDEN, Reason.AWAITING_GATEWAY}
 
 
 def route_accepted(
@@ -53,7 +61,7 @@ def _decided(
     # An Ingress cannot split requests, so a canary waits for the Gateway API.
     if has_ingress(model, observed) and model.rollout.strategy is not Strategy.CANARY:
         return _of_ingress(model, observed, applied_hashes)
-    if ROUTE not in observed.available_kinds:
+    if ROUTE not in observed.available_kinds and ROUTE not in observed.unreadable_kinds:
         missing = _missing(ROUTE, "spec.route")
         if model.route.ingress is not None:
             missing += "; until then the Ingress carries the requests, which cannot split them"
@@ -66,7 +74,7 @@ def _decided(
     for reason in AGAINST:
         for finding in findings:
             if finding.reason is reason:
-                return (None if reason is Reason.AWAITING_GATEWAY else False), finding
+                return (None if reason in UNKNOWN else False), finding
     return True, Finding(findings[0].reason, findings[0].message + _unread(model, observed))
 
 
@@ -81,6 +89,9 @@ def _of_route(
     kind: str, model: InferenceModel, observed: Observed, applied_hashes: Collection[str]
 ) -> Iterator[Finding]:
     """Return the finding of each Gateway about one route."""
+    if kind in observed.unreadable_kinds:
+        yield Finding(Reason.READ_FORBIDDEN, may_not_read(kind, model.namespace))
+        return
     if kind not in observed.available_kinds:
         field = "spec.route.grpc" if kind == GRPC_ROUTE else "spec.route"
         yield Finding(Reason.GATEWAY_API_MISSING, _missing(kind, field))
@@ -150,6 +161,8 @@ def _unread(model: InferenceModel, observed: Observed) -> str:
 def _of_ingress(
     model: InferenceModel, observed: Observed, applied_hashes: Collection[str]
 ) -> tuple[bool | None, Finding]:
+    if INGRESS in observed.unreadable_kinds:
+        return None, Finding(Reason.READ_FORBIDDEN, may_not_read(INGRESS, model.namespace))
     ingress = observed.children.get((INGRESS, names.ingress(model.name)))
     if not isinstance(ingress, IngressObserved) or ingress.applied_hash not in applied_hashes:
         return None, Finding(Reason.AWAITING_INGRESS, "the Ingress is not written yet")

@@ -44,6 +44,7 @@ def resolve(
     runtimes: Runtimes,
     *,
     may_follow: bool,
+    held: Mapping[str, str] | None = None,
 ) -> Resolution:
     """Resolve a model.
 
@@ -53,7 +54,25 @@ def resolve(
         status: The status at the API server.
         runtimes: All runtimes.
         may_follow: Whether it is the model's turn to follow a runtime with the policy Automatic.
+        held: Why no model follows a runtime, by its name; absent if models follow.
     """
+    resolution = _resolve(own, spec, status, runtimes, may_follow=may_follow)
+    state = resolution.state
+    why = (held or {}).get(state.awaits, "")
+    if state.pending is None or state.follows or not why:
+        return resolution
+    pending = replace(state.pending, message=f"{state.pending.message}; {why}")
+    return replace(resolution, state=replace(state, pending=pending))
+
+
+def _resolve(
+    own: InferenceModel,
+    spec: Mapping[str, Any],
+    status: Mapping[str, Any],
+    runtimes: Runtimes,
+    *,
+    may_follow: bool,
+) -> Resolution:
     if own.deleting or takes_none(spec):
         return Resolution(own)
     kept = read_runtime_use(status)

@@ -60,7 +60,8 @@ def select(
             return None
         path = "spec.runtime.name" if name else "spec.model.format"
         sentence = f"{name or model_format!r} cannot be looked up: {runtimes.unreadable}"
-        return Problem(path, sentence, Reason.RUNTIME_NOT_FOUND)
+        reason = Reason.READ_FORBIDDEN if runtimes.is_forbidden else Reason.RUNTIME_NOT_FOUND
+        return Problem(path, sentence, reason)
     if name:
         found = _by_name(name, model_format, namespace, runtimes)
     elif model_format:

@@ -6,6 +6,7 @@ measure keeps its replicas.
 
 from moorage_operator.api import names
 from moorage_operator.api.conditions import Condition, ConditionType, Finding, Reason
+from moorage_operator.api.rights import may_not_read
 from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.resources.autoscaler import AUTOSCALER, KEDA_AUTOSCALER, autoscaler_kind
 from moorage_operator.values.objects import ChildObserved, DeploymentCondition
@@ -29,6 +30,8 @@ def _decided(model: InferenceModel, observed: Observed) -> tuple[bool | None, Fi
     kind = autoscaler_kind(model)
     if not kind:
         return False, Finding(Reason.SUSPENDED, "spec.suspend is true: there is nothing to scale")
+    if kind in observed.unreadable_kinds:
+        return None, Finding(Reason.READ_FORBIDDEN, may_not_read(kind, model.namespace))
     if kind == KEDA_AUTOSCALER and kind not in observed.available_kinds:
         sentence = (
             "a metric of type Prometheus requires KEDA, but the operator finds no ScaledObject "

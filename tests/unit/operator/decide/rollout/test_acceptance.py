@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from moorage_operator.resources.owned import applied_hash
-from moorage_operator.values.gateways import GatewayObserved, GatewaysObserved
+from moorage_operator.values.gateways import GatewayObserved, GatewaysObserved, Listener
 from moorage_operator.values.objects import (
     DeploymentCondition,
     IngressObserved,
@@ -43,6 +43,7 @@ def looked(
     gateways: GatewaysObserved | None = None,
     rollout: dict[str, Any] | None = None,
     points: tuple[LoadBalancerPoint, ...] = (),
+    unreadable: frozenset[str] = frozenset(),
     **verdicts: Any,
 ) -> Plan:
     """The plan once all planned objects are written, with these verdicts by kind of route."""
@@ -58,7 +59,7 @@ def looked(
             children[kind, "digits"] = RouteObserved("u", applied_hash(item), (), 1, (parent,))
         if kind == "Ingress":
             children[kind, "digits"] = IngressObserved("u", applied_hash(item), points=points)
-    return planned(of, replace(seen, children=children))
+    return planned(of, replace(seen, children=children, unreadable_kinds=unreadable))
 
 
 def told(plan: Plan) -> str:
@@ -109,6 +110,43 @@ def test_a_gateway_that_does_not_exist_is_awaited_in_spite_of_an_old_status() ->
 
     assert verdict(plan, "RouteAccepted") == ("Unknown", "AwaitingGateway")
     assert "Gateway ns/web does not exist" in told(plan)
+
+
+URL_OF_ANY_HOST = {
+    ("ns", "web"): GatewayObserved((Listener("web", "HTTP", 80, namespaces="All"),))
+}
+
+
+@pytest.mark.parametrize(
+    ("route", "kind", "resource"),
+    [
+        (BOTH, "HTTPRoute", "httproutes.gateway.networking.k8s.io"),
+        (BOTH, "GRPCRoute", "grpcroutes.gateway.networking.k8s.io"),
+        ({**HOST, "ingress": {}}, "Ingress", "ingresses.networking.k8s.io"),
+    ],
+)
+def test_the_last_status_of_a_route_that_may_no_longer_be_read_does_not_count(
+    route: dict[str, Any], kind: str, resource: str
+) -> None:
+    parts: dict[str, Any] = {
+        "gateways": GatewaysObserved(URL_OF_ANY_HOST),
+        "points": (LoadBalancerPoint("192.0.2.7"),),
+    }
+
+    readable, forbidden = (looked(route, **parts, unreadable=of) for of in ((), {kind}))
+
+    assert "a.example.com" in readable.status["url"]
+    assert verdict(forbidden, "RouteAccepted") == ("Unknown", "ReadForbidden")
+    assert f"list and watch on {resource} in the namespace 'ns'" in told(forbidden)
+    assert not {"url", "externalEndpoints"} & forbidden.status.keys()
+    assert objects(forbidden).keys() == objects(readable).keys()
+
+
+def test_a_kind_that_was_never_readable_is_not_called_missing() -> None:
+    plan = looked(WEB, frozenset(), unreadable=frozenset({"HTTPRoute"}))
+
+    assert verdict(plan, "RouteAccepted") == ("Unknown", "ReadForbidden")
+    assert "install" not in told(plan)
 
 
 def test_the_message_names_gateways_that_cannot_be_read() -> None:

@@ -10,6 +10,8 @@ from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.decide.runtimes.fleet import (
     User,
     concerned,
+    held_by,
+    holders,
     runtime_status,
     take_turns,
     user_of,
@@ -23,6 +25,15 @@ AUTOMATIC = runtime("triton", image="t", updatePolicy="Automatic", maxConcurrent
 
 ON_THE_WAY = {"is_up_to_date": False, "is_following": True}
 """A model that follows an edit while the runtime is edited again."""
+
+FAILED = {
+    "is_outdated": False,
+    "is_up_to_date": False,
+    "is_following": True,
+    "obstacle": "RolledBack",
+    "detail": "revision r2 was given up",
+}
+"""A model whose rollout of the newest content failed."""
 
 
 def key(name: str) -> ObjectKey:
@@ -52,11 +63,14 @@ def turns(*users: User, waiting: str, granted: str = "", of: Any = AUTOMATIC) ->
         ([user("b", **ON_THE_WAY), user("a"), user("c")], "abc", "", "ab"),
         ([user("b", **ON_THE_WAY), user("c", **ON_THE_WAY), user("a")], "abc", "", "bc"),
         ([user("b", **ON_THE_WAY), user("c", **ON_THE_WAY), user("a")], "a", "", ""),
+        ([user("b", **FAILED), user("c", **FAILED), user("a")], "a", "", ""),
+        ([user("b", **FAILED, is_stopped=True), user("c", **FAILED), user("a")], "a", "", "a"),
     ],
     ids=[
         "as many as may", "one is moving", "one has moved", "a turn stays", "a broken one is last",
         "others do not count", "models without a runtime so far", "one follows a second edit",
         "only those that moved follow a second edit", "those that moved keep their places",
+        "those that failed keep theirs", "one that its user stopped keeps none",
     ],
 )  # fmt: skip
 def test_turns_are_granted(users, waiting, granted, expected):
@@ -136,6 +150,68 @@ def test_a_status_says_what_is_wrong_with_a_runtime(spec, reason, word):
     assert word in condition["message"]
 
 
+APPROVAL = {**FAILED, "obstacle": "AwaitingApproval", "detail": "canary r2"}
+
+
+@pytest.mark.parametrize(
+    ("users", "expected"),
+    [
+        ([user("a", **FAILED), user("b", **FAILED), user("c")], "ab"),
+        ([user("a", **FAILED), user("b", **APPROVAL), user("c")], "ab"),
+        ([user("a", **FAILED), user("b", **FAILED)], ""),
+        ([user("a", **FAILED), user("b", **FAILED), user("c", is_stopped=True)], ""),
+        ([user("a", **FAILED), user("b", **ON_THE_WAY), user("c")], ""),
+        ([user("a", **FAILED), user("b", **FAILED, is_stopped=True), user("c")], ""),
+        ([user("a", **FAILED), user("b", **{**FAILED, "runtime": "x"}), user("c")], ""),
+    ],
+    ids=[
+        "both failed", "one waits for approval", "nobody waits", "only a stopped one waits",
+        "one continues", "one is stopped", "one has another runtime",
+    ],
+)  # fmt: skip
+def test_an_update_is_held_once_no_place_comes_free_by_itself(users, expected):
+    found = holders(AUTOMATIC, users)
+
+    assert "".join(each.key.name for each in found) == expected
+
+
+def test_a_runtime_without_the_policy_is_not_held():
+    of = runtime("triton", image="t")
+
+    assert holders(of, [user("a", **FAILED), user("b")]) == ()
+
+
+def test_a_status_names_the_models_that_hold_an_update_with_their_messages():
+    users = [user("a", **FAILED), user("b", **APPROVAL), user("c")]
+
+    accepted, held = runtime_status(AUTOMATIC, runtimes(AUTOMATIC), users, {}, NOW)["conditions"]
+
+    assert accepted["status"] == "True"
+    assert (held["type"], held["status"], held["reason"]) == (
+        "UpdateHeld",
+        "True",
+        "AwaitingModel",
+    )
+    said = held["message"]
+    assert said.startswith("update held: model ns/a failed with RolledBack: revision r2")
+    assert "model ns/b waits for approval: canary r2" in said
+    assert "set spec.paused to true in them" in said
+
+
+def test_models_learn_the_name_of_a_holder_but_not_its_message():
+    said = held_by([user("a", **FAILED)])
+
+    assert "model ns/a failed with RolledBack;" in said
+    assert "set spec.paused to true in it" in said
+    assert "revision r2" not in said
+    assert held_by([]) == ""
+    assert "and 2 more models" in held_by([user(each, **FAILED) for each in "abcde"])
+
+
+def of_status(status: Any, **spec: Any) -> ModelRecord:
+    return ModelRecord(key("a"), parse({**body(), "spec": spec}), "1", status)
+
+
 def test_a_user_is_read_from_a_status():
     conditions = [
         {"type": "RuntimeUpdatePending", "status": "True"},
@@ -143,12 +219,55 @@ def test_a_user_is_read_from_a_status():
     ]
     use = {"name": "triton", "content": "{}", "specHash": "v1:0", "generation": 1}
 
-    assert user_of(key("a"), {"runtime": use, "conditions": conditions}) == user(
+    assert user_of(of_status({"runtime": use, "conditions": conditions})) == user(
         "a", is_up_to_date=False
     )
     following = {"runtime": {**use, "following": True}, "conditions": conditions}
-    assert user_of(key("a"), following) == user("a", **ON_THE_WAY)
-    assert user_of(key("a"), {}) is None
+    assert user_of(of_status(following)) == user("a", **ON_THE_WAY)
+    assert user_of(of_status({})) is None
+
+
+@pytest.mark.parametrize("field", ["paused", "suspend"])
+def test_a_user_is_stopped_by_its_spec_before_its_status_says_so(field):
+    use = {"name": "triton", "content": "{}", "following": True}
+
+    going, stopped = (user_of(of_status({"runtime": use}, **{field: at})) for at in (False, True))
+
+    assert (going and going.is_moving, stopped and stopped.is_moving) == (True, False)
+
+
+def test_a_user_that_is_being_deleted_takes_no_place():
+    use = {"name": "triton", "content": "{}", "following": True}
+    deleting = body()
+    deleting["metadata"]["deletionTimestamp"] = "2026-03-04T05:06:07Z"
+
+    found = user_of(ModelRecord(key("a"), parse(deleting), "1", {"runtime": use}))
+
+    assert found
+    assert not found.is_moving
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([("Stalled", "True", "RolledBack")], "RolledBack"),
+        ([("UpToDate", "False", "AwaitingApproval")], "AwaitingApproval"),
+        ([("UpToDate", "False", "RollingOut"), ("Reconciling", "True", "RollingOut")], ""),
+        ([], ""),
+    ],
+)
+def test_an_obstacle_is_what_waits_for_a_person(conditions, expected):
+    use = {"name": "triton", "content": "{}"}
+    listed = [
+        {"type": type_, "status": status, "reason": reason, "message": "why"}
+        for type_, status, reason in conditions
+    ]
+
+    found = user_of(of_status({"runtime": use, "conditions": listed}))
+
+    assert found
+    assert found.obstacle == expected
+    assert found.detail == ("why" if expected else "")
 
 
 USES_TRITON = {"runtime": {"name": "triton", "content": "{}"}}

@@ -50,6 +50,25 @@ def env_of(model: InferenceModel) -> dict[str, str]:
 
 
 NAMED = {"model": URI, "runtime": {"name": "triton"}}
+AUTOMATIC = runtime("triton", image="triton:2", updatePolicy="Automatic")
+
+
+@pytest.mark.parametrize(("paused", "expected"), [(False, True), (True, False)])
+def test_a_model_that_waits_for_its_turn_says_what_holds_the_update(paused, expected):
+    spec = {**NAMED, "paused": paused}
+    status = status_of(resolved(NAMED, runtimes(TRITON)))
+    own = parse({**body(), "spec": spec})
+    held = {"triton": "update held: model ns/rose failed with RolledBack"}
+
+    found = resolve(own, spec, status, runtimes(AUTOMATIC), may_follow=False, held=held)
+
+    assert found.state.pending
+    assert found.state.pending.message.endswith(held["triton"]) is expected
+    free = resolve(own, spec, status, runtimes(AUTOMATIC), may_follow=False, held={})
+    assert free.state.pending
+    assert "update held" not in free.state.pending.message
+
+
 NEWER = replace(TRITON, content={"runtime": {"image": "triton:2"}}, generation=2)
 
 

@@ -108,6 +108,17 @@ def test_without_the_right_to_read_runtimes_only_those_who_name_one_are_told(spe
     assert (found.reason if isinstance(found, Problem) else "") == expected
 
 
+def test_a_missing_right_is_told_from_a_missing_runtime():
+    sentence = "the operator may not read the kind InferenceRuntime"
+    forbidden = Runtimes(unreadable=sentence, is_forbidden=True)
+
+    found = select({"runtime": {"name": "triton"}}, "ns", forbidden)
+
+    assert isinstance(found, Problem)
+    assert found.reason == "ReadForbidden"
+    assert sentence in found.message
+
+
 def test_a_selector_without_the_labels_of_namespaces_admits_nobody():
     found = select({"runtime": {"name": "risky"}}, "ns", runtimes(RISKY, namespace_labels=None))
 

@@ -170,6 +170,21 @@ def test_a_model_without_scaling_has_no_condition() -> None:
     assert "ScalingActive" not in {each["type"] for each in plan.status["conditions"]}
 
 
+@pytest.mark.parametrize("kinds", [frozenset(), frozenset({"ScaledObject"})])
+def test_a_kind_that_may_not_be_read_is_not_called_missing(kinds: frozenset[str]) -> None:
+    of = model(replicas=2, scaling=BY_QUERY)
+    seen = replace(
+        serving(of, 2), available_kinds=kinds, unreadable_kinds=frozenset({"ScaledObject"})
+    )
+
+    plan = planned(of, seen)
+
+    assert verdict(plan, "ScalingActive") == ("Unknown", "ReadForbidden")
+    said = condition(plan, "ScalingActive")["message"]
+    assert "list and watch on scaledobjects.keda.sh in the namespace 'ns'" in said
+    assert verdict(plan) == ("True", "Serving")
+
+
 def test_a_missing_kind_is_reported_without_affecting_ready() -> None:
     of = model(replicas=2, scaling=BY_QUERY)
 
