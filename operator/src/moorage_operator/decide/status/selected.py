@@ -18,9 +18,7 @@ from .conditions import ORDER, Judgement
 __all__ = ["behind_service"]
 
 
-def behind_service(
-    judgement: Judgement, replicas: Sequence[Replica], selected: str
-) -> Judgement:
+def behind_service(judgement: Judgement, replicas: Sequence[Replica], selected: str) -> Judgement:
     """Return the judgement with Ready as the clients of the Service see it.
 
     Args:
