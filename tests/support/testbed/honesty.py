@@ -15,9 +15,13 @@ from .api import Api, Object
 
 REQUEST = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [0, 0, 0, 0]}]}
 
-SECOND_LOOK_SECONDS = 1.0
-"""A status is written shortly after its observations, so a single check may happen while a
-pod terminates and the readiness of its successor is not at the API server yet."""
+LOOKS = 10
+"""A status is written shortly after its observations, so a single look may happen while a pod
+terminates and the readiness of its successor is not at the API server yet. Ten looks take about a
+second. Each waits for the same API server as the operator does, so on a busy machine they take
+longer, as the operator's next status does."""
+
+PAUSE_SECONDS = 0.1
 
 
 class Honesty:
@@ -25,7 +29,8 @@ class Honesty:
 
     Attributes:
         seen: How often a status with Ready=True was written.
-        lies: The conditions without an answered inference.
+        lies: The conditions without an answered inference, and each error that ended a look or
+            the watch, because nothing was checked then.
         ahead: Conditions with a generation that did not exist yet.
     """
 
@@ -40,14 +45,19 @@ class Honesty:
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10))
-        self._task = asyncio.create_task(self._follow())
+        self._task = asyncio.create_task(self._follow(), name="the watch of models")
+        self._task.add_done_callback(self._ended)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        await asyncio.gather(*self._looks)
+        await asyncio.gather(self._task, *self._looks, return_exceptions=True)
         await self._session.close()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._looks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self.lies.append(f"{task.get_name()} failed: {type(error).__name__}: {error}")
 
     async def _follow(self) -> None:
         events = self._api.watch("InferenceModel", self._namespace)
@@ -68,24 +78,20 @@ class Honesty:
             self._last[name] = status
             if type_ != "DELETED" and is_new and ready and ready[0]["status"] == "True":
                 self.seen += 1
-                task = asyncio.create_task(self._look(model, ready[0]))
+                task = asyncio.create_task(self._look(model, ready[0]), name=f"a look at {name}")
                 self._looks.add(task)
-                task.add_done_callback(self._looks.discard)
+                task.add_done_callback(self._ended)
 
     async def _look(self, model: Object, ready: Object) -> None:
         name = model["metadata"]["name"]
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + SECOND_LOOK_SECONDS
-        while True:
+        for _ in range(LOOKS):
             if await self._is_served(name):
                 return
             now = await self._api.get("InferenceModel", self._namespace, name)
             if not now or (now.get("status") or {}) != (model.get("status") or {}):
                 return  # it has changed already
-            if loop.time() > deadline:
-                self.lies.append(f"{name}: {ready['reason']}: {ready['message']}")
-                return
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(PAUSE_SECONDS)
+        self.lies.append(f"{name}: {ready['reason']}: {ready['message']}")
 
     async def _is_served(self, name: str) -> bool:
         service = await self._api.get("Service", self._namespace, name)
@@ -96,7 +102,7 @@ class Honesty:
         model = await self._api.get("InferenceModel", self._namespace, name)
         if not model:
             return False  # deleted meanwhile
-        if model["spec"].get("paused"):  # edits of the Service are not reverted
+        if (model.get("spec") or {}).get("paused"):  # edits of the Service are not reverted
             selector, target = f"moorage.dev/model={name}", "http"
         served = ((model.get("status") or {}).get("model") or {}).get("name") or name
         for pod in await self._api.list("Pod", self._namespace, selector):

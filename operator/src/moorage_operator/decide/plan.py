@@ -42,6 +42,7 @@ from .rollout.routing import make_routed
 from .status.conditions import Judgement, decide
 from .status.events import planned_events
 from .status.pausing import hold, pending_changes
+from .status.selected import behind_service
 from .status.status import Served, make_status
 
 __all__ = ["plan", "unread"]
@@ -210,6 +211,7 @@ def _make_plan(
     hashes = tuple(applied_hash(item) for item in objects)
     split = decided.split if decided else None
     judgement = decide(model, observed, replicas, course, hashes, split)
+    judgement = behind_service(judgement, replicas, _selected(model, decided, observed))
     if model.paused:
         pending = _pending(decided, objects, observed)
         revisions = course.revisions if course else judgement.revisions
@@ -236,6 +238,16 @@ def _make_plan(
         heard=_heard(replicas),
         references=_references(course.model, course.template) if course else frozenset(),
     )
+
+
+def _selected(model: InferenceModel, decided: _Decided | None, observed: Observed) -> str:
+    """Return the revision that the Service selects; "" for all pods of the model."""
+    if decided and not model.paused:
+        return decided.arrangement.selected
+    revisions = read_revisions(observed.status)
+    # Nothing is written now, so the Service selects what it was last seen to select.
+    is_switched = revisions.retiring and revisions.retiring.time
+    return revisions.last_good if is_switched else ""
 
 
 def _pending(

@@ -3,6 +3,8 @@
     observe --> plan --> polls, gates --> apply --> plan again if that changed a child
             --> polls --> status, events
 
+A model that is no longer ready gets its status first, because other writes may take long.
+
 Level-driven: a reconcile depends on the whole state and never on the event that triggered it.
 Watches, polls and the operator's own writes update the store. The only read of a reconcile is
 that of earlier revisions, if the plan needs them.
@@ -10,12 +12,13 @@ that of earlier revisions, if the plan needs them.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from moorage_operator.api.conditions import ConditionType, find_condition
 from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.decide import plan as planning
@@ -145,6 +148,10 @@ class Reconciler:
         seen = await self._observe(record, self._render(record.model), runtime)
         plan = self._decide(seen)
         self._ask(seen, plan)  # before the writes, which a webhook may delay
+        if _retracts(record.status, plan.status):
+            with _collected(failures):
+                if await self._write_status(record, plan) is not None:
+                    return 0.0  # the next reconcile makes the other writes
         with _collected(failures):
             await hands.statuses.write_gates(record, plan.gates)
         changed = False
@@ -153,7 +160,7 @@ class Reconciler:
                 changed = await hands.applier.apply(
                     record, plan.objects, keeps_others=plan.keeps_others
                 )
-        if changed:
+        if changed or failures:  # failed writes may have taken long
             seen = await self._observe(record, seen.rendered, runtime)
             plan = self._decide(seen)
             self._ask(seen, plan)
@@ -280,6 +287,12 @@ def _waits(observed: Observed) -> bool:
     """Whether a pod has not started, perhaps because of a missing reference."""
     pods = [pod for pod in observed.pods if not pod.deleting]
     return not pods or any(pod.runtime.running_since is None for pod in pods)
+
+
+def _retracts(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether the model was reported ready and is not any more, which no other write may delay."""
+    was, is_ = (find_condition(each, ConditionType.READY) for each in (before, after))
+    return was.get("status") == "True" and is_.get("status") != "True"
 
 
 def _ready_of(plan: Plan) -> dict[str, str]:

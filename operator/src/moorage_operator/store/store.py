@@ -62,7 +62,8 @@ class Store:
 
     Args:
         changed: Called with the model of a change and its urgency.
-        pod_moved: Called with the uid of a pod whose readiness, address or container changed.
+        pod_moved: Called with the uid of a pod that became ready or stopped being so, that ends, or
+            whose address or container changed.
         child_gone: Called with the uid of a model whose child was deleted.
     """
 
@@ -474,9 +475,10 @@ def _place(key: ObjectKey) -> Place:
 
 
 def _moved(before: PodObserved, after: PodObserved) -> bool:
-    return (before.ready, before.ip, before.runtime.container_id, before.runtime.started) != (
-        after.ready,
-        after.ip,
-        after.runtime.container_id,
-        after.runtime.started,
-    )
+    return _traffic_facts(before) != _traffic_facts(after)
+
+
+def _traffic_facts(pod: PodObserved) -> tuple[object, ...]:
+    """Return what decides whether a pod receives requests; a Service drops one that ends."""
+    runtime, ends = pod.runtime, pod.deleting or pod.phase in {"Succeeded", "Failed"}
+    return pod.ready, ends, pod.ip, runtime.container_id, runtime.started

@@ -204,8 +204,68 @@ async def test_a_failed_step_does_not_stop_the_others(
     with pytest.raises(errors.ServerError):
         await reconciler.reconcile(KEY)
 
-    assert fakes.acts == ["poll", "apply", "status"]
+    assert fakes.acts == ["poll", "apply", "poll", "status"]
     assert fakes.lookups[KEY]
+
+
+async def was_ready(fakes: Fakes, reconciler: Reconciler) -> None:
+    """Report a model ready whose last pod is gone."""
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    status = dict(fakes.statuses[-1])
+    status["conditions"] = [
+        {**each, "status": "True", "reason": "Serving"} if each["type"] == "Ready" else each
+        for each in status["conditions"]
+    ]
+    fakes.version = 9
+    fakes.store.put_model({**model(resourceVersion="9"), "status": status})
+    fakes.acts.clear()
+
+
+async def test_a_model_is_reported_not_ready_before_its_children_are_written(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    await was_ready(fakes, reconciler)
+
+    assert await reconciler.reconcile(KEY) == 0.0
+    assert fakes.acts == ["poll", "status"]
+    assert ready(fakes.statuses[-1]) == "Pending"
+
+    await reconciler.reconcile(KEY)
+    assert fakes.acts[2:4] == ["poll", "apply"]
+
+
+async def test_children_are_written_even_if_the_status_cannot_be(
+    fakes: Fakes, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await was_ready(fakes, reconciler)
+
+    async def refuse(*_: Any) -> bool:
+        raise errors.ServerError("the CRD lacks a field", code=500)
+
+    monkeypatch.setattr(fakes, "write", refuse)
+    with pytest.raises(errors.ServerError):
+        await reconciler.reconcile(KEY)
+
+    assert "apply" in fakes.acts
+
+
+async def test_the_status_after_a_failed_write_describes_what_is_there_then(
+    fakes: Fakes, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakes.store.put_model(model())
+    started = PodObserved("a", "a", NOW, revision="other", replica_set="iris-")
+    fakes.store.put_pod(("ns", "iris"), started)
+
+    async def fail(*_: Any, **__: Any) -> bool:
+        fakes.store.drop_pod("a")  # while a webhook delays the answer
+        raise errors.ServerError("an admission webhook does not answer", code=500)
+
+    monkeypatch.setattr(fakes, "apply", fail)
+    with pytest.raises(errors.ServerError):
+        await reconciler.reconcile(KEY)
+
+    assert not fakes.statuses[-1].get("replicaStatuses")
 
 
 async def test_a_process_that_is_not_the_leader_writes_no_status(

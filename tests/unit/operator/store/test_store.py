@@ -326,6 +326,28 @@ def test_changes_that_affect_traffic_are_more_urgent(
 
 
 @pytest.mark.parametrize(
+    "end", [{"deletionTimestamp": "2026-01-01T00:00:00Z"}, {"phase": "Failed"}]
+)
+def test_the_end_of_a_pod_that_still_reports_ready_is_urgent(end: dict[str, str]) -> None:
+    store, urgencies = store_with_urgencies()
+    pods = parse_objects.Pods(store)
+    spec = {"containers": [{"name": "runtime", "image": "i"}]}
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    store.put_model(model())
+    pods.put({"metadata": metadata("p", labels=LABELS), "spec": spec, "status": status})
+    urgencies.clear()
+
+    ended = metadata("p", 2, labels=LABELS)
+    if "phase" in end:
+        status = {**status, **end}
+    else:
+        ended = {**ended, **end}
+    pods.put({"metadata": ended, "spec": spec, "status": status})
+
+    assert urgencies == [Urgency.READINESS]
+
+
+@pytest.mark.parametrize(
     ("ready", "urgency"), [("True", Urgency.READINESS), ("False", Urgency.ROUTINE)]
 )
 def test_a_new_pod_that_is_ready_is_urgent(ready: str, urgency: Urgency) -> None:

@@ -12,6 +12,7 @@ from moorage_operator.values.observed import Observed
 from moorage_operator.values.plan import Plan
 from support.operator_values import (
     NOW,
+    condition,
     deployment,
     model,
     planned,
@@ -118,6 +119,54 @@ def test_a_replaced_revision_is_kept_for_a_while_and_then_deleted():
     assert early.requeue_after == pytest.approx(1)
     assert deployments(late) == {OWN: revision(NEW)}
     assert "retiring" not in late.status["revisions"]
+
+
+def replaced() -> Observed:
+    """NEW has replaced GOOD, whose pod is kept for a while."""
+    world = seen(pod("old", GOOD), pod("new", NEW), status=served(), deployments=BOTH)
+    for _ in range(3):
+        plan = planned(NEW, world)
+        world = carried_out(dataclasses.replace(world, status=plan.status), plan)
+    assert world.status["revisions"]["retiring"]["time"]
+    return world
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{}, {"replicas": "many"}, {"paused": True}],
+    ids=["valid", "with a problem", "paused"],
+)
+def test_pods_that_the_service_no_longer_selects_do_not_make_a_model_ready(spec: dict):
+    now = model(generation=3, runtime={"image": "new:1"}, rollout=BLUE_GREEN, **spec)
+    world = replaced()
+    assert verdict(planned(now, world))[0] == "True"
+    (old, _) = world.pods
+
+    ready = condition(planned(now, dataclasses.replace(world, pods=(old,))), "Ready")
+
+    assert ready["status"] == "False"
+    assert f"the Service selects revision {revision(NEW)}, of which no pod" in ready["message"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_pods_that_the_service_does_not_select_yet_do_not_make_a_model_ready(count: int):
+    two = model(replicas=2, generation=2, runtime={"image": "new:1"}, rollout=BLUE_GREEN)
+    pods = [pod(f"new-{number}", NEW) for number in range(count)]
+
+    plan = planned(two, seen(*pods, status=served(), deployments=BOTH))
+
+    assert selected(plan) == revision(GOOD)
+    assert verdict(plan) == ("False", "Pending")
+
+
+def test_a_revision_that_serves_is_selected_even_if_the_selected_one_has_ended():
+    world = seen(pod("new", NEW), status=served(), deployments=BOTH)
+    first = planned(NEW, world)
+
+    second = planned(NEW, dataclasses.replace(world, status=first.status))
+
+    assert selected(second) == revision(NEW)
+    assert verdict(second) == ("True", "Serving")
 
 
 def test_an_earlier_spec_applied_again_reuses_its_deployment():

@@ -1,0 +1,41 @@
+"""Ready is true only if the Service selects a pod that serves; pure.
+
+    Judgement, selected revision --> behind_service --> Judgement
+
+With a Deployment per revision, the Service selects one of them. Pods of another revision may serve
+as well, such as those of a canary or of a replaced revision that is kept for a while. But the
+Service sends no requests to them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from moorage_operator.api.conditions import Finding, Reason
+from moorage_operator.decide.pods.replicas import Replica
+
+from .conditions import ORDER, Judgement
+
+__all__ = ["behind_service"]
+
+
+def behind_service(judgement: Judgement, replicas: Sequence[Replica], selected: str) -> Judgement:
+    """Return the judgement with Ready as the clients of the Service see it.
+
+    Args:
+        judgement: The judgement of all pods.
+        replicas: All replicas.
+        selected: The revision that the Service selects; "" for all pods of the model.
+    """
+    ready = judgement.ready
+    serves = any(each.serving and each.pod.revision == selected for each in replicas)
+    if not ready.status or not selected or serves:
+        return judgement
+    why = judgement.blamed
+    sentence = f"the Service selects revision {selected}, of which no pod serves"
+    if why:
+        sentence += f"; {why.reason}: {why.message}"
+    finding = Finding(why.reason if why else Reason.PENDING, sentence)
+    ready = replace(ready, status=False, finding=finding)
+    others = (each for each in judgement.conditions if each.type is not ready.type)
+    ordered = sorted((*others, ready), key=lambda each: ORDER.index(each.type))
+    return replace(judgement, conditions=tuple(ordered), ready=ready)
