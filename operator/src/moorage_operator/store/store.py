@@ -62,8 +62,8 @@ class Store:
 
     Args:
         changed: Called with the model of a change and its urgency.
-        pod_moved: Called with the uid of a pod that became ready or stopped being so, that ends, or
-            whose address or container changed.
+        pod_moved: Called with the uid of a pod that ends, or whose readiness, address or
+            container changed.
         child_gone: Called with the uid of a model whose child was deleted.
     """
 
