@@ -1,9 +1,9 @@
 """Runs all tests in two lanes beside each other: `python tests/lanes.py [--session-timeout N]`.
 
 The first lane tests on real pods, which mostly means waiting for them. The second lane runs what
-bears that company, at a lower priority. Tests that measure latencies come last in the first lane.
-One lane after the other would take half as long again. Each lane is one pytest session; the second
-one's output follows the first one's, and the last line sums them up.
+bears that company, at a lower priority. Tests that measure latencies follow in the first lane,
+once the cluster is gone. One lane after the other would take half as long again. The second
+lane's output follows the first one's, and the last line sums up all pytest sessions.
 """
 
 import argparse
@@ -16,6 +16,9 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PODS = "e2e"
+"""The folder of the first lane's beginning. Its cluster ends with its pytest session."""
+
 BESIDE = (
     "unit",
     "contract",
@@ -29,7 +32,7 @@ BESIDE = (
 """Folders of the second lane."""
 
 MEASURING = ("conformance/test_hostile.py", "integration/test_hostile_servers.py")
-"""Files of these folders that are in the first lane: they compare latencies with limits."""
+"""Files of these folders that are in the first lane because they compare latencies with limits."""
 
 NICENESS = 5
 COUNT = re.compile(r"(\d+) (passed|failed|skipped|error|errors|xfailed|xpassed)\b")
@@ -50,19 +53,17 @@ def closing_line(lanes: list[Counter[str]]) -> str:
     return f"{total['passed']} passed, {failed} failed, {total['skipped']} skipped"
 
 
-def first() -> list[str]:
-    """Arguments of pytest for the first lane: all folders that the second does not have.
+def measured() -> list[str]:
+    """Arguments of pytest for the end of the first lane: all folders that no other session has.
 
-    A new folder is thus tested without an edit. Tests on real pods come first: they bear other
-    work best, and take about as long as the second lane.
+    A new folder is thus tested without an edit.
     """
     tests = (each.relative_to(ROOT / "tests") for each in (ROOT / "tests").rglob("test_*.py"))
-    folders = {each.parts[0] for each in tests} - {*BESIDE}
-    ordered = sorted(folders, key=lambda name: (name != "e2e", name))
-    return [f"tests/{each}" for each in (*ordered, *MEASURING)]
+    folders = {each.parts[0] for each in tests} - {PODS, *BESIDE}
+    return [f"tests/{each}" for each in (*sorted(folders), *MEASURING)]
 
 
-def second() -> list[str]:
+def beside() -> list[str]:
     """Arguments of pytest for the second lane."""
     return [
         *(f"tests/{each}" for each in BESIDE),
@@ -71,29 +72,31 @@ def second() -> list[str]:
 
 
 def main() -> int:
-    """The exit status: 0 if both lanes ran tests and all of them passed."""
+    """The exit status: 0 if all sessions ran tests and all of them passed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--session-timeout", type=int, default=4900, help="seconds for each lane")
+    parser.add_argument(
+        "--session-timeout", type=int, default=4900, help="seconds for each pytest session"
+    )
     options = parser.parse_args()
     timeout = f"--session-timeout={options.session_timeout}"
     pytest = [sys.executable, "-m", "pytest", timeout, "--durations=25", "--durations-min=10"]
 
     with tempfile.TemporaryFile("w+", encoding="utf-8") as written:
-        beside = subprocess.Popen(
-            [*pytest, "-p", "no:cacheprovider", *second()],
+        other = subprocess.Popen(
+            [*pytest, "-p", "no:cacheprovider", *beside()],
             cwd=ROOT,
             stdout=written,
             stderr=subprocess.STDOUT,
             preexec_fn=lambda: os.nice(NICENESS),  # noqa: PLW1509 -- no thread was started before
         )
-        shown, status = followed([*pytest, *first()])
-        status = beside.wait() or status
+        sessions = [followed([*pytest, *each]) for each in ([f"tests/{PODS}"], measured())]
+        statuses = [*(status for _, status in sessions), other.wait()]
         written.seek(0)
         output = written.read()
     print(output)
-    lanes = [counts(shown), counts(output)]
+    lanes = [*(counts(shown) for shown, _ in sessions), counts(output)]
     print(closing_line(lanes))
-    return status or int(not all(lanes))
+    return int(any(statuses) or not all(lanes))
 
 
 def followed(command: list[str]) -> tuple[str, int]:

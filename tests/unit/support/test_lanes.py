@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanes import BESIDE, MEASURING, ROOT, closing_line, counts, first, second
+from lanes import BESIDE, MEASURING, PODS, ROOT, beside, closing_line, counts, measured
 
 
 @pytest.mark.parametrize(
@@ -31,22 +31,18 @@ def test_errors_and_unexpected_passes_are_failures():
     assert closing_line(lanes) == "3 passed, 2 failed, 0 skipped"
 
 
-def test_every_file_with_tests_is_in_one_lane():
-    def files(arguments: list[str]) -> set[str]:
+def test_every_file_with_tests_is_in_one_session():
+    def files(arguments: list[str]) -> list[str]:
         ignored = {each.removeprefix("--ignore=") for each in arguments if "--ignore" in each}
-        named = [ROOT / each for each in arguments if "--ignore" not in each]
         found = [
             file
-            for path in named
+            for path in (ROOT / each for each in arguments if "--ignore" not in each)
             for file in (path.rglob("test_*.py") if path.is_dir() else [path])
         ]
-        return {str(each.relative_to(ROOT)) for each in found} - ignored
+        return [each for file in found if (each := str(file.relative_to(ROOT))) not in ignored]
 
-    one, other = files(first()), files(second())
+    played = [*files([f"tests/{PODS}"]), *files(measured()), *files(beside())]
 
-    assert one | other == {
-        str(each.relative_to(ROOT)) for each in (ROOT / "tests").rglob("test_*.py")
-    }
-    assert not one & other
-    assert all((ROOT / "tests" / each).exists() for each in (*BESIDE, *MEASURING))
-    assert first()[0] == "tests/e2e"
+    written = (str(each.relative_to(ROOT)) for each in (ROOT / "tests").rglob("test_*.py"))
+    assert sorted(played) == sorted(written)
+    assert all((ROOT / "tests" / each).exists() for each in (PODS, *BESIDE, *MEASURING))
