@@ -249,6 +249,13 @@ def test_an_ingress_never_advances_a_canary() -> None:
     assert "url" not in plan.status
 
 
+@pytest.mark.parametrize("spec", [{}, {"route": WEB, "replicas": -1}], ids=["none", "invalid"])
+def test_without_a_valid_spec_of_a_route_there_is_no_condition(spec: dict[str, Any]) -> None:
+    plan = planned(model(**spec), Observed(available_kinds=ROUTES))
+
+    assert "RouteAccepted" not in {each["type"] for each in plan.status["conditions"]}
+
+
 def test_the_ingress_of_an_earlier_spec_does_not_count() -> None:
     of = model(route={"ingress": {}})
     old = IngressObserved("u", "another hash", points=(LoadBalancerPoint("192.0.2.7"),))
