@@ -58,6 +58,8 @@ UNMET = [
     (Expectation("error.message", value="x"), ["error is null, not an object"]),
     (Expectation("cached", exists=False), ["cached: expected no value, got true"]),
     (Expectation("[0]", value=1), ["the answer is an object, not a list"]),
+    (Expectation("cached.a", exists=True), ["expected any value, but cached is a boolean, not"]),
+    (Expectation("score.a", exists=True), ["score is a number, not an object"]),
 ]
 
 
@@ -70,11 +72,62 @@ def test_a_difference_names_the_path_and_both_values(expectation, facts):
 
 
 def test_all_differences_are_listed():
-    found = unmet((Expectation("object", value="x"), MET[0], Expectation("z", exists=True)), CHAT)
+    expectations = (
+        Expectation("a", value=2),
+        Expectation("b", value=1),
+        Expectation("c", value=3),
+    )
 
-    assert found.count(";") == 1
-    assert "object: " in found
-    assert "z: " in found
+    found = unmet(expectations, {"a": 1, "b": 1, "c": 1})
+
+    assert found == "a: expected 2, got 1; c: expected 3, got 1"
+
+
+@pytest.mark.parametrize(
+    ("members", "names"),
+    [({}, "no members"), (dict.fromkeys("xyz"), "x, y, z"), (CHAT["usage"], "total_tokens")],
+)
+def test_a_missing_member_is_reported_with_those_of_its_object(members, names):
+    assert unmet((Expectation("a", exists=True),), members).endswith(f"the answer has {names}")
+
+
+QUOTED = [
+    ("x" * 78, '"' + "x" * 78 + '"'),
+    ("x" * 79, '"' + "x" * 76 + "..."),
+    ("x" * 1000, '"' + "x" * 76 + "..."),
+    ("é\u202e", r'"é\u202e"'),
+    (10**20 - 1, "9" * 20),
+    (10**20, "a number of more than 20 digits"),
+    (-(10**20), "a number of more than 20 digits"),
+    (1.5, "1.5"),
+    (True, "true"),
+    (None, "null"),
+    ([1], "a list"),
+]
+
+
+@pytest.mark.parametrize(("value", "quoted"), QUOTED, ids=lambda each: str(each)[:30])
+def test_a_value_is_quoted_in_at_most_80_characters(value, quoted):
+    assert unmet((Expectation("a", value=7),), {"a": value}) == f"a: expected 7, got {quoted}"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "is_met"),
+    [
+        (0.0, 0.00001, True),
+        (0.0, 0.000011, False),
+        (0, 0.00001, True),
+        (0.0, 0, True),
+        (1000.0, 1000.01, True),
+        (1000.0, 1000.02, False),
+        (1000.0, 1001, False),
+        (1000, 1000.01, True),
+        (100_000, 100_001, False),
+        (-1000.0, -1000.01, True),
+    ],
+)
+def test_only_two_whole_numbers_are_compared_without_a_tolerance(wanted, found, is_met):
+    assert (unmet((Expectation("a", value=wanted),), {"a": found}) == "") is is_met
 
 
 @pytest.mark.parametrize(
@@ -94,10 +147,15 @@ def test_an_answer_is_quoted_shortly_and_printably(odd):
         assert message.isprintable()
 
 
-def test_a_text_that_is_too_long_is_not_searched():
-    message = unmet((Expectation("a", pattern="^x"),), {"a": "x" * 9000})
+@pytest.mark.parametrize(
+    ("pattern", "size", "is_met", "is_too_long"),
+    [("^x", 8192, True, False), ("^y", 8192, False, False), ("^x", 8193, False, True)],
+)
+def test_a_text_that_is_too_long_is_not_searched(pattern, size, is_met, is_too_long):
+    message = unmet((Expectation("a", pattern=pattern),), {"a": "x" * size})
 
-    assert "longer than 8192 characters" in message
+    assert (message == "") is is_met
+    assert message.endswith("..., which is longer than 8192 characters") is is_too_long
 
 
 json_values = st.recursive(

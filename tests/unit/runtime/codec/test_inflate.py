@@ -2,6 +2,9 @@
 
 import asyncio
 import gzip
+import io
+import random
+import tracemalloc
 import zlib
 
 import pytest
@@ -43,15 +46,43 @@ def test_deflate_is_the_zlib_format(data):
     assert inflate(zlib.compress(data), "deflate", LIMIT) == data
 
 
+NOISE = random.Random(0).randbytes(LIMIT + 1)  # needs more than one piece of input
+
+
+@pytest.mark.parametrize("data", [bytes(LIMIT + 1), NOISE], ids=["zeros", "noise"])
 @pytest.mark.parametrize("size", [LIMIT, LIMIT + 1])
-def test_the_result_may_be_as_large_as_the_limit(size):
-    body = gzip.compress(bytes(size))
+def test_the_result_may_be_as_large_as_the_limit(size, data):
+    body = gzip.compress(data[:size], 1)
 
     if size <= LIMIT:
-        assert inflate(body, "gzip", LIMIT) == bytes(size)
+        assert inflate(body, "gzip", LIMIT) == data[:size]
     else:
         with pytest.raises(PayloadTooLarge, match=f"{LIMIT} bytes"):
             inflate(body, "gzip", LIMIT)
+
+
+def test_what_exceeds_the_limit_takes_no_memory():
+    body = gzip.compress(bytes(LIMIT)) + gzip.compress(bytes(16 * LIMIT))
+    inflater = Inflater(body, "gzip", LIMIT)
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(PayloadTooLarge):
+            inflater.advance(32 * LIMIT)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    # zlib joins its pieces, so the last one exists twice for a moment
+    assert most < 2.5 * LIMIT
+
+
+def test_a_header_may_be_longer_than_a_piece_of_input():
+    written = io.BytesIO()
+    with gzip.GzipFile("n" * 100_000, "wb", fileobj=written) as file:
+        file.write(b"a")
+
+    assert inflate(written.getvalue(), "gzip", LIMIT) == b"a"
 
 
 @pytest.mark.parametrize("count", [limits.GZIP_MEMBERS, limits.GZIP_MEMBERS + 1])
@@ -89,6 +120,11 @@ def test_what_is_not_compressed_is_refused(body, coding, message):
 def test_other_codings_are_not_supported():
     with pytest.raises(UnsupportedEncoding, match="Content-Encoding 'br' is not supported"):
         inflate(b"", "br", LIMIT)
+
+
+def test_the_name_of_a_coding_is_quoted_in_80_characters():
+    with pytest.raises(UnsupportedEncoding, match=f"Content-Encoding '{'x' * 80}' is"):
+        inflate(b"", "x" * 8000, LIMIT)
 
 
 async def test_small_and_large_results_are_the_same_bytes():

@@ -18,7 +18,7 @@ from moorage_operator.api.conditions import Condition, ConditionType, Finding, R
 from moorage_operator.api.rights import may_not_read
 from moorage_operator.api.v1alpha1 import InferenceModel, ParentRef, Strategy
 from moorage_operator.resources.ingress import INGRESS
-from moorage_operator.resources.route import GRPC_ROUTE, ROUTE, route_kinds
+from moorage_operator.resources.route import ROUTE, route_kinds
 from moorage_operator.values.objects import IngressObserved, RouteObserved, RouteParent
 from moorage_operator.values.observed import Observed
 
@@ -88,13 +88,12 @@ def _missing(kind: str, field: str) -> str:
 def _of_route(
     kind: str, model: InferenceModel, observed: Observed, applied_hashes: Collection[str]
 ) -> Iterator[Finding]:
-    """Return the finding of each Gateway about one route."""
+    """Return the finding of each Gateway about one route; only the kind of gRPC may be missing."""
     if kind in observed.unreadable_kinds:
         yield Finding(Reason.READ_FORBIDDEN, may_not_read(kind, model.namespace))
         return
     if kind not in observed.available_kinds:
-        field = "spec.route.grpc" if kind == GRPC_ROUTE else "spec.route"
-        yield Finding(Reason.GATEWAY_API_MISSING, _missing(kind, field))
+        yield Finding(Reason.GATEWAY_API_MISSING, _missing(kind, "spec.route.grpc"))
         return
     route = observed.children.get((kind, names.route(model.name)))
     if not isinstance(route, RouteObserved) or route.applied_hash not in applied_hashes:

@@ -116,7 +116,7 @@ def seconds_left(split: Split | None, now: datetime) -> float | None:
     return left if left is not None and left > 0 else None
 
 
-def describe_progress(split: Split, route: Condition | None, last_good: str = "") -> Finding:
+def describe_progress(split: Split, route: Condition | None, last_good: str) -> Finding:
     """Describe the progress of the canary and what it is waiting for.
 
     Args:

@@ -93,7 +93,7 @@ class Inflater:
             self._end_member()
         elif not taken and not part:
             raise InvalidRequest(f"the {self._coding} body is truncated")
-        return max(taken + len(part), 1)
+        return taken + len(part)
 
     def _end_member(self) -> None:
         if not self._rest:

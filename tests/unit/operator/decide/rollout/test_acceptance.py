@@ -1,5 +1,6 @@
 """RouteAccepted for an HTTPRoute with a GRPCRoute, for an Ingress, and for unreadable Gateways."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -55,8 +56,17 @@ def looked(
     children: dict[Any, Any] = {}
     for kind, item in objects(planned(of, seen)).items():
         if kind in ROUTES:
-            parent = RouteParent("web", "ns", "", 1, verdicts.get(kind, taken()))
-            children[kind, "digits"] = RouteObserved("u", applied_hash(item), (), 1, (parent,))
+            parents = tuple(
+                RouteParent(
+                    each["name"],
+                    each.get("namespace", "ns"),
+                    each.get("sectionName", ""),
+                    1,
+                    verdicts.get(kind, taken()),
+                )
+                for each in route["parentRefs"]
+            )
+            children[kind, "digits"] = RouteObserved("u", applied_hash(item), (), 1, parents)
         if kind == "Ingress":
             children[kind, "digits"] = IngressObserved("u", applied_hash(item), points=points)
     return planned(of, replace(seen, children=children, unreadable_kinds=unreadable))
@@ -149,6 +159,87 @@ def test_a_kind_that_was_never_readable_is_not_called_missing() -> None:
     assert "install" not in told(plan)
 
 
+MISSING = (
+    "{} requires the Gateway API, but the operator finds no {} (gateway.networking.k8s.io/v1) in "
+    "this cluster: install the Gateway API and a gateway"
+)
+WITH_INGRESS = {**WEB, "ingress": {}}
+LISTENER = {"parentRefs": [{"name": "web", "namespace": "infra", "sectionName": "https"}]}
+READ = GatewaysObserved({("ns", "web"): GatewayObserved(), ("infra", "web"): GatewayObserved()})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: looked(WEB, frozenset()), MISSING.format("spec.route", "HTTPRoute")),
+        (
+            lambda: looked(WITH_INGRESS, frozenset(), rollout=CANARY),
+            MISSING.format("spec.route", "HTTPRoute")
+            + "; until then the Ingress carries the requests, which cannot split them",
+        ),
+        (
+            lambda: looked(BOTH, frozenset({"HTTPRoute"})),
+            MISSING.format("spec.route.grpc", "GRPCRoute"),
+        ),
+        (
+            lambda: planned(model(route=WEB), Observed(available_kinds=ROUTES)),
+            "the HTTPRoute is not written yet",
+        ),
+        (
+            lambda: planned(model(route={"ingress": {}}), Observed()),
+            "the Ingress is not written yet",
+        ),
+        (
+            lambda: looked(WEB, gateways=GatewaysObserved({("ns", "web"): None})),
+            "Gateway ns/web does not exist: create it",
+        ),
+        (lambda: looked(WEB, gateways=READ), "Gateway ns/web accepts the route"),
+        (
+            lambda: looked(LISTENER, gateways=READ),
+            "Gateway infra/web, listener https accepts the route",
+        ),
+        (
+            lambda: looked(WEB, HTTPRoute=()),
+            "Gateway ns/web has not reported whether it accepts the route",
+        ),
+        (
+            lambda: looked(BOTH, GRPCRoute=()),
+            "Gateway ns/web has not reported whether it accepts the GRPCRoute",
+        ),
+        (
+            lambda: looked(WEB, HTTPRoute=taken(accepted=False)),
+            "Gateway ns/web does not accept the route: Accepted: R: no such port",
+        ),
+        (
+            lambda: looked({"parentRefs": [{"name": "web"}, {"name": "b"}, {"name": "a"}]}),
+            (
+                "Gateway ns/web accepts the route; status.url omits Gateway ns/a, ns/b, "
+                "ns/web, which the operator may not read: grant it list and watch on gateways in "
+                "that namespace"
+            ),
+        ),
+        (
+            lambda: looked(
+                {"ingress": {}}, points=tuple(map(LoadBalancerPoint, ("192.0.2.7", "lb.test")))
+            ),
+            "the Ingress is served at 192.0.2.7, lb.test",
+        ),
+        (
+            lambda: looked({"ingress": {"className": "nginx"}}),
+            "no Ingress controller has reported an address for the Ingress of class nginx",
+        ),
+        (
+            lambda: looked({"ingress": {}}),
+            "no Ingress controller has reported an address for the Ingress of the default class",
+        ),
+    ],
+)
+def test_the_message_says_who_accepts_the_route_or_what_is_missing(
+    make: Callable[[], Plan], message: str
+) -> None:
+    assert told(make()) == message
+
+
 def test_the_message_names_gateways_that_cannot_be_read() -> None:
     known = GatewaysObserved({("ns", "web"): GatewayObserved()})
 
@@ -194,6 +285,13 @@ def test_an_ingress_never_advances_a_canary() -> None:
     assert "Ingress" in objects(plan)
     assert verdict(plan, "RouteAccepted") == ("False", "GatewayAPIMissing")
     assert "url" not in plan.status
+
+
+@pytest.mark.parametrize("spec", [{}, {"route": WEB, "replicas": -1}], ids=["none", "invalid"])
+def test_without_a_valid_spec_of_a_route_there_is_no_condition(spec: dict[str, Any]) -> None:
+    plan = planned(model(**spec), Observed(available_kinds=ROUTES))
+
+    assert "RouteAccepted" not in {each["type"] for each in plan.status["conditions"]}
 
 
 def test_the_ingress_of_an_earlier_spec_does_not_count() -> None:

@@ -109,13 +109,36 @@ def test_there_is_no_pause_before_the_first_step() -> None:
 def test_the_progress_of_a_canary_shows_its_share_step_and_obstacle(
     of: Split, route: Condition, reason: Reason, facts: list[str]
 ) -> None:
-    found = describe_progress(of, route)
+    found = describe_progress(of, route, "")
 
     assert found.reason is reason
     assert found.message.startswith("canary new ")
     assert all(fact in found.message for fact in facts)
     assert ("step" in found.message) is (len(facts) > 1)
     assert ("; " in found.message) is (len(facts) > 2 and "until" not in facts[2])
+
+
+def test_the_last_step_has_no_remaining_ones_to_approve() -> None:
+    canary = dataclasses.replace(MODEL.rollout.canary, steps=MODEL.rollout.canary.steps[:1])
+    last = split(1, 20, rollout=dataclasses.replace(MODEL.rollout, canary=canary))
+
+    message = describe_progress(last, TAKEN, "").message
+
+    assert message.endswith("step 1 of 1; to approve this step, set spec.rollout.promote to new/1")
+
+
+@pytest.mark.parametrize(
+    ("promote", "named"),
+    [("", ""), ("new", ""), ("new/1", ""), ("good", ""), ("odd", "odd"), ("odd/1", "odd")],
+)
+def test_a_promotion_that_is_not_of_this_canary_is_named(promote: str, named: str) -> None:
+    of = split(2, 50, rollout=dataclasses.replace(MODEL.rollout, promote=promote))
+
+    message = describe_progress(of, TAKEN, "good").message
+
+    assert message.startswith("canary new receives 50 percent")
+    assert (f"; spec.rollout.promote names {named}, which" in message) is bool(named)
+    assert ("promote names" in message) is bool(named)
 
 
 YOUNG = pod("p", "new", ready=False, created=NOW)

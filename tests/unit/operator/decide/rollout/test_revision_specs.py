@@ -17,7 +17,7 @@ from moorage_operator.api.written_spec import (
     version_of,
     write_spec,
 )
-from moorage_operator.decide.rollout.revision_specs import read_spec
+from moorage_operator.decide.rollout.revision_specs import read_spec, unreadable
 from support.operator_values import model, record
 
 
@@ -125,3 +125,15 @@ def test_an_earlier_revision_has_the_present_route() -> None:
     assert then is not None
     assert then.runtime.image == "old:1"
     assert then.route == now.route
+
+
+def test_it_is_said_why_a_revision_cannot_be_read() -> None:
+    of = model()
+    wrong = b'{"spec":{"replicas":-1,"protocol":"x"},"version":1}'
+
+    invalid = unreadable(replace(record(of), spec=wrong), of)
+
+    assert unreadable(record(of), of) == ""
+    assert unreadable(None, of) == "was not kept"
+    assert invalid.startswith("is invalid for this version of the operator: spec.")
+    assert "; spec." in invalid

@@ -96,35 +96,45 @@ async def test_a_server_that_is_ready_and_lists_the_model_is_described(entry, in
 
 
 STATES = [
-    (router(value="loaded"), True, AnswerReason.READY),
-    (router(value="sleeping"), True, AnswerReason.READY),
-    (router(value="loading"), False, AnswerReason.LOADING),
-    (router(value="downloading"), False, AnswerReason.LOADING),
-    (router(value="unloaded"), False, AnswerReason.NOT_READY),
-    (router(value="unloaded", failed=True, exit_code=1), False, AnswerReason.LOAD_FAILED),
-    (router(value="of a later version"), False, AnswerReason.NOT_READY),
+    ({"value": "loaded"}, True, AnswerReason.READY, ""),
+    ({"value": "sleeping"}, True, AnswerReason.READY, ""),
+    ({"value": "loading"}, False, AnswerReason.LOADING, "loading"),
+    ({"value": "downloading"}, False, AnswerReason.LOADING, "downloading"),
+    ({"value": "unloaded"}, False, AnswerReason.NOT_READY, "unloaded"),
+    (
+        {"value": "unloaded", "failed": True, "exit_code": 1},
+        False,
+        AnswerReason.LOAD_FAILED,
+        "failed",
+    ),
+    ({"value": "of a later version"}, False, AnswerReason.NOT_READY, "of a later version"),
 ]
 
 
-@pytest.mark.parametrize(("entry", "verdict", "reason"), STATES)
-async def test_the_state_of_a_listed_model_decides(entry, verdict, reason):
-    routes = {HEALTH: (200, ""), MODELS: (200, models(entry))}
+@pytest.mark.parametrize(("status", "verdict", "reason", "state"), STATES)
+async def test_the_state_of_a_listed_model_decides(status, verdict, reason, state):
+    routes = {HEALTH: (200, ""), MODELS: (200, models(router(**status)))}
 
     answer = await asked(routes, lambda d, t: d.model_ready(t))
 
     assert (answer.verdict, answer.reason) == (verdict, reason)
+    assert answer.message == (f"the server lists it as {state}" if state else "")
 
 
-async def test_a_missing_model_is_reported_with_those_of_the_server():
-    others = [{"id": f"m{number}"} for number in range(12)]
+@pytest.mark.parametrize(
+    ("count", "end"),
+    [(1, "lists m0"), (10, "m8, m9"), (11, "m9 and 1 more"), (30, "m9 and 20 more")],
+)
+async def test_a_missing_model_is_reported_with_those_of_the_server(count, end):
+    others = [{"id": f"m{number}"} for number in range(count)]
     routes = {HEALTH: (200, ""), MODELS: (200, models(*others))}
 
     answer = await asked(routes, lambda d, t: d.model_ready(t))
 
     assert (answer.verdict, answer.reason) == (False, AnswerReason.MODEL_NOT_FOUND)
     assert answer.listed
-    assert "m0, m1" in answer.message
-    assert "2 more" in answer.message
+    assert answer.message.startswith("the server lists m0")
+    assert answer.message.endswith(end)
 
 
 @pytest.mark.parametrize("listed", [models(), '{"object":"list","data":null}'])
@@ -132,7 +142,7 @@ async def test_an_empty_list_is_reported(listed):
     answer = await asked({HEALTH: (200, ""), MODELS: (200, listed)}, lambda d, t: d.model_ready(t))
 
     assert (answer.reason, answer.listed) == (AnswerReason.MODEL_NOT_FOUND, False)
-    assert "no models" in answer.message
+    assert answer.message == "the server lists no models"
 
 
 LOADING_503 = '{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}'
@@ -237,7 +247,11 @@ def test_the_message_of_an_error_is_found(document, message):
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(1, 1), (0, None), (-1, None), (1.5, None), (True, None), ("4096", None), (1 << 50, None)],
+    [
+        (1, 1),
+        ((1 << 40) - 1, (1 << 40) - 1),
+        *((wrong, None) for wrong in (0, -1, 1.5, True, "4096", 1 << 40)),
+    ],
 )
 def test_a_context_length_is_a_positive_number_of_tokens(value, expected):
     listed = listed_models(json.loads(models({"id": "iris", "max_model_len": value})))
