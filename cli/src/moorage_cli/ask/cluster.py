@@ -162,8 +162,6 @@ class Cluster:
             `("ALL", resources)` first, and again after the start of the watch has expired; then
             `("PUT", resource)` and `("DELETED", resource)`.
         """
-        listed = self._list_models(namespace)
-        yield "ALL", listed["items"]
         call, arguments = self._models_call(namespace, "")
 
         def opened(*arguments: str, **words: Any) -> Any:
@@ -172,10 +170,15 @@ class Cluster:
                 raise Failure("the feed has ended")
             return self._open_feed
 
-        since = listed["metadata"]["resourceVersion"]
         # the server ends each watch after some time; the next one starts at the last version
+        since = ""
         watcher: Any = watch.Watch()
         while not self._has_ended:
+            if not since:
+                listed = self._list_models(namespace)
+                since = listed["metadata"]["resourceVersion"]
+                # popped: a watch of hours would keep every model as it was
+                yield "ALL", listed.pop("items")
             try:
                 with failures_of("inferencemodels"):
                     for event in watcher.stream(
@@ -190,9 +193,7 @@ class Cluster:
                             kind = "DELETED" if event["type"] == "DELETED" else "PUT"
                             yield kind, event["object"]
             except Expired:
-                listed = self._list_models(namespace)
-                since = listed["metadata"]["resourceVersion"]
-                yield "ALL", listed["items"]
+                since = ""
 
     def end_feed(self) -> None:
         """End `feed`, which another thread runs: it returns or raises Failure."""

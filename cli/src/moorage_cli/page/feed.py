@@ -85,6 +85,7 @@ class Feed:
             try:
                 for kind, found in self._changes():
                     self._take(kind, found)
+                    del found  # the next change may be hours away
             except Failure as failure:
                 if self._is_final(failure):
                     self.close()

@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from queue import SimpleQueue
@@ -134,6 +135,28 @@ def test_a_page_follows_the_models_through_a_lost_connection(
     assert [each["name"] for each in following()["all"]] == ["rose"]
     watch.put.put(("DELETED", ROSE))
     assert following() == {"deleted": "models/rose"}
+
+
+def test_models_are_not_kept_as_they_were_listed() -> None:
+    class Listed(list[Any]):
+        """A list that can be watched."""
+
+    listed: list[weakref.ref[Listed]] = []
+    is_over = threading.Event()
+
+    def changes() -> Iterator[Change]:
+        found = Listed([IRIS])
+        listed.append(weakref.ref(found))
+        rest = [found]
+        del found
+        yield "ALL", rest.pop()
+        is_over.wait(SECONDS)
+
+    feed = Feed(changes, is_over.set)
+    page = feed.follow()
+    assert {*(page.get(timeout=SECONDS) or ())} == {"all"}
+    assert until(lambda: listed[0]() is None)
+    feed.close()
 
 
 def test_a_request_for_something_unknown_is_refused_with_a_sentence(server: PageServer) -> None:
