@@ -59,8 +59,16 @@ def _sentence(error: ApiException) -> str:
     try:
         message = json.loads(error.body or "")["message"]
     except (ValueError, TypeError, KeyError):
-        # A refused WebSocket has its headers behind this mark.
-        message = str(error.reason).partition(" -+-+- ")[0]
+        message = _of_web_socket(str(error.reason))
     if error.status == 404 and "not found" not in str(message):
         return f"{message} (is it installed in this cluster?)"
     return str(message)
+
+
+def _of_web_socket(reason: str) -> str:
+    """The message of a refused WebSocket, whose headers and body are behind marks."""
+    first, _, rest = reason.partition(" -+-+- ")
+    try:
+        return json.loads(rest.rpartition(" -+-+- ")[2])["message"]
+    except (ValueError, TypeError, KeyError):
+        return first
