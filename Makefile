@@ -48,7 +48,7 @@ setup: guard $(VENV)/.installed ## Create .venv with the packages and the develo
 demo: guard ## Start a cluster, install the chart, serve a model and send it requests
 	$(PYTHON) demo/demo.py up
 
-images: guard ## Build both images for REGISTRY=HOST/TEAM, with SBOMs; PUSH=1 pushes; TAG=, EXTRAS= and PLATFORMS= are optional
+images: guard ## Build the images for REGISTRY=HOST/TEAM, with SBOMs; PUSH=1 pushes; TAG=, EXTRAS= and PLATFORMS= are optional
 	$(PYTHON) demo/build_images.py --registry "$(REGISTRY)" --tag "$(TAG)" --extras "$(EXTRAS)" --push "$(PUSH)" --platforms "$(PLATFORMS)"
 
 chart: guard ## Package the charts; with REGISTRY=HOST/TEAM as in make images and PUSH=1, push them

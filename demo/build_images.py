@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`make images`: builds both images, writes an SBOM for each, and pushes them to a registry.
+"""`make images`: builds the images, writes an SBOM for each, and pushes them to a registry.
 
     build (Docker, else buildah) -> archive and SBOM -> push -> build/images/values.yaml
 
@@ -22,7 +22,7 @@ from demo import ROOT, chart_version, quiet_output
 from progress import Progress, fail
 
 OUTPUT = ROOT / "build" / "images"
-NAMES = ("operator", "runtime")
+NAMES = ("operator", "runtime", "cli")
 CLUSTER = (sys.executable, ROOT / "localcluster" / "cluster")
 BASE_IMAGE = "localhost/moorage-base:bookworm"
 # As in charts/moorage/values.schema.json, which also allows an empty value.
@@ -39,7 +39,7 @@ class Wanted:
 
     Attributes:
         registry: Registry with its path, as the chart's `image.registry`.
-        tag: Tag of both images.
+        tag: Tag of all images.
         extras: Backends of the runtime beside the default ones.
         push: Whether to push.
         platforms: Platforms of one multi-platform image; empty means the builder's own.
@@ -118,7 +118,7 @@ def checked(registry: str, tag: str, extras: str, push: str, platforms: str = ""
 
 
 def make(progress: Progress, wanted: Wanted) -> None:
-    """Build both images, and push them if requested.
+    """Build the images, and push them if requested.
 
     Raises:
         DemoError: A step failed; the message has the end of its log.

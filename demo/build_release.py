@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from build_images import OUTPUT, REGISTRY
+from build_images import NAMES, OUTPUT, REGISTRY
 from choice import DemoError
 from demo import RELEASE_NAMESPACE, ROOT
 from progress import fail
@@ -139,12 +139,12 @@ def read_images() -> tuple[str, dict[str, str]]:
 
 
 def parsed(text: str) -> tuple[str, dict[str, str]] | None:
-    """Registry and digests of both images; None without one of them; pure."""
+    """Registry and digests of all images; None without one of them; pure."""
     registry = re.search(r'^  registry: "(.+)"$', text, re.MULTILINE)
     digests = dict(
         re.findall(r'^  (\w+): \{digest: "(sha256:[0-9a-f]{64})"\}$', text, re.MULTILINE)
     )
-    if registry is None or set(digests) != {"operator", "runtime"}:
+    if registry is None or set(digests) != set(NAMES):
         return None
     return registry[1], digests
 
@@ -157,11 +157,15 @@ def filled(values: str, registry: str, digests: Mapping[str, str]) -> str:
     """
     head, found, rest = values.partition('\n  registry: ""\n')
     parts = rest.split('    digest: ""\n')
-    if not found or len(parts) != 3:
-        raise DemoError("charts/moorage/values.yaml: expected one empty registry and two digests")
-    operator, runtime = (f'    digest: "{digests[name]}"\n' for name in ("operator", "runtime"))
-    start = f'{head}\n  registry: "{registry}"\n'
-    return f"{start}{parts[0]}{operator}{parts[1]}{runtime}{parts[2]}"
+    if not found or len(parts) != len(NAMES) + 1:
+        raise DemoError(
+            "charts/moorage/values.yaml: expected one empty registry and a digest of each image"
+        )
+    filled_parts = [
+        f'{part}    digest: "{digests[name]}"\n'
+        for part, name in zip(parts[:-1], NAMES, strict=True)
+    ]
+    return f'{head}\n  registry: "{registry}"\n{"".join(filled_parts)}{parts[-1]}'
 
 
 def helm(words: Sequence[str | Path]) -> str:

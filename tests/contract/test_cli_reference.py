@@ -38,7 +38,7 @@ def test_every_command_is_run_completed_and_documented():
     names = [command.name for command in COMMANDS]
 
     assert list(RUN) == names
-    assert re.findall(r"^## moorage (\w+)$", PAGE, re.MULTILINE) == names
+    assert re.findall(r"^## moorage ([\w-]+)$", PAGE, re.MULTILINE) == names
     assert f'words="{" ".join(names)}"' in script("bash")
 
 

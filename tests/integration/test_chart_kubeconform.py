@@ -17,6 +17,7 @@ SETS = {
     "defaults": (),
     "everything": (
         *("--set", "replicas=2,networkPolicy.enabled=true,metrics.dashboard.enabled=true"),
+        *("--set", "page.enabled=true"),
         *("--set", "admissionPolicy.mode=deny,rbac.secretHints=true,priorityClassName=high"),
         *("--set", f"image.operator.digest={DIGEST},image.pullSecrets[0].name=registry"),
         *("--set", "podLabels.a=b,podAnnotations.a=b,nodeSelector.a=b,extraEnv[0].name=A"),

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from moorage_cli.page.access import Actions
 from moorage_cli.page.feed import Change, Feed
+from moorage_cli.page.local_access import HOST, LocalAccess
 from moorage_cli.page.rows import details
-from moorage_cli.page.server import Actions, PageServer
+from moorage_cli.page.server import PageServer
 from moorage_cli.printing.failures import Failure
 from support.browser import Browser
 
@@ -89,11 +91,12 @@ def cluster() -> Cluster:
 def page(browser: Browser, cluster: Cluster) -> Iterator[Browser]:
     """The page of the model."""
     feed = Feed(cluster.changes)
-    server = PageServer(0, feed, Actions(cluster.details, cluster.log, cluster.do))
+    access = LocalAccess(feed, Actions(cluster.details, cluster.log, cluster.do))
+    server = PageServer(HOST, 0, access)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
     thread.start()
     try:
-        browser.open(f"{server.url}!models/iris")
+        browser.open(f"{access.url(server.port)}!models/iris")
         browser.reads("h2", "iris")
         browser.reads("#model", "Tensors")
         yield browser

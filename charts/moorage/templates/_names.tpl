@@ -10,6 +10,19 @@ app.kubernetes.io/name: {{ .Values.nameOverride | default "moorage" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* A name of its own, since the operator's Service and policies select by the other one. */ -}}
+{{- define "moorage.pageSelector" -}}
+app.kubernetes.io/name: {{ .Values.nameOverride | default "moorage" }}-page
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "moorage.pageLabels" -}}
+{{ include "moorage.pageSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
 {{- /* The prefix of every name; the operator's own objects have it as their name. */ -}}
 {{- define "moorage.fullname" -}}
 {{ .Values.fullnameOverride | default .Release.Name }}
@@ -43,6 +56,10 @@ seccompProfile: {type: RuntimeDefault}
 
 {{- define "moorage.runtimeImage" -}}
 {{ include "moorage.registry" . }}/{{ include "moorage.imageName" (list .Values.image.runtime .Chart) }}
+{{- end }}
+
+{{- define "moorage.cliImage" -}}
+{{ include "moorage.registry" . }}/{{ include "moorage.imageName" (list .Values.image.cli .Chart) }}
 {{- end }}
 
 {{- /* Repository and digest, or tag. */ -}}

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from build_images import Wanted, arguments, checked, index_command, values_text
+from build_images import NAMES, Wanted, arguments, checked, index_command, values_text
 from choice import DemoError
+from demo import ROOT
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -51,14 +52,21 @@ def test_extras_are_for_the_runtime_alone():
 
 @pytest.mark.parametrize(
     ("digests", "expected"),
-    [({}, {"tag": "1.0"}), ({"operator": DIGEST, "runtime": DIGEST}, {"digest": DIGEST})],
+    [({}, {"tag": "1.0"}), (dict.fromkeys(NAMES, DIGEST), {"digest": DIGEST})],
 )
 def test_the_values_pin_digests_after_a_push_and_tags_before(digests, expected):
     wanted = Wanted("127.0.0.1:5000/team", "1.0", "", push=bool(digests))
 
     image = yaml.safe_load(values_text(wanted, digests))["image"]
 
-    assert image == {"registry": "127.0.0.1:5000/team", "operator": expected, "runtime": expected}
+    assert image == {"registry": "127.0.0.1:5000/team", **dict.fromkeys(NAMES, expected)}
+
+
+def test_every_dockerfile_is_built_and_its_context_has_what_it_copies():
+    assert {path.parent.name for path in ROOT.glob("*/Dockerfile")} == set(NAMES)
+    kept = (ROOT / ".dockerignore").read_text().splitlines()
+    for name in NAMES:
+        assert {f"!{name}/pyproject.toml", f"!{name}/src"} <= set(kept)
 
 
 def test_an_image_for_several_platforms_is_one_index_with_sbom_and_provenance():

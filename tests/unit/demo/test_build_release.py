@@ -6,12 +6,12 @@ import pytest
 import yaml
 
 import build_release
-from build_images import Wanted, values_text
+from build_images import NAMES, Wanted, values_text
 from build_release import charts, filled, manifests, parsed
 from choice import DemoError
 
 VALUES = Path(__file__).resolve().parents[3] / "charts" / "moorage" / "values.yaml"
-DIGESTS = {"operator": "sha256:" + "a" * 64, "runtime": "sha256:" + "b" * 64}
+DIGESTS = {name: "sha256:" + letter * 64 for name, letter in zip(NAMES, "abc", strict=True)}
 WANTED = Wanted("r.example/team", "1", "", push=True)
 
 
@@ -20,7 +20,7 @@ def test_the_values_that_make_images_writes_are_read():
 
 
 @pytest.mark.parametrize("digests", [{}, {"operator": DIGESTS["operator"]}])
-def test_values_without_both_digests_are_refused(digests):
+def test_values_without_all_digests_are_refused(digests):
     assert parsed(values_text(WANTED, digests)) is None
 
 

@@ -105,10 +105,6 @@ def test_a_cluster_of_the_users_gets_images_by_the_registry_that_is_named(tmp_pa
         current.registry()
 
 
-def test_every_kind_builds_from_the_folders_that_have_dockerfiles():
-    assert {path.parent.name for path in ROOT.glob("*/Dockerfile")} == {"operator", "runtime"}
-
-
 def test_a_service_that_refuses_is_named_after_a_while(monkeypatch):
     monkeypatch.setattr(clusters, "ROUTE_SECONDS", 0)
     with pytest.raises(DemoError, match=re.escape("127.0.0.1:1 is not reachable")):

@@ -9,7 +9,7 @@ from urllib3.exceptions import HTTPError
 
 from moorage_cli.printing.failures import Failure, reason_of
 
-__all__ = ["Conflict", "Expired", "Missing", "failures_of"]
+__all__ = ["Conflict", "Expired", "Forbidden", "Missing", "Unauthenticated", "failures_of"]
 
 
 class Conflict(Failure):
@@ -24,8 +24,24 @@ class Missing(Failure):
     """The object does not exist."""
 
 
+class Unauthenticated(Failure):
+    """The API server does not accept the credentials (HTTP 401)."""
+
+
+class Forbidden(Failure):
+    """The user lacks the right (HTTP 403)."""
+
+
 class Expired(Exception):
     """The start of the watch has expired (HTTP 410)."""
+
+
+KINDS: dict[int, type[Failure]] = {
+    401: Unauthenticated,
+    403: Forbidden,
+    404: Missing,
+    409: Conflict,
+}
 
 
 @contextmanager
@@ -36,11 +52,8 @@ def failures_of(what: str) -> Generator[None]:
     except ApiException as error:
         if error.status == 410:
             raise Expired from error
-        if error.status == 409:
-            raise Conflict(f"{what}: {_sentence(error)}") from error
-        if error.status == 404:
-            raise Missing(f"{what}: {_sentence(error)}") from error
-        raise Failure(f"{what}: {_sentence(error)}") from error
+        kind = KINDS.get(error.status or 0, Failure)
+        raise kind(f"{what}: {_sentence(error)}") from error
     except (HTTPError, OSError) as error:
         raise Failure(f"{what}: the API server does not answer: {reason_of(error)}") from error
 
@@ -50,8 +63,16 @@ def _sentence(error: ApiException) -> str:
     try:
         message = json.loads(error.body or "")["message"]
     except (ValueError, TypeError, KeyError):
-        # A refused WebSocket has its headers behind this mark.
-        message = str(error.reason).partition(" -+-+- ")[0]
+        message = _of_web_socket(str(error.reason))
     if error.status == 404 and "not found" not in str(message):
         return f"{message} (is it installed in this cluster?)"
     return str(message)
+
+
+def _of_web_socket(reason: str) -> str:
+    """The message of a refused WebSocket, whose headers and body are behind marks."""
+    first, _, rest = reason.partition(" -+-+- ")
+    try:
+        return json.loads(rest.rpartition(" -+-+- ")[2])["message"]
+    except (ValueError, TypeError, KeyError):
+        return first

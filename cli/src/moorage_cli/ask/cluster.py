@@ -9,6 +9,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import yaml
@@ -24,7 +25,7 @@ from moorage_cli.judge.model_view import moment
 from moorage_cli.judge.why import EventView
 from moorage_cli.printing.failures import Failure, reason_of
 
-__all__ = ["Cluster", "Conflict"]
+__all__ = ["Cluster", "Conflict", "TokenAccount"]
 
 GROUP, VERSION, PLURAL = "moorage.dev", "v1alpha1", "inferencemodels"
 RUNTIMES = "inferenceruntimes"
@@ -39,18 +40,57 @@ logging.getLogger("urllib3").setLevel(logging.CRITICAL)
 warnings.filterwarnings("ignore", category=InsecureRequestWarning)
 
 
+@dataclass(frozen=True, slots=True)
+class TokenAccount:
+    """An account of a cluster that only a token stands for.
+
+    Args:
+        address: URL of the API server.
+        ca_file: The CAs in PEM that have issued its certificate.
+        token: The bearer token.
+    """
+
+    address: str
+    ca_file: str
+    token: str = field(repr=False)
+
+    def configuration(self) -> Any:
+        """The client's configuration, without other credentials."""
+        made = client.Configuration(host=self.address, ssl_ca_cert=self.ca_file)
+        made.api_key["authorization"] = f"Bearer {self.token}"
+        return made
+
+
 class Cluster:
     """A cluster of a kubeconfig, or the cluster that the program runs in.
 
     Args:
         kubeconfig: Path of the file; empty for KUBECONFIG or ~/.kube/config.
         context: Name of the context; empty for the current one.
+        account: Whose token is used instead of a kubeconfig.
 
     Raises:
         Failure: There is no usable configuration.
     """
 
-    def __init__(self, kubeconfig: str = "", context: str = "") -> None:
+    def __init__(
+        self, kubeconfig: str = "", context: str = "", *, account: TokenAccount | None = None
+    ) -> None:
+        if account is not None:
+            self.namespace = "default"
+            self._configuration = account.configuration()
+        else:
+            self._load(kubeconfig, context)
+        self._client = client.ApiClient(self._configuration)
+        self._open_feed: Any = None
+        self._has_ended = False
+
+    @property
+    def objects(self) -> Objects:
+        """The objects beside models."""
+        return Objects(self._client)
+
+    def _load(self, kubeconfig: str, context: str) -> None:
         try:
             self.namespace = _current_namespace(kubeconfig, context)
             self._configuration = client.Configuration()
@@ -61,12 +101,6 @@ class Cluster:
             if kubeconfig or context or not self._load_in_cluster():
                 kind = NoCluster if not kubeconfig and _is_absent(error) else Failure
                 raise kind(_without_cluster(kubeconfig, error)) from error
-        self._client = client.ApiClient(self._configuration)
-
-    @property
-    def objects(self) -> Objects:
-        """The objects beside models."""
-        return Objects(self._client)
 
     def _load_in_cluster(self) -> bool:
         """Load the configuration of the pod that this runs in; whether there is one."""
@@ -129,17 +163,27 @@ class Cluster:
             `("ALL", resources)` first, and again after the start of the watch has expired; then
             `("PUT", resource)` and `("DELETED", resource)`.
         """
-        listed = self._list_models(namespace)
-        yield "ALL", listed["items"]
         call, arguments = self._models_call(namespace, "")
-        since = listed["metadata"]["resourceVersion"]
+
+        def opened(*arguments: str, **words: Any) -> Any:
+            self._open_feed = call(*arguments, **words)
+            if self._has_ended:
+                raise Failure("the feed has ended")
+            return self._open_feed
+
         # the server ends each watch after some time; the next one starts at the last version
+        since = ""
         watcher: Any = watch.Watch()
-        while True:
+        while not self._has_ended:
+            if not since:
+                listed = self._list_models(namespace)
+                since = listed["metadata"]["resourceVersion"]
+                # popped: a watch of hours would keep every model as it was
+                yield "ALL", listed.pop("items")
             try:
                 with failures_of("inferencemodels"):
                     for event in watcher.stream(
-                        call,
+                        opened,
                         *arguments,
                         resource_version=since,
                         timeout_seconds=WATCH_SECONDS,
@@ -150,9 +194,25 @@ class Cluster:
                             kind = "DELETED" if event["type"] == "DELETED" else "PUT"
                             yield kind, event["object"]
             except Expired:
-                listed = self._list_models(namespace)
-                since = listed["metadata"]["resourceVersion"]
-                yield "ALL", listed["items"]
+                since = ""
+
+    def end_feed(self) -> None:
+        """End `feed`, which another thread runs: it returns or raises Failure."""
+        # in this order, so that a watch which opens meanwhile sees it
+        self._has_ended = True
+        if self._open_feed is not None:
+            self._open_feed.shutdown()
+
+    def check_list(self, namespace: str | None) -> None:
+        """Do nothing if the models of a namespace, or of all, may be listed.
+
+        Raises:
+            Unauthenticated: The API server does not accept the credentials.
+            Forbidden: The user may not list them.
+        """
+        call, arguments = self._models_call(namespace, "")
+        with failures_of("inferencemodels"):
+            call(*arguments, limit=1, _request_timeout=TIMEOUT_SECONDS)
 
     def _watched(self, namespace: str | None, name: str, since: str) -> Iterator[dict[str, Any]]:
         """Changes until the API server ends the watch or its start has expired."""

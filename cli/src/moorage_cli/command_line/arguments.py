@@ -213,6 +213,35 @@ COMMANDS: tuple[Command, ...] = (
         ),
         ("moorage ui", "moorage ui -n models --port 9000 --no-browser"),
     ),
+    Command(
+        "ui-server",
+        "serve the page in a cluster, for users who sign in",
+        "What the chart's page.enabled runs in a pod. It has no rights: it uses the bearer token "
+        "of each request against the API server, whose address it reads from "
+        "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. The token comes from an "
+        "authenticating proxy, or the user pastes it into the page. Serves plain HTTP. SIGTERM "
+        "ends it, with exit status 0.",
+        (
+            Argument(
+                "--listen", metavar="ADDRESS", default="0.0.0.0", help="address to listen on"
+            ),
+            Argument(
+                "--port",
+                metavar="PORT",
+                type=port,
+                default=8080,
+                help="port of the page; 0 is any free port",
+            ),
+            Argument(
+                "--api-server-ca",
+                metavar="FILE",
+                default="/etc/moorage/api-server/ca.crt",
+                help="CAs in PEM that have issued the certificate of the API server, such as the "
+                "ConfigMap kube-root-ca.crt",
+            ),
+        ),
+        ("moorage ui-server", "moorage ui-server --listen :: --port 8081"),
+    ),
     COMPLETION,
 )
 

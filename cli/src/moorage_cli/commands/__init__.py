@@ -49,5 +49,6 @@ RUN: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
     "conformance": requests.run_conformance,
     "top": reports.run_top,
     "ui": look.run_ui,
+    "ui-server": look.run_ui_server,
     "completion": files.run_completion,
 }

@@ -1,45 +1,30 @@
-"""`moorage ui`: the local page, which acts with the rights of the user's kubeconfig."""
+"""`moorage ui` and `moorage ui-server`: the page on the user's machine, and in a cluster.
+
+The first one acts with the rights of the user's kubeconfig, the other one with those of the token
+that each request has.
+"""
 
 import argparse
-import json
-import tempfile
+import ssl
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from functools import partial
+from os import environ
 from pathlib import Path
-from typing import Any
 
+from moorage_cli.ask.api_failures import Forbidden, Unauthenticated
+from moorage_cli.ask.cluster import Cluster, TokenAccount
 from moorage_cli.ask.interrupts import interrupted_by_signals
-from moorage_cli.commands import edits, everyday, reports, requests
-from moorage_cli.commands.shell import ClusterLike, Shell
-from moorage_cli.judge.model_view import view
+from moorage_cli.commands.page_actions import page_actions
+from moorage_cli.commands.shell import Shell
 from moorage_cli.page.feed import Change, Feed
-from moorage_cli.page.rows import details
-from moorage_cli.page.server import Actions, PageServer
-from moorage_cli.printing.failures import Failure
+from moorage_cli.page.local_access import HOST, LocalAccess
+from moorage_cli.page.server import PageServer
+from moorage_cli.page.token_access import Account, TokenAccess
+from moorage_cli.printing.failures import Failure, reason_of
 from moorage_cli.printing.report import Report
-from moorage_cli.printing.sanitizing import clean, clean_document
 
-__all__ = ["run_ui"]
-
-CONTAINER = "runtime"
-LOG_LINES = 500
-INFER_SECONDS = 60.0
-TOP_SECONDS = 5.0
-
-# What the page may do; the rest of the tool stays on the command line.
-COMMANDS: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
-    "events": everyday.run_events,
-    "top": reports.run_top,
-    "infer": requests.run_infer,
-    "promote": edits.run_promote,
-    "abort": edits.run_abort,
-    "restart": edits.run_restart,
-    "retry": edits.run_retry,
-    "rollback": edits.run_rollback,
-    "pause": edits.run_pause,
-    "resume": edits.run_resume,
-}
+__all__ = ["run_ui", "run_ui_server"]
 
 
 def run_ui(shell: Shell, given: argparse.Namespace) -> Report:
@@ -52,12 +37,14 @@ def run_ui(shell: Shell, given: argparse.Namespace) -> Report:
         return shell.connect(given).feed(namespace)
 
     feed = Feed(changes)
-    server = PageServer(given.port, feed, _actions(shell, given))
-    shell.show(Report(f"{server.url}\nPress Ctrl-C to end.\n", {}, ok=True))
+    access = LocalAccess(feed, page_actions(shell, lambda: shell.connect(given)))
+    server = PageServer(HOST, given.port, access)
+    url = access.url(server.port)
+    shell.show(Report(f"{url}\nPress Ctrl-C to end.\n", {}, ok=True))
     try:
         with interrupted_by_signals():
             if not given.no_browser:
-                webbrowser.open(server.url)
+                webbrowser.open(url)
             server.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:
         return Report("", {}, ok=True)
@@ -67,66 +54,57 @@ def run_ui(shell: Shell, given: argparse.Namespace) -> Report:
     raise AssertionError("unreachable")
 
 
-def _actions(shell: Shell, given: argparse.Namespace) -> Actions:
-    def show(namespace: str, name: str) -> Mapping[str, Any]:
-        cluster = shell.connect(given)
-        model = cluster.model(namespace, name)
-        kept, problem = _kept(cluster, namespace, view(model).selector)
-        return {**details(model, kept, datetime.now(UTC)), "timelineProblem": clean(problem)}
-
-    def log(namespace: str, pod: str) -> Iterator[str]:
-        lines = shell.connect(given).objects.log(
-            namespace, pod, CONTAINER, follow=True, previous=False, tail=LOG_LINES
-        )
-        return (clean(line) for line in lines)
-
-    def do(command: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        if command not in COMMANDS:
-            raise Failure(f"command: {command!r} is unknown: must be one of {', '.join(COMMANDS)}")
-        with tempfile.TemporaryDirectory(prefix="moorage-ui-") as folder:
-            report = COMMANDS[command](shell, _arguments(given, fields, Path(folder)))
-        return clean_document({"text": report.text, "document": report.document, "ok": report.ok})
-
-    return Actions(show, log, do)
-
-
-def _kept(cluster: ClusterLike, namespace: str, selector: str) -> tuple[list[dict[str, Any]], str]:
-    """The objects that keep earlier revisions, or why they cannot be read."""
+def run_ui_server(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage ui-server`: returns when the process is ended."""
+    address = _api_server()
+    _check_authorities(given.api_server_ca)
+    access = TokenAccess(partial(_account, shell, address, given.api_server_ca))
+    server = PageServer(given.listen, given.port, access)
+    shell.show(Report(f"The page listens on port {server.port}.\n", {}, ok=True))
     try:
-        return (cluster.revisions(namespace, selector) if selector else []), ""
-    except Failure as failure:
-        return [], str(failure)
+        with interrupted_by_signals():
+            server.serve_forever(poll_interval=0.2)
+    except KeyboardInterrupt:
+        return Report("", {}, ok=True)
+    finally:
+        access.close()
+        server.server_close()
+    raise AssertionError("unreachable")
 
 
-def _arguments(
-    given: argparse.Namespace, fields: Mapping[str, Any], folder: Path
-) -> argparse.Namespace:
-    """The arguments that a command has on the command line, from the fields of a request.
+def _api_server() -> str:
+    """The URL of the API server, which Kubernetes tells every pod."""
+    names = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+    host, port = (environ.get(name, "") for name in names)
+    for name, found in zip(names, (host, port), strict=True):
+        if not found:
+            raise Failure(f"{name} is not set: moorage ui-server runs in a pod; see moorage ui")
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
-    Raises:
-        Failure: A field that every command needs is missing.
-    """
-    for name in ("namespace", "name"):
-        if not isinstance(fields.get(name), str) or not fields[name]:
-            raise Failure(f"{name}: must be a text")
-    file = folder / "request.json"
-    if "request" in fields:
-        file.write_text(json.dumps(fields["request"]), encoding="utf-8")
-    return argparse.Namespace(
-        kubeconfig=given.kubeconfig,
-        context=given.context,
-        namespace=fields["namespace"],
-        name=fields["name"],
-        revision=str(fields.get("revision", "")),
-        to=str(fields.get("to", "")),
-        dry_run=False,
-        all_namespaces=False,
-        file=str(file),
-        protocol="",
-        transport="HTTP",
-        model_version="",
-        via="port-forward",
-        ca_file="",
-        token_file="",
-        timeout=INFER_SECONDS if "request" in fields else TOP_SECONDS,
-    )
+
+def _check_authorities(file: str) -> None:
+    """Raise Failure unless the file has certificates."""
+    try:
+        ssl.create_default_context(cadata=Path(file).read_text(encoding="ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        raise Failure(f"--api-server-ca: {file} has no valid certificate in PEM") from error
+    except OSError as error:
+        raise Failure(f"--api-server-ca: {file} cannot be read: {reason_of(error)}") from error
+
+
+def _account(shell: Shell, address: str, ca_file: str, token: str) -> Account:
+    def connect() -> Cluster:
+        return Cluster(account=TokenAccount(address, ca_file, token))
+
+    def check(namespace: str | None) -> None:
+        connect().check_list(namespace)
+
+    def feed(namespace: str | None) -> Feed:
+        cluster = connect()
+        return Feed(partial(cluster.feed, namespace), cluster.end_feed, _is_denied)
+
+    return Account(page_actions(shell, connect), check, feed)
+
+
+def _is_denied(failure: Failure) -> bool:
+    return isinstance(failure, Unauthenticated | Forbidden)

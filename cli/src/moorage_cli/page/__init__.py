@@ -1,4 +1,4 @@
-"""The local page of `moorage ui`: a server on loopback, and the files that a browser gets.
+"""The page of `moorage ui` and `moorage ui-server`: a server, and the files that a browser gets.
 
 What a request does in the cluster belongs in `commands`, which passes it in as functions.
 """

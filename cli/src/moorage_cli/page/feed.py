@@ -32,10 +32,19 @@ class Feed:
 
     Args:
         changes: Yields the changes; raises Failure if the API server does not answer.
+        end: Ends `changes` while another thread waits for the next one.
+        is_final: Whether to end every page's queue after this failure instead of trying again.
     """
 
-    def __init__(self, changes: Callable[[], Iterator[Change]]) -> None:
+    def __init__(
+        self,
+        changes: Callable[[], Iterator[Change]],
+        end: Callable[[], None] = lambda: None,
+        is_final: Callable[[Failure], bool] = lambda _: False,
+    ) -> None:
         self._changes = changes
+        self._end = end
+        self._is_final = is_final
         self._rows: dict[str, dict[str, Any]] | None = None
         self._lost = ""
         self._pages: list[queue.Queue[Message | None]] = []
@@ -51,6 +60,8 @@ class Feed:
                 page.put({"all": list(self._rows.values())})
             if self._lost:
                 page.put({"lost": self._lost})
+            if self._ended.is_set():
+                page.put(None)
             self._pages.append(page)
         return page
 
@@ -61,11 +72,12 @@ class Feed:
                 self._pages.remove(page)
 
     def close(self) -> None:
-        """End every page's queue."""
-        self._ended.set()
+        """End every page's queue, and the changes."""
         with self._lock:
+            self._ended.set()
             for page in self._pages:
                 _put(page, None)
+        self._end()
 
     def _run(self) -> None:
         while not self._ended.is_set():
@@ -73,7 +85,11 @@ class Feed:
             try:
                 for kind, found in self._changes():
                     self._take(kind, found)
+                    del found  # the next change may be hours away
             except Failure as failure:
+                if self._is_final(failure):
+                    self.close()
+                    return
                 sentence = str(failure)
             if self._lost != sentence:
                 self._lost = sentence

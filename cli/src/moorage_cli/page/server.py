@@ -1,34 +1,39 @@
-"""The HTTP server of the page, on loopback only.
+"""The HTTP server of the page.
 
-    browser -> token, Host -> /api/models (stream), /api/model, /api/logs, /api/do -> Actions
-            -> files of static/
+    browser -> Access -> /api/models (stream), /api/model, /api/logs, /api/do -> Actions
+            -> files of static/, /healthz
 
-Other programs and web sites on this machine must not act with the user's rights. Each call
-therefore needs a token that only the opened URL has, in a header that a web site cannot send, and
-a Host of loopback, so a site cannot rebind its own name to this address.
+A web site that a user visits must not act with the user's rights, even if a proxy adds them by a
+cookie. A command is therefore accepted only as JSON, which a browser does not send to another
+site without asking it first.
 """
 
-import hmac
 import http.server
+import io
 import json
 import queue
-import secrets
 import socket
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from importlib import resources
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from moorage_cli.page.feed import Feed
+from moorage_cli.ask.api_failures import Forbidden, Unauthenticated
+from moorage_cli.page.access import Access, Refused, Rows, Visit
 from moorage_cli.printing.failures import Failure
 
-__all__ = ["Actions", "PageServer"]
+__all__ = ["PageServer"]
 
-HOST = "127.0.0.1"
-BODY_LIMIT_BYTES = 32 << 20
+# The time for a whole request, idle time of the connection included, and for each write.
+REQUEST_SECONDS = 60.0
+CONNECTION_LIMIT = 512
+# JSON takes many times its size in memory, so only a few such bodies are read at a time.
+LARGE_BODY_BYTES = 64 << 10
+LARGE_BODY_LIMIT = 4
 # Without one for so long, a proxy or a sleeping browser is noticed.
 HEARTBEAT_SECONDS = 5.0
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
@@ -41,28 +46,14 @@ POLICY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Actions:
-    """What a page can ask for; each raises Failure with a sentence for the user.
-
-    Args:
-        details: A model by namespace and name.
-        log: The lines of a pod's server, as they come; namespace and pod.
-        do: A named command for a model, with the fields of the request.
-    """
-
-    details: Callable[[str, str], Mapping[str, Any]]
-    log: Callable[[str, str], Iterator[str]]
-    do: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-
-
 class PageServer(http.server.ThreadingHTTPServer):
-    """The server; `url` opens the page.
+    """The server.
 
     Args:
+        host: The address on which it listens.
         port: The port; 0 is any free one.
-        feed: The models.
-        actions: What the page can ask for.
+        access: Who may use it.
+        connection_limit: How many connections it has at a time.
 
     Raises:
         Failure: The port is in use.
@@ -71,13 +62,17 @@ class PageServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, port: int, feed: Feed, actions: Actions) -> None:
-        self.feed = feed
-        self.actions = actions
-        self.token = secrets.token_urlsafe(24)
-        self.files = _files()
+    def __init__(
+        self, host: str, port: int, access: Access, connection_limit: int = CONNECTION_LIMIT
+    ) -> None:
+        self.access = access
+        self.files = _files(has_sign_in=access.has_sign_in)
+        self.large_bodies = threading.BoundedSemaphore(LARGE_BODY_LIMIT)
+        self._connections = threading.BoundedSemaphore(connection_limit)
+        if ":" in host:
+            self.address_family = socket.AF_INET6
         try:
-            super().__init__((HOST, port), _Handler)
+            super().__init__((host, port), _Handler)
         except OSError as error:
             raise Failure(
                 f"--port: {port} cannot be used: {error.strerror}: choose another one; 0 is any "
@@ -85,22 +80,61 @@ class PageServer(http.server.ThreadingHTTPServer):
             ) from error
 
     @property
-    def url(self) -> str:
-        """The address with the token, which a browser does not send to any server."""
-        return f"http://{HOST}:{self.server_address[1]}/#{self.token}"
+    def port(self) -> int:
+        """The port on which it listens."""
+        return self.server_address[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, or close the connection if there are too many."""
+        if self._connections.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer the requests of a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore browsers that leave in the middle of an answer."""
 
 
-def _files() -> dict[str, tuple[bytes, str]]:
+class _TimedReader(io.RawIOBase):
+    """What a browser sends, until a deadline: byte after byte, it could keep a thread forever."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._deadline = 0.0
+
+    def restart(self) -> None:
+        """Begin with another request."""
+        self._deadline = time.monotonic() + REQUEST_SECONDS
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._connection.settimeout(max(0.001, self._deadline - time.monotonic()))
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(REQUEST_SECONDS)
+
+
+def _files(*, has_sign_in: bool) -> dict[str, tuple[bytes, str]]:
     """The content and the type of each path."""
     found: dict[str, tuple[bytes, str]] = {}
     for file in resources.files("moorage_cli.page").joinpath("static").iterdir():
         suffix = PurePath(file.name).suffix
         if suffix in TYPES:
             path = "/" if file.name == "index.html" else f"/{file.name}"
-            found[path] = file.read_bytes(), f"{TYPES[suffix]}; charset=utf-8"
+            text = file.read_bytes()
+            if has_sign_in:
+                text = text.replace(b'<html lang="en">', b'<html lang="en" data-signs-in>')
+            found[path] = text, f"{TYPES[suffix]}; charset=utf-8"
     return found
 
 
@@ -109,54 +143,85 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     server: PageServer  # pyright: ignore[reportIncompatibleVariableOverride] -- what it is
     protocol_version = "HTTP/1.1"
-    timeout = 60
+    timeout = REQUEST_SECONDS
+
+    def setup(self) -> None:
+        """Bound the time of each request."""
+        super().setup()
+        self._reader = _TimedReader(self.connection)
+        self.rfile = io.BufferedReader(self._reader)
+
+    def handle_one_request(self) -> None:
+        """Answer a request."""
+        self._reader.restart()
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         """Answer with a file, a document or a stream."""
         path, fields = self._asked()
-        if path in self.server.files:
-            if self._is_local():
-                text, kind = self.server.files[path]
-                self._send(HTTPStatus.OK, text, kind)
-            return
-        if not self._is_allowed():
-            return
         try:
-            if path == "/api/models":
-                self._stream(self._models())
-            elif path == "/api/model":
-                self._answer(self.server.actions.details(fields["namespace"], fields["name"]))
-            elif path == "/api/logs":
-                lines = self.server.actions.log(fields["namespace"], fields["pod"])
-                self._stream(f"{line}\n" for line in lines)
+            self.server.access.check_host(self.headers, self.server.port)
+            if path == "/healthz":
+                self._send(HTTPStatus.OK, b"ok\n", "text/plain")
+            elif path in self.server.files:
+                self._send(HTTPStatus.OK, *self.server.files[path])
             else:
-                self._refuse(HTTPStatus.NOT_FOUND, f"{path} does not exist")
+                self._get(self.server.access.admit(self.headers), path, fields)
         except KeyError as error:
             self._refuse(HTTPStatus.BAD_REQUEST, f"the query has no {error.args[0]}")
         except Failure as failure:
-            self._refuse(HTTPStatus.CONFLICT, str(failure))
+            self._fail(failure)
+
+    def _get(self, visit: Visit, path: str, fields: Mapping[str, str]) -> None:
+        if path == "/api/models":
+            with visit.follow(fields.get("namespace", "")) as page:
+                self._stream(_messages(page))
+        elif path == "/api/model":
+            self._answer(visit.actions.details(fields["namespace"], fields["name"]))
+        elif path == "/api/logs":
+            lines = visit.actions.log(fields["namespace"], fields["pod"])
+            self._stream(f"{line}\n" for line in lines)
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND, f"{path} does not exist")
 
     def do_POST(self) -> None:
         """Carry out a command."""
         path, _ = self._asked()
-        if not self._is_allowed():
-            return
-        size = self.headers.get("Content-Length", "")
-        if not size.isdecimal() or int(size) > BODY_LIMIT_BYTES:
-            self.close_connection = True
-            self._refuse(HTTPStatus.BAD_REQUEST, f"a body has at most {BODY_LIMIT_BYTES} bytes")
-            return
-        body = self.rfile.read(int(size))
         try:
-            fields = json.loads(body)
+            self.server.access.check_host(self.headers, self.server.port)
+            visit = self.server.access.admit(self.headers)
+            fields = self._body()
             if path != "/api/do" or not isinstance(fields, dict):
                 self._refuse(HTTPStatus.NOT_FOUND, f"{path} does not exist")
                 return
-            self._answer(self.server.actions.do(str(fields.get("command", "")), fields))
-        except ValueError:
-            self._refuse(HTTPStatus.BAD_REQUEST, "the body is not JSON")
+            self._answer(visit.actions.do(str(fields.get("command", "")), fields))
         except Failure as failure:
-            self._refuse(HTTPStatus.CONFLICT, str(failure))
+            self._fail(failure)
+
+    def _body(self) -> Any:
+        """The JSON that was sent.
+
+        Raises:
+            Refused: It is too large or not JSON.
+        """
+        limit = self.server.access.body_limit
+        size = self.headers.get("Content-Length", "")
+        if self.headers.get_content_type() != "application/json":
+            sentence = "the Content-Type must be application/json"
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, sentence)
+        if not size.isdecimal() or int(size) > limit:
+            raise Refused(HTTPStatus.BAD_REQUEST, f"a body has at most {limit} bytes")
+        is_large = int(size) > LARGE_BODY_BYTES
+        if is_large and not self.server.large_bodies.acquire(blocking=False):
+            sentence = f"{LARGE_BODY_LIMIT} large requests are being read: try again"
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, sentence)
+        try:
+            return json.loads(self.rfile.read(int(size)))
+        except (ValueError, RecursionError) as error:
+            raise Refused(HTTPStatus.BAD_REQUEST, "the body is not JSON") from error
+        finally:
+            if is_large:
+                self.server.large_bodies.release()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class's name
         """Log nothing; failures are shown in the page."""
@@ -165,39 +230,20 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         return parts.path, {name: found[0] for name, found in parse_qs(parts.query).items()}
 
-    def _is_local(self) -> bool:
-        port = self.server.server_address[1]
-        if self.headers.get("Host", "") in {f"{HOST}:{port}", f"localhost:{port}"}:
-            return True
-        self.close_connection = True
-        self._refuse(HTTPStatus.FORBIDDEN, "the Host header is not an address of this page")
-        return False
-
-    def _is_allowed(self) -> bool:
-        if not self._is_local():
-            return False
-        given = self.headers.get("X-Moorage-Token", "")
-        if hmac.compare_digest(given.encode(), self.server.token.encode()):
-            return True
-        self.close_connection = True
-        self._refuse(
-            HTTPStatus.UNAUTHORIZED, "the token is missing: open the URL that moorage ui printed"
-        )
-        return False
-
-    def _models(self) -> Iterator[str]:
-        page = self.server.feed.follow()
-        try:
-            while True:
-                try:
-                    message = page.get(timeout=HEARTBEAT_SECONDS)
-                except queue.Empty:
-                    message = {}
-                if message is None:
-                    return
-                yield json.dumps(message) + "\n"
-        finally:
-            self.server.feed.leave(page)
+    def _fail(self, failure: Failure) -> None:
+        """Answer with the status that belongs to a failure, and its sentence."""
+        match failure:
+            case Refused():
+                # what was sent with it may not have been read
+                self.close_connection = True
+                self._refuse(failure.status, str(failure))
+            case Unauthenticated():
+                sentence = "the API server does not accept the token: it may have expired"
+                self._refuse(HTTPStatus.UNAUTHORIZED, sentence)
+            case Forbidden():
+                self._refuse(HTTPStatus.FORBIDDEN, str(failure))
+            case _:
+                self._refuse(HTTPStatus.CONFLICT, str(failure))
 
     def _stream(self, parts: Iterator[str]) -> None:
         self.close_connection = True
@@ -221,6 +267,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
         self._head(status, kind)
+        if status == HTTPStatus.UNAUTHORIZED and self.server.access.has_sign_in:
+            self.send_header("WWW-Authenticate", "Bearer")
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -234,3 +284,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Referrer-Policy", "no-referrer")
         self.send_header("Cross-Origin-Opener-Policy", "same-origin")
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+
+
+def _messages(page: Rows) -> Iterator[str]:
+    """What a page is sent, as lines of JSON, with heartbeats."""
+    while True:
+        try:
+            message = page.get(timeout=HEARTBEAT_SECONDS)
+        except queue.Empty:
+            message = {}
+        if message is None:
+            return
+        yield json.dumps(message) + "\n"

@@ -6,6 +6,7 @@ channel; a port has one channel for data and one for errors, which start with th
 
 import base64
 import hashlib
+import json
 import socket
 import struct
 import threading
@@ -23,8 +24,8 @@ POD_PORT = 8000
 class FakeApiServer:
     """Accepts one port-forward and answers in capitals, or refuses it."""
 
-    def __init__(self, error="", refuse=False):
-        self.error, self.refuse = error, refuse
+    def __init__(self, error="", refuse=False, body=b""):
+        self.error, self.refuse, self.body = error, refuse, body
         self.asked = b""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -47,7 +48,8 @@ class FakeApiServer:
                 head += line
             self.asked = head.split(b" ")[1]
             if self.refuse:
-                connection.sendall(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
+                size = b"content-length: %d" % len(self.body)
+                connection.sendall(b"HTTP/1.1 403 Forbidden\r\n%s\r\n\r\n" % size + self.body)
                 return
             key = next(
                 line.split(b": ")[1].strip()
@@ -137,6 +139,16 @@ def test_an_error_of_the_api_server_is_kept(kubeconfig):
             assert ask(forward) == b""
             assert "403" in forward.problem
             assert "content-length" not in forward.problem
+
+
+def test_the_message_of_the_api_server_is_that_of_the_error(kubeconfig):
+    message = 'cannot get resource "pods/portforward"'
+    body = json.dumps({"kind": "Status", "message": message}).encode()
+    with FakeApiServer(refuse=True, body=body) as server:
+        cluster = Cluster(kubeconfig(server.port))
+        with cluster.forward("models", "iris-a", POD_PORT) as forward:
+            assert ask(forward) == b""
+            assert forward.problem == f"port-forward: {message}"
 
 
 def test_a_missing_kubeconfig_is_refused(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from moorage_cli import __main__ as program
 from moorage_cli.ask.port_forward import PortForward
-from moorage_cli.commands import look
+from moorage_cli.commands.page_actions import page_actions
 from moorage_cli.commands.shell import Shell
 from moorage_cli.printing.failures import Failure
 from moorage_cli.printing.tables import Palette
@@ -290,18 +290,21 @@ def test_bench_verifies_the_certificate_of_a_url(run, runtime, secrets, authorit
         assert "its certificate is not for this address" in err
 
 
+def no_kubeconfig(_: argparse.Namespace) -> SecuredCluster:
+    raise AssertionError("a page in a cluster has no kubeconfig")
+
+
 def test_the_form_of_the_page_uses_the_secrets_too(runtime, secrets):
     cluster = SecuredCluster(runtime, secrets)
     shell = Shell(
-        connect=lambda _: cluster,
+        connect=no_kubeconfig,
         palette=Palette(coloured=False),
         show=print,
         live=None,
         tell=print,
         count=print,
     )
-    given = argparse.Namespace(kubeconfig="", context="")
-    actions = look._actions(shell, given)
+    actions = page_actions(shell, lambda: cluster)
 
     fields = {"namespace": "models", "name": "digits", "request": json.loads(SAMPLE.read_text())}
     assert actions.do("infer", fields)["ok"] is True

@@ -2,16 +2,22 @@
 
 import json
 import re
+import socket
 import threading
-from collections.abc import Iterator
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from queue import SimpleQueue
 from typing import Any
 
 import httpx
 import pytest
 
+from moorage_cli.page.access import Actions
 from moorage_cli.page.feed import Change, Feed
-from moorage_cli.page.server import Actions, PageServer
+from moorage_cli.page.local_access import HOST, LocalAccess
+from moorage_cli.page.server import PageServer
 from moorage_cli.printing.failures import Failure
 
 SECONDS = 20
@@ -33,16 +39,28 @@ class Watch:
             yield found
 
 
+def no_log(_: str, __: str) -> Iterator[str]:
+    return iter(())
+
+
+def do_nothing(_: str, __: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {}
+
+
 @pytest.fixture
 def watch() -> Watch:
     return Watch()
 
 
 @pytest.fixture
-def server(watch: Watch) -> Iterator[PageServer]:
-    feed = Feed(watch.changes)
-    actions = Actions(lambda _, name: {"name": name}, lambda *_: iter(()), lambda *_: {})
-    made = PageServer(0, feed, actions)
+def feed(watch: Watch) -> Feed:
+    return Feed(watch.changes)
+
+
+@pytest.fixture
+def server(feed: Feed, watch: Watch) -> Iterator[PageServer]:
+    actions = Actions(lambda _, name: {"name": name}, no_log, do_nothing)
+    made = PageServer(HOST, 0, LocalAccess(feed, actions), connection_limit=2)
     thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield made
@@ -54,8 +72,16 @@ def server(watch: Watch) -> Iterator[PageServer]:
 
 
 def get(server: PageServer, path: str) -> httpx.Response:
-    base = server.url.partition("/#")[0]
-    return httpx.get(base + path, headers={"X-Moorage-Token": server.token}, timeout=SECONDS)
+    return httpx.get(url(server, path), headers=headers(server), timeout=SECONDS)
+
+
+def url(server: PageServer, path: str) -> str:
+    return f"http://{HOST}:{server.port}{path}"
+
+
+def headers(server: PageServer) -> dict[str, str]:
+    assert isinstance(server.access, LocalAccess)
+    return {"X-Moorage-Token": server.access.token}
 
 
 def test_every_file_is_served_with_its_type_and_the_policy(server: PageServer) -> None:
@@ -87,9 +113,9 @@ def test_the_page_refers_to_its_own_files_only(server: PageServer) -> None:
 
 
 def test_a_page_follows_the_models_through_a_lost_connection(
-    server: PageServer, watch: Watch
+    server: PageServer, feed: Feed, watch: Watch
 ) -> None:
-    page = server.feed.follow()
+    page = feed.follow()
 
     def following() -> dict[str, Any]:
         found = page.get(timeout=SECONDS)
@@ -102,8 +128,8 @@ def test_a_page_follows_the_models_through_a_lost_connection(
     assert following()["put"]["name"] == "rose"
     watch.put.put(Failure("the API server does not answer"))
     assert following() == {"lost": "the API server does not answer"}
-    late = server.feed.follow()
-    assert {*late.get(timeout=SECONDS)} == {"all"}
+    late = feed.follow()
+    assert {*(late.get(timeout=SECONDS) or ())} == {"all"}
     assert late.get(timeout=SECONDS) == {"lost": "the API server does not answer"}
     watch.put.put(("ALL", [ROSE]))
     assert [each["name"] for each in following()["all"]] == ["rose"]
@@ -111,8 +137,90 @@ def test_a_page_follows_the_models_through_a_lost_connection(
     assert following() == {"deleted": "models/rose"}
 
 
+def test_models_are_not_kept_as_they_were_listed() -> None:
+    class Listed(list[Any]):
+        """A list that can be watched."""
+
+    listed: list[weakref.ref[Listed]] = []
+    is_over = threading.Event()
+
+    def changes() -> Iterator[Change]:
+        found = Listed([IRIS])
+        listed.append(weakref.ref(found))
+        rest = [found]
+        del found
+        yield "ALL", rest.pop()
+        is_over.wait(SECONDS)
+
+    feed = Feed(changes, is_over.set)
+    page = feed.follow()
+    assert {*(page.get(timeout=SECONDS) or ())} == {"all"}
+    assert until(lambda: listed[0]() is None)
+    feed.close()
+
+
 def test_a_request_for_something_unknown_is_refused_with_a_sentence(server: PageServer) -> None:
     assert get(server, "/api/model?namespace=models&name=iris").json() == {"name": "iris"}
     answer = get(server, "/api/model?namespace=models")
     assert (answer.status_code, answer.json()["error"]) == (400, "the query has no name")
     assert get(server, "/elsewhere").status_code == 404
+
+
+def test_a_command_is_accepted_as_json_only_which_other_sites_cannot_send(
+    server: PageServer,
+) -> None:
+    body = '{"command": "pause"}'
+    for kind, status in (("text/plain", 415), ("application/json", 200)):
+        sent = {**headers(server), "Content-Type": kind}
+        answer = httpx.post(url(server, "/api/do"), content=body, headers=sent, timeout=SECONDS)
+        assert answer.status_code == status
+
+
+def test_a_body_that_is_too_large_or_not_json_is_refused(server: PageServer) -> None:
+    kind = {**headers(server), "Content-Type": "application/json"}
+    for body, sentence in ((b"{", "is not JSON"), (b"[" * 50_000, "is not JSON")):
+        answer = httpx.post(url(server, "/api/do"), content=body, headers=kind, timeout=SECONDS)
+        assert (answer.status_code, sentence in answer.json()["error"]) == (400, True)
+    with socket.create_connection((HOST, server.port), SECONDS) as client:
+        lines = [
+            "POST /api/do HTTP/1.1",
+            f"Host: {HOST}:{server.port}",
+            f"Content-Length: {1 << 40}",
+        ]
+        lines += [f"{name}: {value}" for name, value in kind.items()]
+        client.sendall("\r\n".join([*lines, "", ""]).encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_request_that_does_not_arrive_ends_its_connection(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage_cli.page.server.REQUEST_SECONDS", 0.3)
+    began = time.monotonic()
+    with socket.create_connection((HOST, server.port), SECONDS) as client, suppress(OSError):
+        while time.monotonic() - began < SECONDS:  # each byte in time, the request never
+            client.sendall(b"G")
+            client.settimeout(0.05)
+            with suppress(TimeoutError):
+                if not client.recv(1):
+                    break
+    assert time.monotonic() - began < SECONDS
+
+
+def test_too_many_connections_are_closed(server: PageServer) -> None:
+    address = HOST, server.port
+    with ExitStack() as stack:
+        *_, third = [
+            stack.enter_context(socket.create_connection(address, SECONDS)) for _ in range(3)
+        ]
+        assert third.recv(1) == b""
+    assert until(lambda: get(server, "/").status_code == 200)
+
+
+def until(probe: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        with suppress(httpx.TransportError):
+            if probe():
+                return True
+    return False

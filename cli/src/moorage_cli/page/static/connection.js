@@ -1,11 +1,18 @@
-// Requests to `moorage ui`, and the stream of rows that keeps the page live.
+// Requests to `moorage ui` or `moorage ui-server`, and the stream of rows that keeps the page live.
+
+import * as signIn from "./sign_in.js";
 
 const RETRY_MS = 2000;
 // Three heartbeats of the program: a program or machine that is suspended closes no connection.
 const SILENCE_MS = 15000;
+const SILENT = signIn.isAsked ? "the page's server does not answer" : "moorage ui does not answer";
+const AWAY = `${SILENT}: ${signIn.isAsked
+  ? "if a proxy signs you in, reload the page" : "if it has ended, run it again with the same --port"}`;
+const ENDED = signIn.isAsked ? "the connection has ended" : "moorage ui has ended: run it again with the same --port";
 
 let token = sessionStorage.getItem("token") || "";
 let offered = "";
+let stream = new AbortController();
 
 // A program that was started again has another token. The page that opens its URL passes the token
 // on to the pages that are still open.
@@ -13,21 +20,23 @@ const channel = new BroadcastChannel("token");
 channel.onmessage = (event) => { offered = String(event.data); };
 
 export function takeToken(given) {
+  if (signIn.isAsked) return;
   token = given;
   sessionStorage.setItem("token", token);
   channel.postMessage(token);
 }
 
 export async function call(path, options = {}) {
-  const headers = { "X-Moorage-Token": token, ...options.headers };
+  const own = signIn.isAsked ? signIn.headers() : { "X-Moorage-Token": token };
+  const { signal } = stream;
   let response;
   try {
-    response = await fetch(path, { ...options, headers });
+    response = await fetch(path, { ...options, headers: { ...own, ...options.headers } });
   } catch (error) {
-    if (error.name === "TypeError") throw new Error("moorage ui does not answer: if it has ended, run it again with the same --port");
+    if (error.name === "TypeError") throw new Error(AWAY);
     throw error;
   }
-  if (response.status === 401 && offered && offered !== token) {
+  if (response.status === 401 && !signIn.isAsked && offered && offered !== token) {
     token = offered;
     sessionStorage.setItem("token", token);
     return call(path, options);
@@ -36,7 +45,13 @@ export async function call(path, options = {}) {
   const text = await response.text();
   let sentence = text;
   try { sentence = JSON.parse(text).error; } catch { /* another program's answer */ }
-  throw new Error(sentence || `HTTP ${response.status}`);
+  // a proxy's answer may have no sentence
+  const isOver = signIn.isAsked && response.status === 401;
+  const error = new Error(sentence || (isOver ? "your session has ended: reload the page" : `HTTP ${response.status}`));
+  error.status = response.status;
+  // whatever was refused, the stream has the same token, and leads to the sign-in
+  if (error.status === 401 && signIn.isAsked && signal === stream.signal) stream.abort(error);
+  throw error;
 }
 
 export async function run(command, model, fields = {}) {
@@ -60,29 +75,37 @@ export async function* lines(response) {
   }
 }
 
-// Passes on every message of the program, and {lost: sentence} if there are none.
+// Passes on every message of the program, {lost: sentence} if there are none, and {refused: sentence}
+// before it asks the user to sign in.
 export async function follow(take) {
   for (;;) {
-    const silence = new AbortController();
+    const silence = stream = new AbortController();
     let timer = 0;
+    let refused = null;
     const wait = () => {
       clearTimeout(timer);
-      timer = setTimeout(() => silence.abort(new Error("moorage ui does not answer")), SILENCE_MS);
+      timer = setTimeout(() => silence.abort(new Error(SILENT)), SILENCE_MS);
     };
     try {
       wait();
-      for await (const line of lines(await call("/api/models", { signal: silence.signal }))) {
+      const query = signIn.namespace() ? `?${new URLSearchParams({ namespace: signIn.namespace() })}` : "";
+      for await (const line of lines(await call(`/api/models${query}`, { signal: silence.signal }))) {
         wait();
         take(JSON.parse(line));
       }
-      take({ lost: "moorage ui has ended: run it again with the same --port" });
+      take({ lost: ENDED });
     } catch (error) {
       // a stream that breaks off has no text of its own
       const isBroken = error.name === "TypeError";
-      take({ lost: isBroken ? "moorage ui has ended: run it again with the same --port" : error.message });
+      if (signIn.isAsked && [400, 401, 403].includes(error.status)) refused = error.message;
+      else take({ lost: isBroken ? ENDED : error.message });
     } finally {
       clearTimeout(timer);
     }
-    await new Promise((done) => setTimeout(done, RETRY_MS));
+    if (refused === null) await new Promise((done) => setTimeout(done, RETRY_MS));
+    else {
+      take({ refused });
+      await signIn.ask(refused);
+    }
   }
 }

@@ -1,14 +1,23 @@
-// The page of `moorage ui`: the wall or one model, whichever the address names. One stream of rows
-// keeps both live.
+// The page: the wall or one model, whichever the address names. One stream of rows keeps both live.
 
 import { follow, takeToken } from "./connection.js";
 import { byId } from "./elements.js";
 import * as model from "./model.js";
+import * as signIn from "./sign_in.js";
 import * as wall from "./wall.js";
 
 let shown = ""; // the key of the model that is shown; empty for the wall
 
 function take(message) {
+  if (message.refused !== undefined) {
+    byId("live").className = "";
+    byId("live").textContent = "not signed in";
+    // the next user may not see these
+    wall.replaceAll([]);
+    model.close();
+    shown = "";
+    return;
+  }
   if (message.lost !== undefined) {
     byId("live").className = "bad";
     byId("live").textContent = `Not live: ${message.lost}`;
@@ -18,7 +27,10 @@ function take(message) {
   if (!all && !put && !deleted) return; // a heartbeat
   byId("live").className = "good";
   byId("live").textContent = "live";
-  if (all) wall.replaceAll(all);
+  if (all) {
+    wall.replaceAll(all);
+    if (signIn.done()) route();
+  }
   if (put) wall.put(put);
   if (deleted) wall.remove(deleted);
   if (shown && (all || shown === deleted || (put && shown === wall.keyOf(put)))) model.refresh();
@@ -52,5 +64,6 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("hashchange", route);
 
 wall.start();
+signIn.start();
 route();
 follow(take);
