@@ -71,7 +71,7 @@ def waiter(tmp_path):
     """A server whose model answers when a file appears, and that file."""
     (tmp_path / "models" / "waiter").mkdir(parents=True)
     (tmp_path / "models" / "waiter" / "model.py").write_text(WAITER)
-    with serving(tmp_path / "models", "--drain-seconds=1") as runtime:
+    with serving(tmp_path / "models", "--drain-seconds=4") as runtime:
         yield runtime, tmp_path / "go"
 
 
@@ -332,7 +332,7 @@ def test_sigterm_ends_readiness_and_lets_requests_finish(waiter):
 
 def test_persistent_connections_close_before_the_port():
     body = json.dumps(digits_request()).encode()
-    with serving(DIGITS, "--model-name=digits", "--drain-seconds=2") as runtime:
+    with serving(DIGITS, "--model-name=digits", "--drain-seconds=4") as runtime:
         kept = http.client.HTTPConnection("127.0.0.1", runtime.http_port, timeout=10)
 
         def ask() -> tuple[int, str | None]:
