@@ -57,15 +57,16 @@ def installed(demo: Any, image: sbom.Contents) -> Iterator[None]:
 def forwarded(kubectl: Kubectl) -> Generator[str]:
     """The URL of the page through a port-forward to its Service."""
     command = ["kubectl", "port-forward", "--namespace", NAMESPACE, "service/moorage-page", ":80"]
-    process = subprocess.Popen(command, env=dict(kubectl.env), stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        found = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
-        assert found, "the port-forward did not start"
-        yield f"http://127.0.0.1:{found[1]}"
-    finally:
-        process.terminate()
-        process.wait(SECONDS)
+    with subprocess.Popen(
+        command, env=dict(kubectl.env), stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
+            assert found, "the port-forward did not start"
+            yield f"http://127.0.0.1:{found[1]}"
+        finally:
+            process.terminate()
 
 
 def token(kubectl: Kubectl, name: str, role: str) -> dict[str, str]:
