@@ -123,8 +123,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "delete",
         "delete a model",
-        "Deletes the InferenceModel, and with it its objects, such as the ConfigMap that moorage "
-        "deploy has written last. Claims and the files in them stay. Asks on a terminal; without "
+        "Deletes the InferenceModel, and with it its objects, such as the ConfigMaps that moorage "
+        "deploy has written. Claims and the files in them stay. Asks on a terminal; without "
         "one, --yes is required. The exit status is 1 if you do not agree.",
         (
             NAME,

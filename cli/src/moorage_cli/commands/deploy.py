@@ -11,6 +11,7 @@ import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -401,7 +402,7 @@ def _delete_unused(shell: Shell, cluster: ClusterLike, end: End) -> None:
             "ConfigMap", place, f"{deploying.DEPLOYED_LABEL}={name}"
         )
         kept = cluster.revisions(place, end.model.selector)
-        for each in deploying.unused_uploads(uploads, end.body, kept):
+        for each in deploying.unused_uploads(uploads, end.body, kept, datetime.now(UTC)):
             cluster.objects.delete("ConfigMap", place, each)
             shell.tell(f"{name}: {each} is deleted: no revision needs it")
     except Failure as failure:

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 __all__ = [
@@ -45,6 +46,8 @@ UPLOAD_FOLDER = "/mnt/models"
 UPLOAD_PORT = 8470
 POD_SECONDS = 6 * 3600
 GIBIBYTE = 1 << 30
+IN_PROGRESS = timedelta(hours=1)
+"""A deployment writes its ConfigMap, the model and the owner of the ConfigMap within seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +113,27 @@ def unused_uploads(
     uploads: Sequence[Mapping[str, Any]],
     model: Mapping[str, Any],
     kept: Sequence[Mapping[str, Any]],
+    now: datetime,
 ) -> list[str]:
     """The names of ConfigMaps that neither the spec nor a kept revision needs any more.
 
     Args:
-        uploads: The ConfigMaps with the model's label.
-        model: The model. A ConfigMap that it does not own yet belongs to a deployment in progress.
+        uploads: The ConfigMaps with the model's label. One without an owner may belong to a
+            deployment in progress; after an hour, that deployment was interrupted.
+        model: The model.
         kept: The objects that keep revisions. Their pod templates name the ConfigMaps.
+        now: The current time, aware.
     """
     needed = json.dumps([model["spec"], *kept])
-    uid = model["metadata"]["uid"]
+
+    def is_settled(metadata: Mapping[str, Any]) -> bool:
+        created = datetime.fromisoformat(metadata["creationTimestamp"])
+        return bool(metadata.get("ownerReferences")) or now - created > IN_PROGRESS
+
     return [
         name
         for metadata in (each["metadata"] for each in uploads)
-        if any(owner["uid"] == uid for owner in metadata.get("ownerReferences", []))
-        and (name := metadata["name"]) not in needed
+        if is_settled(metadata) and (name := metadata["name"]) not in needed
     ]
 
 

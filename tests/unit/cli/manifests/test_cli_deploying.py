@@ -2,6 +2,7 @@
 
 import base64
 import json
+from datetime import UTC, datetime
 
 import pytest
 import yaml
@@ -95,3 +96,28 @@ def test_an_upload_pod_is_restricted_ends_by_itself_and_prefers_the_node_of_the_
     assert spec["imagePullSecrets"] == [{"name": "registry"}]
     assert "sh" not in container["command"]
     assert '"moorage.dev/model": "iris"' in json.dumps(spec["affinity"])
+
+
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
+OWNED = {"ownerReferences": [{"uid": "1"}]}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_deleted"),
+    [
+        ({"name": "old", "creationTimestamp": "2026-03-04T11:59:00Z", **OWNED}, True),
+        ({"name": "current", "creationTimestamp": "2026-03-01T00:00:00Z", **OWNED}, False),
+        ({"name": "kept", "creationTimestamp": "2026-03-01T00:00:00Z", **OWNED}, False),
+        # written by a deployment that has not set the owner: in progress, or interrupted
+        ({"name": "old", "creationTimestamp": "2026-03-04T11:59:00Z"}, False),
+        ({"name": "old", "creationTimestamp": "2026-03-04T10:59:00Z"}, True),
+    ],
+)
+def test_content_is_deleted_once_no_revision_and_no_deployment_needs_it(metadata, is_deleted):
+    model = deploying.model_of(TARGET, "configmap://current")
+    volumes = [{"name": "model", "configMap": {"name": "kept"}}]
+    kept = {"spec": {"template": {"spec": {"volumes": volumes}}}}
+
+    unused = deploying.unused_uploads([{"metadata": metadata}], model, [kept], NOW)
+
+    assert unused == ([metadata["name"]] if is_deleted else [])

@@ -66,11 +66,11 @@ def try_loading(path: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None
             check=False,
         )
     except subprocess.TimeoutExpired:
-        problem = f"did not end within {timeout_seconds:g} s: the file is damaged"
+        problem = f"did not end within {timeout_seconds:g} s: save or download the file again"
         raise ValueError(f"a process that loaded it on trial {problem}") from None
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
-        problem = f"was ended by {name}: the file is damaged, or the memory does not suffice"
+        problem = f"was ended by {name}: the file is damaged: save or download it again"
         raise ValueError(f"a process that loaded it on trial {problem}")
     if done.returncode:
         lines = done.stdout.decode(errors="replace").split("\n")
@@ -83,10 +83,10 @@ def main() -> None:
     memory = _MEMORY_BYTES + _MEMORY_TIMES * path.stat().st_size
     with suppress(ValueError):  # a smaller limit holds already
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    catboost: Any = importlib.import_module("catboost")
     try:
+        catboost: Any = importlib.import_module("catboost")
         model = catboost.CatBoost().load_model(str(path))
-    except Exception as error:  # noqa: BLE001 - any error is the file's
+    except Exception as error:  # noqa: BLE001 - the parent reports it
         print(sentence_of(error))  # noqa: T201 - what the parent reads
         sys.exit(1)
     with suppress(Exception):  # a model may refuse NaN or texts
