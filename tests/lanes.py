@@ -1,9 +1,9 @@
 """Runs all tests in two lanes beside each other: `python tests/lanes.py [--session-timeout N]`.
 
 The first lane tests on real pods, which mostly means waiting for them. The second lane runs what
-bears that company, at a lower priority. Tests that measure latencies follow in the first lane,
-once the cluster is gone. One lane after the other would take half as long again. The second
-lane's output follows the first one's, and the last line sums up all pytest sessions.
+bears that company, at a lower priority. One after the other, they would take half as long again.
+Tests that measure latencies follow when both have ended. Each part is one pytest session; the last
+line sums them up.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PODS = "e2e"
-"""The folder of the first lane's beginning. Its cluster ends with its pytest session."""
+"""The folder of the first lane."""
 
 BESIDE = (
     "unit",
@@ -32,7 +32,7 @@ BESIDE = (
 """Folders of the second lane."""
 
 MEASURING = ("conformance/test_hostile.py", "integration/test_hostile_servers.py")
-"""Files of these folders that are in the first lane because they compare latencies with limits."""
+"""Files of these folders that run alone because they compare latencies with limits."""
 
 NICENESS = 5
 COUNT = re.compile(r"(\d+) (passed|failed|skipped|error|errors|xfailed|xpassed)\b")
@@ -46,15 +46,15 @@ def counts(output: str) -> Counter[str]:
     return Counter({kind.removesuffix("s"): int(number) for number, kind in found})
 
 
-def closing_line(lanes: list[Counter[str]]) -> str:
-    """The sum of all lanes."""
-    total = sum(lanes, Counter[str]())
+def closing_line(results: list[Counter[str]]) -> str:
+    """The sum of all sessions."""
+    total = sum(results, Counter[str]())
     failed = total["failed"] + total["error"] + total["xpassed"]
     return f"{total['passed']} passed, {failed} failed, {total['skipped']} skipped"
 
 
 def measured() -> list[str]:
-    """Arguments of pytest for the end of the first lane: all folders that no other session has.
+    """Arguments of pytest for what runs alone: all folders that no lane has.
 
     A new folder is thus tested without an edit.
     """
@@ -89,14 +89,15 @@ def main() -> int:
             stderr=subprocess.STDOUT,
             preexec_fn=lambda: os.nice(NICENESS),  # noqa: PLW1509 -- no thread was started before
         )
-        sessions = [followed([*pytest, *each]) for each in ([f"tests/{PODS}"], measured())]
-        statuses = [*(status for _, status in sessions), other.wait()]
+        pods, pods_status = followed([*pytest, f"tests/{PODS}"])
+        other_status = other.wait()
         written.seek(0)
-        output = written.read()
-    print(output)
-    lanes = [*(counts(shown) for shown, _ in sessions), counts(output)]
-    print(closing_line(lanes))
-    return int(any(statuses) or not all(lanes))
+        others = written.read()
+    print(others)
+    alone, alone_status = followed([*pytest, *measured()])
+    results = [counts(each) for each in (pods, others, alone)]
+    print(closing_line(results))
+    return int(any((pods_status, other_status, alone_status)) or not all(results))
 
 
 def followed(command: list[str]) -> tuple[str, int]:
