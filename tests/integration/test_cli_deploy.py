@@ -184,7 +184,7 @@ def test_a_deleted_model_is_gone_and_a_missing_one_is_named(
 
 
 def deploy_and_run(api: Api, kubelet: Kubelet, file: Path) -> str:
-    """Deploy a file with `--force`, and run the pod of its revision; returns what was told."""
+    """Deploy a file with `--force`, and run its pod; returns the progress messages."""
     before = {pod["metadata"]["uid"] for pod in kubelet.pods("iris")}
     process = subprocess.Popen(
         command(api, "deploy", str(file), "--name=iris", "--force"),

@@ -21,7 +21,7 @@ import pytest
 from moorage_cli._generated import oip_pb2
 from support import quick_watches
 from support.chart_rights import operators_kubeconfig
-from support.gateway_api import ADDRESS, CONTROLLER, crds, gateway, gateway_process, ingress_class
+from support.gateway_api import ADDRESS, accept, crds, gateway, gateway_process, ingress_class
 from support.iris import IMPATIENT, alive, expect_condition, message, pod_of
 from support.listening import free_port
 from support.operator_cluster import (
@@ -305,7 +305,7 @@ def test_a_gateway_that_the_operator_may_no_longer_read_gives_no_url(
     installed.patch_status("Gateway", "web", {"addresses": reported})
     api.apply(model("iris", runtime={"image": "example/server:1"}, route=ROUTE))
     eventually("a route", lambda: installed.get("HTTPRoute", "iris"))
-    accept(installed)
+    accept(installed, "iris", ROUTE["parentRefs"][0])
     expect_condition(api, "RouteAccepted", "True", "GatewayAccepted")
     eventually("a URL", lambda: status(api).get("url") == "http://192.0.2.7", seconds=40)
 
@@ -324,24 +324,6 @@ def test_a_gateway_that_the_operator_may_no_longer_read_gives_no_url(
 
     api.patch("Role", operator_of_namespace, {"rules": role["rules"]})
     eventually("a URL", lambda: status(api).get("url") == "http://192.0.2.7", seconds=40)
-
-
-def accept(api: Api) -> None:
-    """Report that the Gateway accepts the current route, as its controller does."""
-    generation = api.get("HTTPRoute", "iris")["metadata"]["generation"]
-    conditions = [
-        {
-            "type": type_,
-            "status": "True",
-            "reason": type_,
-            "message": "",
-            "observedGeneration": generation,
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        for type_ in ("Accepted", "ResolvedRefs")
-    ]
-    parent = {"parentRef": ROUTE["parentRefs"][0], "controllerName": CONTROLLER}
-    api.patch_status("HTTPRoute", "iris", {"parents": [{**parent, "conditions": conditions}]})
 
 
 class GrpcServer:

@@ -15,7 +15,7 @@ from kubernetes.dynamic.exceptions import NotFoundError
 
 from support import keda, quick_watches
 from support.chart_rights import operators_kubeconfig
-from support.gateway_api import CONTROLLER, crds, gateway
+from support.gateway_api import accept, crds, gateway
 from support.iris import IMPATIENT, expect_condition, message
 from support.operator_cluster import (
     GROUP,
@@ -117,22 +117,9 @@ def role(operator: OperatorProcess, api: Api, tmp_path: Path) -> Iterator[str]:
             other.stop()
 
 
-def accept(api: Api) -> None:
+def accept_route(api: Api) -> None:
     """Report that the Gateway of the test accepts the current HTTPRoute."""
-    generation = api.get("HTTPRoute", "iris")["metadata"]["generation"]
-    conditions = [
-        {
-            "type": type_,
-            "status": "True",
-            "reason": type_,
-            "message": "",
-            "observedGeneration": generation,
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        for type_ in ("Accepted", "ResolvedRefs")
-    ]
-    parent = {"parentRef": ROUTE["parentRefs"][0], "controllerName": CONTROLLER}
-    api.patch_status("HTTPRoute", "iris", {"parents": [{**parent, "conditions": conditions}]})
+    accept(api, "iris", ROUTE["parentRefs"][0])
 
 
 def expose(api: Api) -> None:
@@ -144,7 +131,7 @@ def expose(api: Api) -> None:
 @pytest.mark.parametrize(
     ("resource", "kind", "route", "report", "reason"),
     [
-        ("httproutes", "HTTPRoute", ROUTE, accept, "GatewayAccepted"),
+        ("httproutes", "HTTPRoute", ROUTE, accept_route, "GatewayAccepted"),
         ("ingresses", "Ingress", BY_INGRESS, expose, "IngressReady"),
     ],
 )

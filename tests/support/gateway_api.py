@@ -11,6 +11,7 @@ import yaml
 
 from support.go_programs import program, source
 from support.listening import wait_listening
+from support.operator_cluster import Api
 
 MODULES = Path(__file__).resolve().parents[1] / "gateway"
 GROUP = "gateway.networking.k8s.io"
@@ -24,6 +25,24 @@ def crds(*plurals: str) -> list[dict[str, Any]]:
     folder = module / "config" / "crd" / "standard"
     files = [folder / f"{GROUP}_{each}.yaml" for each in plurals] or folder.glob(f"{GROUP}_*")
     return [yaml.safe_load(file.read_text()) for file in sorted(files)]
+
+
+def accept(api: Api, name: str, parent: Mapping[str, Any]) -> None:
+    """Report that a Gateway accepts the current HTTPRoute, as its controller does."""
+    generation = api.get("HTTPRoute", name)["metadata"]["generation"]
+    conditions = [
+        {
+            "type": type_,
+            "status": "True",
+            "reason": type_,
+            "message": "",
+            "observedGeneration": generation,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for type_ in ("Accepted", "ResolvedRefs")
+    ]
+    reported = {"parentRef": parent, "controllerName": CONTROLLER, "conditions": conditions}
+    api.patch_status("HTTPRoute", name, {"parents": [reported]})
 
 
 def gateway_class() -> dict[str, Any]:

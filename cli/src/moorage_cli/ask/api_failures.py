@@ -17,7 +17,7 @@ class Conflict(Failure):
 
 
 class NoCluster(Failure):
-    """There is no kubeconfig."""
+    """No kubeconfig exists."""
 
 
 class Missing(Failure):

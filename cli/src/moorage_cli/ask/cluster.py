@@ -42,7 +42,7 @@ warnings.filterwarnings("ignore", category=InsecureRequestWarning)
 
 @dataclass(frozen=True, slots=True)
 class TokenAccount:
-    """An account of a cluster that only a token stands for.
+    """A user of a cluster, known only by a bearer token.
 
     Args:
         address: URL of the API server.

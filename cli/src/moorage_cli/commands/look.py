@@ -7,7 +7,7 @@ that each request has.
 import argparse
 import ssl
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from os import environ
 from pathlib import Path
@@ -41,17 +41,7 @@ def run_ui(shell: Shell, given: argparse.Namespace) -> Report:
     server = PageServer(HOST, given.port, access)
     url = access.url(server.port)
     shell.show(Report(f"{url}\nPress Ctrl-C to end.\n", {}, ok=True))
-    try:
-        with interrupted_by_signals():
-            if not given.no_browser:
-                webbrowser.open(url)
-            server.serve_forever(poll_interval=0.2)
-    except KeyboardInterrupt:
-        return Report("", {}, ok=True)
-    finally:
-        feed.close()
-        server.server_close()
-    raise AssertionError("unreachable")
+    return _served(server, feed.close, "" if given.no_browser else url)
 
 
 def run_ui_server(shell: Shell, given: argparse.Namespace) -> Report:
@@ -61,19 +51,26 @@ def run_ui_server(shell: Shell, given: argparse.Namespace) -> Report:
     access = TokenAccess(partial(_account, shell, address, given.api_server_ca))
     server = PageServer(given.listen, given.port, access)
     shell.show(Report(f"The page listens on port {server.port}.\n", {}, ok=True))
+    return _served(server, access.close)
+
+
+def _served(server: PageServer, close: Callable[[], None], url: str = "") -> Report:
+    """Serve until the process is interrupted, then close; opens the URL in a browser, if any."""
     try:
         with interrupted_by_signals():
+            if url:
+                webbrowser.open(url)
             server.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:
         return Report("", {}, ok=True)
     finally:
-        access.close()
+        close()
         server.server_close()
     raise AssertionError("unreachable")
 
 
 def _api_server() -> str:
-    """The URL of the API server, which Kubernetes tells every pod."""
+    """The URL of the API server, from the environment of the pod."""
     names = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
     host, port = (environ.get(name, "") for name in names)
     for name, found in zip(names, (host, port), strict=True):

@@ -19,7 +19,7 @@ import catboost
 
 path, copy = sys.argv[1:]
 content = open(path, "rb").read()
-for at in range(len(content) - 1, 7, -1):  # the structure stands at the end
+for at in range(len(content) - 1, 7, -1):  # from the end, which holds the structure
     with open(copy, "wb") as file:
         file.write(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
     child = os.fork()

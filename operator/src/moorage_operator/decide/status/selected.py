@@ -13,7 +13,7 @@ from dataclasses import replace
 from moorage_operator.api.conditions import Finding, Reason
 from moorage_operator.decide.pods.replicas import Replica
 
-from .conditions import ORDER, Judgement
+from .conditions import Judgement
 
 __all__ = ["behind_service"]
 
@@ -36,6 +36,5 @@ def behind_service(judgement: Judgement, replicas: Sequence[Replica], selected: 
         sentence += f"; {why.reason}: {why.message}"
     finding = Finding(why.reason if why else Reason.PENDING, sentence)
     ready = replace(ready, status=False, finding=finding)
-    others = (each for each in judgement.conditions if each.type is not ready.type)
-    ordered = sorted((*others, ready), key=lambda each: ORDER.index(each.type))
-    return replace(judgement, conditions=tuple(ordered), ready=ready)
+    conditions = tuple(ready if each.type is ready.type else each for each in judgement.conditions)
+    return replace(judgement, conditions=conditions, ready=ready)
