@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.tables import catboost as catboost_backend
 from moorage_runtime.backends.tables import catboost_trial
 from moorage_runtime.backends.tables.catboost import CatboostBackend
 from moorage_runtime.values.errors import InvalidConfig
@@ -63,18 +64,30 @@ def test_a_file_that_crashes_the_library_is_refused(model, tmp_path):
         CatboostBackend().load(ModelSource("m", "1", damaged))
 
 
-def test_an_error_of_the_library_is_reported_in_its_words(tmp_path):
-    path = tmp_path / "model.cbm"
-    path.write_bytes(b"CBM1\x08\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff")
-
+def test_an_error_of_the_library_is_reported_in_its_words():
     with pytest.raises(ValueError, match="CatBoostError: "):
-        catboost_trial.try_loading(path)
+        catboost_trial.try_loading(b"CBM1\x08\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff")
 
 
 def test_a_load_without_end_is_ended(model):
     with pytest.raises(ValueError, match=r"did not end within 0\.01 s"):
-        catboost_trial.try_loading(model, timeout_seconds=0.01)
+        catboost_trial.try_loading(model.read_bytes(), timeout_seconds=0.01)
 
 
 def test_a_sound_file_passes(model):
-    catboost_trial.try_loading(model)
+    catboost_trial.try_loading(model.read_bytes())
+
+
+def test_a_file_that_is_replaced_during_the_trial_is_not_loaded(model, tmp_path, monkeypatch):
+    path = tmp_path / "model.cbm"
+    path.write_bytes(model.read_bytes())
+
+    def tried_then_replaced(content: bytes) -> None:
+        catboost_trial.try_loading(content)
+        path.write_bytes(b"untried")
+
+    monkeypatch.setattr(catboost_backend, "try_loading", tried_then_replaced)
+
+    loaded = CatboostBackend().load(ModelSource("m", "1", path))
+
+    assert loaded.inputs

@@ -6,6 +6,7 @@ missing value in columns of numbers. Categorical and text columns are text.
 """
 
 import importlib
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -50,14 +51,20 @@ class CatboostBackend:
 def _read(source: ModelSource) -> Any:
     path = source.path
     try:
-        _check_size(path.read_bytes())
-        try_loading(path)
-        model = library.CatBoostClassifier().load_model(str(path))
+        content = path.read_bytes()
+        _check_size(content)
+        try_loading(content)
+        model = _loaded(library.CatBoostClassifier(), content)
         # the class of the object decides what predict returns by default
-        return model if len(model.classes_) else library.CatBoostRegressor().load_model(str(path))
+        return model if len(model.classes_) else _loaded(library.CatBoostRegressor(), content)
     except BaseException as error:
         problem = str(error) if isinstance(error, ValueError) else sentence_of(error)
         raise InvalidConfig(f"{path.name} is not a valid CatBoost model: {problem}") from error
+
+
+def _loaded(model: Any, content: bytes) -> Any:
+    # a stream: the argument blob would leave a model that refers to the memory of the bytes
+    return model.load_model(stream=io.BytesIO(content))
 
 
 def _check_size(content: bytes) -> None:

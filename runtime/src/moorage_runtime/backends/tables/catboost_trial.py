@@ -1,14 +1,16 @@
 """Loads a CatBoost model in a process of its own first, and predicts some rows with it.
 
-    path --> try_loading --> [child: main] --> how it ended --> backends.tables.catboost
+    content --> try_loading --> [child: main] --> how it ended --> backends.tables.catboost
 
 CatBoost does not check the structure of its files. Of single wrong bytes, one in a hundred or so
 makes it read outside of its memory, or allocate gigabytes, which ends the process. In the server
 that would end all models; a trial takes half a second of CPU time per load. The child also
-predicts, since some damage shows only then.
+predicts, since some damage shows only then. It gets the content rather than the path, so a file
+that is replaced in the meantime is not loaded untried.
 """
 
 import importlib
+import io
 import os
 import random
 import resource
@@ -16,7 +18,6 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from moorage_runtime.backends.containment import sentence_of
@@ -24,7 +25,6 @@ from moorage_runtime.backends.containment import sentence_of
 __all__ = ["try_loading"]
 
 TIMEOUT_SECONDS: Final = 120.0
-"""For the import of the library, the load and the predictions."""
 
 _MEMORY_BYTES: Final = 1 << 30
 _MEMORY_TIMES: Final = 8
@@ -47,8 +47,12 @@ _NUMBERS: Final = (
 )
 
 
-def try_loading(path: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+def try_loading(content: bytes, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
     """Load a model in a child.
+
+    Args:
+        content: Of the model's file.
+        timeout_seconds: For the import of the library, the load and the predictions.
 
     Raises:
         ValueError: The child could not load the model, crashed or did not end, so the server must
@@ -56,10 +60,10 @@ def try_loading(path: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None
     """
     try:
         done = subprocess.run(  # noqa: S603 - the same program
-            [sys.executable, "-m", __name__, str(path)],
+            [sys.executable, "-m", __name__],
             # Threads that are never used would count as its memory.
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-            stdin=subprocess.DEVNULL,
+            input=content,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=timeout_seconds,
@@ -78,14 +82,14 @@ def try_loading(path: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None
 
 
 def main() -> None:
-    """Load the model of the first argument, and predict random rows."""
-    path = Path(sys.argv[1])
-    memory = _MEMORY_BYTES + _MEMORY_TIMES * path.stat().st_size
+    """Load the model on stdin, and predict random rows."""
+    content = sys.stdin.buffer.read()
+    memory = _MEMORY_BYTES + _MEMORY_TIMES * len(content)
     with suppress(ValueError):  # a smaller limit holds already
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     try:
         catboost: Any = importlib.import_module("catboost")
-        model = catboost.CatBoost().load_model(str(path))
+        model = catboost.CatBoost().load_model(stream=io.BytesIO(content))
     except Exception as error:  # noqa: BLE001 - the parent reports it
         print(sentence_of(error))  # noqa: T201 - what the parent reads
         sys.exit(1)
