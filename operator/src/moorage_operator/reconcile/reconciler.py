@@ -296,10 +296,8 @@ def _retracts(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def _ready_of(plan: Plan) -> dict[str, str]:
-    for condition in plan.status.get("conditions", []):
-        if condition["type"] == "Ready":
-            return {"ready": condition["status"], "reason": condition["reason"]}
-    return {}
+    ready = find_condition(plan.status, ConditionType.READY)
+    return {"ready": ready["status"], "reason": ready["reason"]} if ready else {}
 
 
 async def work(
