@@ -254,6 +254,7 @@ class Reconciler:
     def _forget(self, key: ObjectKey) -> None:
         # The garbage collector deletes the children; this only frees memory.
         self._hands.poller.forget(key)
+        self._hands.applier.forget(key)
         self._hands.pace.forget(key)
         self._isolation.forget(key)
         self._hands.lookups.forget(key)
