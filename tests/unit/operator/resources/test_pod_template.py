@@ -567,6 +567,75 @@ def test_an_openai_server_is_told_the_name_so_that_another_one_needs_new_pods():
     assert first["metadata"]["labels"] != other["metadata"]["labels"]
 
 
+NAMED = {"runtime": {"name": "triton", "image": "triton:1"}}
+NAME = {"name": "MOORAGE_MODEL_NAME", "value": "digits"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (
+            {**NAMED, "model": {"uri": "pvc://weights/a"}},
+            [
+                {"name": "MOORAGE_MODEL_REPOSITORY", "value": "/mnt/models/a"},
+                NAME,
+                {"name": "MOORAGE_MODEL_PATH", "value": "/mnt/models/a"},
+            ],
+        ),
+        (NAMED, [NAME]),
+        (OTHER, []),
+    ],
+)
+def test_the_command_of_an_inference_runtime_gets_the_name_and_the_path(spec, expected):
+    assert [each for each in container(**spec)["env"] if "_MODEL_" in each["name"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "image", "expected"),
+    [
+        ("Always", "", "Always"),
+        ("", "", "IfNotPresent"),
+        ("Always", "other:1", "IfNotPresent"),
+        ("Never", "other", "Always"),
+    ],
+)
+def test_the_pull_policy_of_the_installation_is_for_its_own_image(policy, image, expected):
+    config = replace(CONFIG, image_pull_policy=policy)
+
+    made = make_pod_template(model(runtime={"image": image}), config)["spec"]
+
+    assert made["containers"][0]["imagePullPolicy"] == expected
+
+
+TENSOR = {"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}
+
+
+@pytest.mark.parametrize(
+    ("contract", "tests", "edited", "restarts"),
+    [
+        ("Enforce", "Warn", "contract", True),
+        ("Enforce", "Warn", "tests", False),
+        ("Warn", "Enforce", "contract", False),
+        ("Warn", "Enforce", "tests", True),
+        ("Enforce", "Enforce", "contract", True),
+        ("Enforce", "Enforce", "tests", True),
+        ("Warn", "Warn", "contract", False),
+        ("Warn", "Warn", "tests", False),
+    ],
+)
+def test_only_an_edit_of_an_enforced_check_restarts_the_pods(contract, tests, edited, restarts):
+    def made(datatype="FP32", name="a"):
+        inputs = [{"name": "x", "datatype": datatype}]
+        return template(
+            contract={"policy": contract, "inputs": inputs},
+            smokeTests={"policy": tests, "tests": [{"name": name, "inputs": [TENSOR]}]},
+        )
+
+    other = made(datatype="FP64") if edited == "contract" else made(name="b")
+
+    assert (revision_of(made()) != revision_of(other)) is restarts
+
+
 def urls(**spec):
     """URLs by protocol and transport, in the status's order."""
     listed = endpoints.urls(model("iris", **spec), CONFIG, None)
