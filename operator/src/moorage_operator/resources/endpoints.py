@@ -94,7 +94,7 @@ def paths(model: InferenceModel, protocol: Protocol) -> Paths:
         kubelet_ready = ready
     if protocol is Protocol.OPENAI:
         # The list of models has one path, and its status says nothing about this model.
-        kubelet_ready = ready
+        kubelet_ready = written.ready or own.kubelet_ready
         own = replace(own, server=written.model_ready or own.server)
     return replace(
         own,

@@ -157,6 +157,7 @@ def test_a_kubelet_probes_a_path_that_needs_no_token(spec: dict[str, Any], ready
         (Protocol.GRPS, OTHER, "/grps/v1/infer/predict", ""),
         (Protocol.OPENAI, {}, "/v1/chat/completions", ""),
         (Protocol.OPENAI, {"paths": {"modelReady": "/models"}}, "/chat/completions", ""),
+        (Protocol.OPENAI, {"paths": {"modelReady": "/v3/models"}}, "/v3/chat/completions", ""),
         (Protocol.OPENAI, {"paths": {"modelReady": "/v3/list"}}, "/v1/chat/completions", ""),
         (Protocol.NONE, {}, "", ""),
     ],
@@ -202,6 +203,21 @@ def listed(detected: Protocol | None = None, **spec: Any) -> list[tuple[str, str
             None,
             {"transport": "GRPC", "tls": {"secretName": "s"}, **OTHER},
             [("OpenInference", "GRPC", f"grpcs://{HOST}:8001")],
+        ),
+        (
+            None,
+            {"transport": "GRPC", **OTHER},
+            [("OpenInference", "GRPC", f"grpc://{HOST}:8001")],
+        ),
+        (
+            None,
+            {"tls": {"secretName": "s"}, **OTHER},
+            [("OpenInference", "HTTP", f"https://{HOST}:8000/v2/models/iris/infer")],
+        ),
+        (
+            None,
+            {"protocol": "GRPS", "model": {"version": "3"}, **OTHER},
+            [("GRPS", "HTTP", f"http://{HOST}:8000/grps/v1/infer/predict?model=iris-3")],
         ),
     ],
 )

@@ -589,6 +589,18 @@ def test_a_failed_smoke_test_is_reported_and_keeps_a_replica_out_if_enforced(
     assert one(of, of_pod, probes=loading).smoke is None
 
 
+@pytest.mark.parametrize("gate", [True, False])
+def test_unfinished_smoke_tests_admit_no_new_replica_and_remove_none(gate: bool) -> None:
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}
+    of = model(smokeTests={"policy": "Enforce", "tests": [{"name": "t", "inputs": [tensor]}]})
+    of_pod = pod("p", of, gated=True, gate_open=gate)
+
+    found = one(of, of_pod, probes=said(of_pod))
+
+    assert found.smoke == Finding(Reason.RUNNING, "pod p: its smoke tests have not finished yet")
+    assert (found.admitted, found.serving) == (gate, gate)
+
+
 @pytest.mark.parametrize(
     ("answer", "gate", "kubelet", "admitted"),
     [
