@@ -66,6 +66,7 @@ def test_a_deployment_of_one_revision_selects_only_its_pods(
 def test_a_deployment_is_paused_and_keeps_a_spec_only_on_request() -> None:
     plain, asked = deployment(), deployment(paused=True, kept_spec="{}")
 
+    assert plain == deployment(name="digits")
     assert "paused" not in plain["spec"]
     assert set(plain["metadata"]["annotations"]) == {"moorage.dev/applied-hash"}
     assert asked["spec"]["paused"] is True

@@ -244,9 +244,15 @@ def test_the_patterns_of_files_are_arguments_of_the_download():
 
 
 def test_a_public_model_is_downloaded_without_a_secret():
-    (fetch,) = template(model={"uri": "https://host/iris.tgz"})["spec"]["initContainers"]
+    made = template(model={"uri": "https://host/iris.tgz"})["spec"]
 
+    (fetch,) = made["initContainers"]
     assert "envFrom" not in fetch
+    assert fetch["args"] == [
+        *("https://host/iris.tgz", "--volume", "/mnt/volume"),
+        *("--message-file", "/dev/termination-log"),
+    ]
+    assert {"name": "model", "emptyDir": {}} in made["volumes"]
     assert fetch["resources"]["limits"] == {"memory": "512Mi"}
 
 
@@ -602,9 +608,12 @@ def test_the_command_of_an_inference_runtime_gets_the_name_and_the_path(spec, ex
 def test_the_pull_policy_of_the_installation_is_for_its_own_image(policy, image, expected):
     config = replace(CONFIG, image_pull_policy=policy)
 
-    made = make_pod_template(model(runtime={"image": image}), config)["spec"]
+    made = make_pod_template(
+        model(runtime={"image": image}, model={"uri": "s3://models/iris"}), config
+    )["spec"]
 
     assert made["containers"][0]["imagePullPolicy"] == expected
+    assert made["initContainers"][0]["imagePullPolicy"] == (policy or "IfNotPresent")
 
 
 TENSOR = {"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}

@@ -39,6 +39,13 @@ def test_unprintable_characters_are_escaped_and_lines_are_kept(logged: str, expe
     assert log_tail(logged) == expected
 
 
+def test_a_log_of_the_greatest_length_is_whole() -> None:
+    whole = "x" * LOG_TAIL_CHARACTERS
+
+    assert log_tail(whole) == whole
+    assert log_tail(f"y{whole}") == f"...{whole}"
+
+
 @pytest.mark.parametrize("unit", ["x", "\x1b", "\u202e", "\n"])
 def test_a_log_tail_is_limited(unit: str) -> None:
     tail = log_tail("first" + unit * 100_000 + "last")
