@@ -85,6 +85,7 @@ def test_a_service_of_one_revision_selects_only_its_pods(by_name: bool) -> None:
     targets = [each["targetPort"] for each in made["spec"]["ports"]]
     assert targets == (["http", "grpc"] if by_name else [8000, 8001])
     assert make_service(model())["spec"]["selector"] == PLAIN
+    assert make_service(model()) == make_service(model(), "", "digits", by_name=False)
 
 
 def ports(*listed: Any) -> dict[str, Any]:
