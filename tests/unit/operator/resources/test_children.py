@@ -12,7 +12,7 @@ from moorage_operator.resources.deployment import make_deployment
 from moorage_operator.resources.ingress import make_ingress
 from moorage_operator.resources.kept_revision import make_kept_revision, read_kept_revision
 from moorage_operator.resources.network_policy import make_network_policy
-from moorage_operator.resources.owned import make_owned
+from moorage_operator.resources.owned import applied_hash, make_owned
 from moorage_operator.resources.pod_template import make_pod_template, revision_of
 from moorage_operator.resources.references import references
 from moorage_operator.resources.route import Backend, make_routes, route_kinds
@@ -29,8 +29,9 @@ PLAIN = {"app.kubernetes.io/managed-by": "moorage", "moorage.dev/model": "digits
 def test_the_hash_of_a_child_covers_all_that_is_applied() -> None:
     def hash_of(name: str = "a", spec: Any = None, **annotations: str) -> str:
         child = make_owned(model(), "v1", "Service", name, spec or {}, annotations=annotations)
-        assert child["metadata"]["annotations"].items() >= annotations.items()
-        return child["metadata"]["annotations"]["moorage.dev/applied-hash"]
+        found = child["metadata"]["annotations"]
+        assert found == {**annotations, "moorage.dev/applied-hash": applied_hash(child)}
+        return applied_hash(child)
 
     hashes = {hash_of(), hash_of("b"), hash_of(spec={"a": 1}), hash_of(a="b")}
 
@@ -163,6 +164,21 @@ def test_each_way_to_refer_to_an_object_is_found(spec: Any, kind: str, name: str
     expected = {Reference(ReferenceKind(kind), name)} if kind else frozenset()
 
     assert references({"spec": spec}) == expected
+
+
+def test_the_references_of_all_parts_of_a_pod_are_found() -> None:
+    def reads(*names: str) -> list[dict[str, Any]]:
+        return [{"envFrom": [{"secretRef": {"name": name}}]} for name in names]
+
+    spec = {
+        "volumes": [{"secret": {"secretName": "a"}}, {"secret": {"secretName": "b"}}],
+        "initContainers": reads("c", "d"),
+        "containers": reads("e", "f", "a"),
+    }
+
+    found = references({"spec": spec})
+
+    assert sorted(each.name for each in found) == list("abcdef")
 
 
 # ---------------------------------------------------------------------- exposure
