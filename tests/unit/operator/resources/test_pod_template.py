@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from moorage_operator.api import labels
 from moorage_operator.resources import endpoints
 from moorage_operator.resources.deployment import make_deployment
+from moorage_operator.resources.explicit import explicit
 from moorage_operator.resources.owned import applied_hash
 from moorage_operator.resources.pod_template import canonical_hash, make_pod_template, revision_of
 from moorage_operator.resources.references import references
@@ -455,6 +456,13 @@ def test_a_pull_policy_of_the_spec_is_kept():
     overlay = {"spec": {"containers": [{"name": "runtime", "imagePullPolicy": "Never"}]}}
 
     assert container(runtime={"image": "s"}, podTemplate=overlay)["imagePullPolicy"] == "Never"
+
+
+@pytest.mark.parametrize("containers", [1, [1, {}, {"image": 5}, {"image": ""}, {"image": None}]])
+def test_malformed_containers_are_left_to_the_api_server(containers):
+    made = explicit({"containers": containers, "initContainers": containers})
+
+    assert made["containers"] == made["initContainers"] == containers
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,8 @@ GATED = {"allowedNamespaces": {"selector": {"matchLabels": {"team": "none"}}}}
         (
             PLAIN, [default("a", "a:1")], [], "RuntimeNotFound",
             ("the InferenceRuntime 'a' does not exist or is no longer the default; the model "
-            "keeps the content that it was started with until its spec is edited; set runtime.name "
-            "to keep a runtime"),
+            "keeps the content that it was started with until its spec is edited; set "
+            "runtime.name to keep a runtime"),
         ),
         (
             NAMED, [TRITON], [], "RuntimeNotFound",
