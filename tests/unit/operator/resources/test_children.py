@@ -302,6 +302,8 @@ def test_a_kept_revision_is_read_back() -> None:
     assert made["metadata"]["labels"]["moorage.dev/revision"] == "abc"
     assert made["revision"] == 1
     assert "spec" not in made
+    # An operator with another hash would write each of these objects again.
+    assert applied_hash(made) == "43ed577b6f92ae593ea87b17d68a9181"
     read = read_kept_revision(msgspec.json.decode(msgspec.json.encode(made)))
     assert msgspec.json.decode(read.template) == msgspec.json.decode(kept.template)
     assert read.spec == kept.spec
