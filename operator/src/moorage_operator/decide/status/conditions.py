@@ -333,17 +333,26 @@ def _metadata_matched(
             type_, status=None if against.reason in UNREAD else False, finding=against
         )
     asked = ready and all(replica.result for replica in ready)
-    before = find_condition(observed.status, type_)
-    if not asked and before.get("observedGeneration") == model.generation:
-        # No replica was polled since the operator started: the previous condition is still valid.
-        status = {"True": True, "False": False}.get(str(before.get("status")))
-        kept = Finding(Reason(str(before["reason"])), str(before["message"]))
-        return Condition(type_, status=status, finding=kept)
+    if not asked and (kept := _kept(model, observed, type_)):
+        return kept
     if against or not ready:
         waiting = Finding(Reason.AWAITING_METADATA, "no replica has reported its metadata yet")
         return Condition(type_, status=None, finding=against or waiting)
     matched = Finding(Reason.MATCHED, "the model's tensors match the contract")
     return Condition(type_, status=True, finding=matched)
+
+
+def _kept(model: InferenceModel, observed: Observed, type_: ConditionType) -> Condition | None:
+    """Return the previous condition of this spec, for replicas that were not polled again yet.
+
+    The reason may be unknown, if a later version of the operator wrote it.
+    """
+    before = find_condition(observed.status, type_)
+    reason = next((each for each in Reason if each == before.get("reason")), None)
+    if reason is None or before.get("observedGeneration") != model.generation:
+        return None
+    status = {"True": True, "False": False}.get(str(before.get("status")))
+    return Condition(type_, status=status, finding=Finding(reason, str(before.get("message"))))
 
 
 def _smoke_test_passed(model: InferenceModel, replicas: Sequence[Replica]) -> Condition:

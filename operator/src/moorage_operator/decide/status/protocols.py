@@ -79,8 +79,7 @@ def protocol_status(
 
 def detected(status: Mapping[str, str]) -> Protocol | None:
     """Return the detected protocol of `status.protocol`, None if there is none."""
-    found = status.get("detected", "")
-    return Protocol(found) if found in set(Protocol) else None
+    return next((each for each in Protocol if each == status.get("detected")), None)
 
 
 def _spoken(current: Sequence[Replica]) -> dict[str, str]:

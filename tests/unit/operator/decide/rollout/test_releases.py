@@ -7,6 +7,7 @@ import pytest
 
 from moorage_operator.api import names
 from moorage_operator.resources.owned import applied_hash
+from moorage_operator.values.answers import AnswerReason
 from moorage_operator.values.objects import ChildObserved
 from moorage_operator.values.observed import Observed
 from moorage_operator.values.plan import Plan
@@ -15,6 +16,7 @@ from support.operator_values import (
     condition,
     deployment,
     model,
+    no,
     planned,
     pod,
     record,
@@ -132,20 +134,31 @@ def replaced() -> Observed:
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [{}, {"replicas": "many"}, {"paused": True}],
+    ("spec", "reason", "more"),
+    [
+        ({}, "Pending", "0 of 1 pods of this revision have been created"),
+        ({"replicas": "many"}, "InvalidSpec", "spec.replicas: "),
+        ({"paused": True}, "Paused", "0 of 1 pods of this revision have been created; "),
+    ],
     ids=["valid", "with a problem", "paused"],
 )
-def test_pods_that_the_service_no_longer_selects_do_not_make_a_model_ready(spec: dict):
+def test_pods_that_the_service_no_longer_selects_do_not_make_a_model_ready(
+    spec: dict, reason: str, more: str
+):
     now = model(generation=3, runtime={"image": "new:1"}, rollout=BLUE_GREEN, **spec)
     world = replaced()
     assert verdict(planned(now, world))[0] == "True"
     (old, _) = world.pods
 
-    ready = condition(planned(now, dataclasses.replace(world, pods=(old,))), "Ready")
+    plan = planned(now, dataclasses.replace(world, pods=(old,)))
 
-    assert ready["status"] == "False"
-    assert f"the Service selects revision {revision(NEW)}, of which no pod" in ready["message"]
+    assert verdict(plan) == ("False", reason)
+    assert condition(plan, "Ready")["message"].startswith(
+        f"the Service selects revision {revision(NEW)}, of which no pod serves; {reason}: {more}"
+    )
+    assert reason in {each.reason for each in plan.events}
+    types = [each["type"] for each in plan.status["conditions"]]
+    assert len(set(types)) == len(types)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -157,6 +170,21 @@ def test_pods_that_the_service_does_not_select_yet_do_not_make_a_model_ready(cou
 
     assert selected(plan) == revision(GOOD)
     assert verdict(plan) == ("False", "Pending")
+    why = "; Pending: 1 of 2 pods of this revision have been created" if count == 1 else ""
+    assert condition(plan, "Ready")["message"] == (
+        f"the Service selects revision {revision(GOOD)}, of which no pod serves{why}"
+    )
+
+
+def test_a_model_that_is_not_ready_keeps_its_own_reason():
+    new = unready("new", NEW)
+    world = seen(new, status=served(), deployments=BOTH)
+
+    plan = planned(NEW, dataclasses.replace(world, probes=said(new, no(AnswerReason.LOADING))))
+
+    assert selected(plan) == revision(GOOD)
+    assert verdict(plan) == ("False", "ModelLoading")
+    assert "the Service selects" not in condition(plan, "Ready")["message"]
 
 
 def test_a_revision_that_serves_is_selected_even_if_the_selected_one_has_ended():

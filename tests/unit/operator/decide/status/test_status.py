@@ -436,6 +436,32 @@ def test_any_observed_state_yields_a_complete_and_stable_plan(situation):
     assert again.status == settled.status
 
 
+def renamed(status, names):
+    """The status with the reasons that another version of the operator has."""
+    if isinstance(status, list):
+        return [renamed(each, names) for each in status]
+    if isinstance(status, dict):
+        return {
+            key: names.get(value, value) if key == "reason" else renamed(value, names)
+            for key, value in status.items()
+        }
+    return status
+
+
+LATER_REASONS = {str(reason): f"{reason}InSomeLaterVersion" for reason in Reason}
+
+
+@settings(deadline=None)
+@given(situations())
+def test_a_status_with_the_reasons_of_a_later_version_is_read(situation):
+    of, seen = situation
+    status = renamed(planned(of, seen).status, LATER_REASONS)
+
+    plan = planned(of, replace(seen, probes={}, status=status), now=LATER)
+
+    assert {each["reason"] for each in plan.status["conditions"]} <= set(Reason)
+
+
 @given(situations())
 def test_ready_is_true_only_while_a_pod_serves(situation):
     of, seen = situation
