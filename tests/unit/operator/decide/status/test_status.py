@@ -176,6 +176,19 @@ def test_a_failure_is_kept_with_its_log_and_is_resolved_when_the_model_serves():
     assert again.status == resolved.status
 
 
+def test_a_replica_that_crashes_while_another_serves_is_not_resolved():
+    two = model(replicas=2)
+    served = planned(two, serving(two, 2)).status
+    good, bad = pod("p0", two), unready("p1", two, runtime=crashed())
+    seen = observed(good, bad, probes=said(good), status=served)
+
+    plan = planned(two, seen)
+
+    assert verdict(plan) == ("True", "Serving")
+    assert plan.status["lastFailure"]["pod"] == "p1"
+    assert "resolvedTime" not in plan.status["lastFailure"]
+
+
 def test_a_newer_failure_replaces_one_that_was_resolved():
     before = planned(MODEL, observed(unready("p", MODEL, runtime=crashed()))).status
     resolved = planned(MODEL, serving(MODEL, status=before)).status
