@@ -246,7 +246,7 @@ def _since(
     """Return the time since which the replica has been in its state."""
     if replica.serving and replica.pod.ready_since:
         return timestamp(replica.pod.ready_since)
-    same = before.get("reason", "") == (str(finding.reason) if finding else "")
+    same = before.get("reason") == (str(finding.reason) if finding else None)
     return str(before["since"]) if same and before.get("since") else timestamp(now)
 
 
