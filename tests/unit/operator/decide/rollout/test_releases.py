@@ -6,11 +6,13 @@ from datetime import timedelta
 import pytest
 
 from moorage_operator.api import names
+from moorage_operator.decide.rollout.releases import is_kept
 from moorage_operator.resources.owned import applied_hash
 from moorage_operator.values.answers import AnswerReason
 from moorage_operator.values.objects import ChildObserved
 from moorage_operator.values.observed import Observed
 from moorage_operator.values.plan import Plan
+from moorage_operator.values.revisions import Retirement, Revisions
 from support.operator_values import (
     NOW,
     condition,
@@ -27,6 +29,7 @@ from support.operator_values import (
     verdict,
 )
 
+WEB = {"parentRefs": [{"name": "web"}]}
 BLUE_GREEN = {"strategy": "BlueGreen", "blueGreen": {"keepSeconds": 60}}
 GOOD = model(rollout=BLUE_GREEN)
 NEW = model(generation=2, runtime={"image": "new:1"}, rollout=BLUE_GREEN)
@@ -239,6 +242,36 @@ def test_pods_stay_in_a_deployment_that_is_being_updated():
 
     assert deployments(plan) == {"digits": revision(THIRD)}
     assert selected(plan) == ""
+
+
+@pytest.mark.parametrize("strategy", ["RollingUpdate", "Recreate"])
+def test_the_service_of_one_deployment_selects_all_pods(strategy: str):
+    of = model(rollout={"strategy": strategy})
+
+    assert selected(planned(of, Observed())) == ""
+    assert deployments(planned(of, Observed())) == {"digits": revision(of)}
+
+
+def test_a_change_to_recreate_ends_the_earlier_revision_first():
+    now = model(generation=3, runtime={"image": "new:1"}, rollout={"strategy": "Recreate"})
+
+    plan = planned(now, seen(pod("old", GOOD), status=served(), deployments=BOTH))
+
+    assert deployments(plan) == {OWN: revision(NEW)}
+    assert selected(plan) == ""
+
+
+@pytest.mark.parametrize("seconds", [10, 60])
+def test_a_revision_that_lost_its_requests_is_kept_for_the_seconds_of_its_strategy(seconds: int):
+    retiring = Revisions(last_good="new", retiring=Retirement("old", "2026-03-04T05:06:07Z"))
+    section = {"keepSeconds": seconds}
+    blue_green = model(rollout={"strategy": "BlueGreen", "blueGreen": section})
+    canary = {"strategy": "Canary", "canary": section}
+
+    assert is_kept(blue_green, retiring, NOW) == seconds
+    assert is_kept(model(route=WEB, rollout=canary), retiring, NOW) == seconds
+    # Without a route the Service has been switched already.
+    assert is_kept(model(rollout=canary), retiring, NOW) is None
 
 
 def test_the_service_exposes_the_ports_of_the_selected_revision():

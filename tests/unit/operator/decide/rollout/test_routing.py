@@ -15,6 +15,7 @@ from support.operator_values import (
     said,
     serving,
     unready,
+    verdict,
 )
 
 WEB = {"parentRefs": [{"name": "web"}]}
@@ -58,6 +59,12 @@ def test_a_route_is_preferred_to_an_ingress_where_the_cluster_has_the_gateway_ap
     found = exposing(of, Observed(available_kinds=available))
 
     assert [each["kind"] for each in found] == kinds
+
+
+def test_a_route_that_cannot_exist_awaits_no_ingress() -> None:
+    plan = planned(model(route=WEB), Observed())
+
+    assert verdict(plan, "RouteAccepted") == ("False", "GatewayAPIMissing")
 
 
 def test_an_ingress_has_the_class_and_the_service_of_the_model() -> None:
