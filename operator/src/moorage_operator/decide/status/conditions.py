@@ -61,7 +61,6 @@ class Judgement:
         blamed: The first cause against the revision that runs.
         revisions: The recorded revisions, with the last one that served with all replicas.
         route: The condition RouteAccepted.
-        canary: The progress of a canary.
         serves: Whether all wanted replicas serve and have been compared and tested, with any
             result.
     """
@@ -71,7 +70,6 @@ class Judgement:
     blamed: Finding | None
     revisions: Revisions
     route: Condition | None = None
-    canary: Finding | None = None
     serves: bool = False
 
 
@@ -138,7 +136,7 @@ def decide(
     conditions = (*found, ready, up_to_date, *beside)
     awaits = any(has(each.finding.reason, Trait.AWAITED) for each in reported)
     serves = blamed is None and not awaits and desired <= _count_serving(replicas)
-    return Judgement(conditions, ready, blamed, revisions, route, canary, serves)
+    return Judgement(conditions, ready, blamed, revisions, route, serves)
 
 
 def _runtime_update_pending(observed: Observed) -> Condition | None:
@@ -301,8 +299,8 @@ def _model_ready(model: InferenceModel, replicas: Sequence[Replica]) -> Conditio
     desired = model.desired_replicas
     current = _current(replicas)
     ready = sum(1 for replica in current if replica.model_ready)
+    sentence = f"{ready_subject(model)} is ready on {ready} of {desired} replicas"
     if 0 < desired <= ready:
-        sentence = f"{ready_subject(model)} is ready on {ready} of {desired} replicas"
         finding = Finding(Reason.ALL_REPLICAS_READY, sentence)
         return Condition(type_, status=True, finding=finding)
     against = worst(
@@ -311,9 +309,6 @@ def _model_ready(model: InferenceModel, replicas: Sequence[Replica]) -> Conditio
         if replica.model and not has(replica.model.reason, Trait.PROTOCOL)
     )
     if against is None:
-        sentence = f"{ready_subject(model)} is ready on {ready} of {desired} replicas"
-        if desired > 0:
-            sentence += "; waiting for the others"
         finding = Finding(Reason.SERVER_NOT_LIVE, sentence)
         return Condition(type_, status=None, finding=finding)
     unknown = against.reason is Reason.PROBE_TIMEOUT

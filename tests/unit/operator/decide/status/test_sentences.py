@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from moorage_operator.api.conditions import Finding, Reason
 from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.api.written_spec import WrittenSpec
-from moorage_operator.values.answers import AnswerReason
-from moorage_operator.values.objects import DeploymentCondition
+from moorage_operator.values.answers import Answer, AnswerReason
+from moorage_operator.values.objects import DeploymentCondition, Scheduled
 from moorage_operator.values.observed import Observed, Refusal
 from moorage_operator.values.plan import Plan
 from moorage_operator.values.runtimes import RuntimeState, RuntimeUse
@@ -62,6 +63,13 @@ def passing(count: int) -> Observed:
     )
 
 
+def foreign() -> Observed:
+    """A replica whose server answers, but not in the protocol of the spec."""
+    of = unready("p", MODEL)
+    answer = Answer(verdict=None, reason=AnswerReason.WRONG_PROTOCOL, message="HTTP 404")
+    return observed(of, probes=said(of, answer, spoken=None))
+
+
 def told(plan: Plan, type_: str) -> tuple[str, str, str]:
     found = condition(plan, type_)
     return found["status"], found["reason"], found["message"]
@@ -70,6 +78,13 @@ def told(plan: Plan, type_: str) -> tuple[str, str, str]:
 SERVED = planned(TWO, serving(TWO, 2)).status
 LOAD_FAILED = "pod p1: model digits failed to load: bad file"
 NOT_CREATED = "1 of 2 pods of this revision have been created"
+
+MISMATCH = "pod p: the server does not answer as OpenInference over HTTP: HTTP 404"
+WAITS_CHANGED = (
+    "no node accepts pod p: 0/1 nodes; the Deployment \"digits\" was paused by 'kubectl', not by the "
+    'spec: run `kubectl rollout resume deployment/digits`; the Deployment "digits" has fields that '
+    "the spec did not set: spec.template.spec.hostname by 'editor'"
+)
 
 STATES: Mapping[str, tuple[InferenceModel, Observed, Mapping[str, tuple[str, str, str]]]] = {
     "all replicas serve": (
@@ -110,7 +125,7 @@ STATES: Mapping[str, tuple[InferenceModel, Observed, Mapping[str, tuple[str, str
             "WorkloadAvailable": ("False", "Pending", NOT_CREATED),
             "ModelReady": (
                 "Unknown", "ServerNotLive",
-                "the model is ready on 1 of 2 replicas; waiting for the others",
+                "the model is ready on 1 of 2 replicas",
             ),
             "Ready": ("False", "Pending", NOT_CREATED),
         },
@@ -179,6 +194,27 @@ STATES: Mapping[str, tuple[InferenceModel, Observed, Mapping[str, tuple[str, str
                 "False", "Suspended", "spec.suspend is true; set it to false to serve",
             ),
         },
+    ),
+    "a model is suspended while its pods still serve": (
+        model(replicas=2, suspend=True), replace(serving(TWO, 2), status=SERVED),
+        {"Ready": ("False", "Suspended", "spec.suspend is true; set it to false to serve")},
+    ),
+    "a server answers in another protocol": (
+        MODEL, foreign(),
+        {
+            "ProtocolMatched": ("False", "ProtocolMismatch", MISMATCH),
+            "ModelReady": ("Unknown", "ServerNotLive", "the model is ready on 0 of 1 replicas"),
+        },
+    ),
+    "others changed the Deployment of a pod that waits": (
+        MODEL,
+        observed(
+            pending("p", MODEL, scheduled=Scheduled(status=False, message="0/1 nodes")),
+            deployment=deployment(
+                foreign=(("spec.paused", "kubectl"), ("spec.template.spec.hostname", "editor")),
+            ),
+        ),
+        {"WorkloadAvailable": ("False", "Unschedulable", WAITS_CHANGED)},
     ),
     "a model is paused before it has pods": (
         model(paused=True), Observed(),
@@ -414,3 +450,15 @@ def test_a_model_that_follows_its_runtime_is_not_up_to_date() -> None:
     assert told(plan, "UpToDate") == ("False", "RollingOut", sentence)
     assert told(plan, "Reconciling") == ("True", "RollingOut", sentence)
     assert told(other, "UpToDate")[:2] == ("True", "RolloutComplete")
+
+
+def test_the_content_that_a_model_would_get_of_its_runtime_is_reported() -> None:
+    edited = Finding(Reason.RUNTIME_CHANGED, "the InferenceRuntime 'triton' was edited")
+    use = RuntimeUse("triton", 1, "v1:0", "{}")
+
+    plan = planned(MODEL, replace(serving(MODEL), runtime=RuntimeState(use, edited)))
+
+    assert told(plan, "RuntimeUpdatePending") == ("True", "RuntimeChanged", edited.message)
+    assert told(plan, "UpToDate")[:2] == ("True", "RolloutComplete")
+    # Beside other conditions, which come in the order of their types.
+    assert plan.status["conditions"][-1]["type"] == "RuntimeUpdatePending"
