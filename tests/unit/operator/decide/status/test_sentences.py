@@ -81,9 +81,9 @@ NOT_CREATED = "1 of 2 pods of this revision have been created"
 
 MISMATCH = "pod p: the server does not answer as OpenInference over HTTP: HTTP 404"
 WAITS_CHANGED = (
-    "no node accepts pod p: 0/1 nodes; the Deployment \"digits\" was paused by 'kubectl', not by the "
-    'spec: run `kubectl rollout resume deployment/digits`; the Deployment "digits" has fields that '
-    "the spec did not set: spec.template.spec.hostname by 'editor'"
+    "no node accepts pod p: 0/1 nodes; the Deployment \"digits\" was paused by 'kubectl', not by "
+    'the spec: run `kubectl rollout resume deployment/digits`; the Deployment "digits" has '
+    "fields that the spec did not set: spec.template.spec.hostname by 'editor'"
 )
 
 STATES: Mapping[str, tuple[InferenceModel, Observed, Mapping[str, tuple[str, str, str]]]] = {
