@@ -44,9 +44,10 @@ def outcome(
         return latest
     kept = cast("Mapping[str, Any]", before.get("smokeTests") or {})
     same_container = before.get("restarts") == pod.runtime.restart_count
-    if not same_container or kept.get("digest") != model.smoke_digest:
+    # A later version of the operator may have written a verdict that is unknown here.
+    verdict = next((each for each in SmokeVerdict if each == kept.get("reason")), None)
+    if verdict is None or not same_container or kept.get("digest") != model.smoke_digest:
         return None
-    verdict = SmokeVerdict(str(kept["reason"]))
     return SmokeOutcome(model.smoke_digest, verdict, str(kept.get("message", "")))
 
 

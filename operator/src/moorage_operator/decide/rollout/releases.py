@@ -108,10 +108,9 @@ def arrange(
     revision, good = main[0], revisions.last_good
     release = Release(*main, _place(model, running, revision, good))
     wanted = [each for each in _others(model, revisions, now) if each != revision]
-    found = {each: read_release(model, observed, each, running.get(each, "")) for each in wanted}
-    apart = [
-        each for each in wanted if running.get(each, release.deployment) != release.deployment
-    ]
+    places = {each: running.get(each, release.deployment) for each in wanted}
+    found = {each: read_release(model, observed, each, at) for each, at in places.items()}
+    apart = [each for each, at in places.items() if at != release.deployment]
     sides = [found[each] for each in apart]
     if model.rollout.strategy is Strategy.RECREATE:
         sides = []  # the earlier revision ends first
@@ -161,8 +160,8 @@ def _running(observed: Observed) -> dict[str, str]:
     """Return the names of the Deployments by revision."""
     return {
         child.revision: name
-        for (kind, name), child in sorted(observed.children.items())
-        if kind == "Deployment" and isinstance(child, DeploymentObserved)
+        for (_, name), child in sorted(observed.children.items())
+        if isinstance(child, DeploymentObserved)
     }
 
 

@@ -25,7 +25,6 @@ from moorage_operator.decide.rollout.canary import Split, describe_progress
 from moorage_operator.decide.rollout.course import Course
 from moorage_operator.values.observed import Observed, Refusal
 from moorage_operator.values.revisions import Revisions, read_revisions
-from moorage_operator.values.runtimes import RuntimeState
 
 from .autoscaling import scaling_active
 from .kstatus import reconciling_or_stalled
@@ -62,7 +61,6 @@ class Judgement:
         blamed: The first cause against the revision that runs.
         revisions: The recorded revisions, with the last one that served with all replicas.
         route: The condition RouteAccepted.
-        canary: The progress of a canary.
         serves: Whether all wanted replicas serve and have been compared and tested, with any
             result.
     """
@@ -72,7 +70,6 @@ class Judgement:
     blamed: Finding | None
     revisions: Revisions
     route: Condition | None = None
-    canary: Finding | None = None
     serves: bool = False
 
 
@@ -94,10 +91,9 @@ def decide(
         applied_hashes: The hashes of the planned objects, in the plan's order.
         split: The split of requests with a canary.
     """
-    revision = course.applied if course else ""
     needed = [
         _accepted(model, observed, replicas, applied_hashes),
-        _workload_available(model, observed, replicas, revision),
+        _workload_available(model, observed, replicas, course),
         _model_ready(model, replicas),
     ]
     unshown: list[Condition] = []
@@ -119,15 +115,16 @@ def decide(
     ready = _ready(model, replicas, blamed, revisions.last_good)
     if split and canary and not split.is_complete:
         ready = _of_a_canary(ready, canary)
-    if ready.finding.reason is Reason.SERVING and blamed is None:
-        revisions = replace(revisions, last_good=revision)
+    if course and ready.finding.reason is Reason.SERVING and blamed is None:
+        revisions = replace(revisions, last_good=course.applied)
     ready = _of_an_earlier(ready, course)
     if observed.is_cut_off and ready.status is False:
         ready = _unknown(replicas) or ready
     desired = model.desired_replicas
     up_to_date = decide_up_to_date(course, observed, replicas, blamed, desired, canary)
-    if observed.runtime.follows and up_to_date.status:
-        up_to_date = _following(observed.runtime)
+    following = observed.runtime.use if observed.runtime.follows else None
+    if following and up_to_date.status:
+        up_to_date = _following(following.name)
     found = sorted(
         (*needed, *reported, *unshown), key=lambda condition: ORDER.index(condition.type)
     )
@@ -138,8 +135,8 @@ def decide(
     )
     conditions = (*found, ready, up_to_date, *beside)
     awaits = any(has(each.finding.reason, Trait.AWAITED) for each in reported)
-    serves = blamed is None and not awaits and 0 < desired <= _count_serving(replicas)
-    return Judgement(conditions, ready, blamed, revisions, route, canary, serves)
+    serves = blamed is None and not awaits and desired <= _count_serving(replicas)
+    return Judgement(conditions, ready, blamed, revisions, route, serves)
 
 
 def _runtime_update_pending(observed: Observed) -> Condition | None:
@@ -150,9 +147,8 @@ def _runtime_update_pending(observed: Observed) -> Condition | None:
     return Condition(ConditionType.RUNTIME_UPDATE_PENDING, status=True, finding=finding)
 
 
-def _following(runtime: RuntimeState) -> Condition:
+def _following(name: str) -> Condition:
     """Report the model as not up to date before it is changed, so that others wait for it."""
-    name = runtime.use.name if runtime.use else ""
     sentence = f"the model follows the edited InferenceRuntime {name!r}"
     finding = Finding(Reason.ROLLING_OUT, sentence)
     return Condition(ConditionType.UP_TO_DATE, status=False, finding=finding)
@@ -259,7 +255,7 @@ def _is_about_quota(message: str) -> bool:
 
 
 def _workload_available(
-    model: InferenceModel, observed: Observed, replicas: Sequence[Replica], revision: str
+    model: InferenceModel, observed: Observed, replicas: Sequence[Replica], course: Course | None
 ) -> Condition:
     type_ = ConditionType.WORKLOAD_AVAILABLE
     desired = model.desired_replicas
@@ -275,7 +271,7 @@ def _workload_available(
     finding = (
         worst(replica.workload for replica in current if replica.workload)
         or pod_diagnosis.missing_reference(observed.references)
-        or pod_diagnosis.failed_pod(observed.pods, revision)
+        or (pod_diagnosis.failed_pod(observed.pods, course.applied) if course else None)
         or _awaited_pods(model, sentence)
     )
     outside = [each for each in (paused_outside(observed), foreign_sentence(observed)) if each]
@@ -303,8 +299,8 @@ def _model_ready(model: InferenceModel, replicas: Sequence[Replica]) -> Conditio
     desired = model.desired_replicas
     current = _current(replicas)
     ready = sum(1 for replica in current if replica.model_ready)
+    sentence = f"{ready_subject(model)} is ready on {ready} of {desired} replicas"
     if 0 < desired <= ready:
-        sentence = f"{ready_subject(model)} is ready on {ready} of {desired} replicas"
         finding = Finding(Reason.ALL_REPLICAS_READY, sentence)
         return Condition(type_, status=True, finding=finding)
     against = worst(
@@ -313,8 +309,6 @@ def _model_ready(model: InferenceModel, replicas: Sequence[Replica]) -> Conditio
         if replica.model and not has(replica.model.reason, Trait.PROTOCOL)
     )
     if against is None:
-        count = f"{ready} of {desired} replicas"
-        sentence = f"{ready_subject(model)} is ready on {count}; waiting for the others"
         finding = Finding(Reason.SERVER_NOT_LIVE, sentence)
         return Condition(type_, status=None, finding=finding)
     unknown = against.reason is Reason.PROBE_TIMEOUT
@@ -333,17 +327,26 @@ def _metadata_matched(
             type_, status=None if against.reason in UNREAD else False, finding=against
         )
     asked = ready and all(replica.result for replica in ready)
-    before = find_condition(observed.status, type_)
-    if not asked and before.get("observedGeneration") == model.generation:
-        # No replica was polled since the operator started: the previous condition is still valid.
-        status = {"True": True, "False": False}.get(str(before.get("status")))
-        kept = Finding(Reason(str(before["reason"])), str(before["message"]))
-        return Condition(type_, status=status, finding=kept)
+    if not asked and (kept := _kept(model, observed, type_)):
+        return kept
     if against or not ready:
         waiting = Finding(Reason.AWAITING_METADATA, "no replica has reported its metadata yet")
         return Condition(type_, status=None, finding=against or waiting)
     matched = Finding(Reason.MATCHED, "the model's tensors match the contract")
     return Condition(type_, status=True, finding=matched)
+
+
+def _kept(model: InferenceModel, observed: Observed, type_: ConditionType) -> Condition | None:
+    """Return the previous condition of this spec, for replicas that were not polled again yet.
+
+    The reason may be unknown, if a later version of the operator wrote it.
+    """
+    before = find_condition(observed.status, type_)
+    reason = next((each for each in Reason if each == before.get("reason")), None)
+    if reason is None or before.get("observedGeneration") != model.generation:
+        return None
+    status = {"True": True, "False": False}.get(str(before.get("status")))
+    return Condition(type_, status=status, finding=Finding(reason, str(before.get("message"))))
 
 
 def _smoke_test_passed(model: InferenceModel, replicas: Sequence[Replica]) -> Condition:
@@ -372,7 +375,7 @@ def _ready(
     type_ = ConditionType.READY
     desired = model.desired_replicas
     serving = _count_serving(replicas)
-    if blamed is None and 0 < desired <= serving:
+    if blamed is None and desired <= serving:
         finding = Finding(Reason.SERVING, f"{serving} of {desired} replicas serve the model")
         return Condition(type_, status=True, finding=finding)
     cause = blamed or Finding(Reason.PENDING, f"{serving} of {desired} replicas serve the model")

@@ -67,20 +67,20 @@ def protocol_status(
     model: InferenceModel, observed: Observed, replicas: Sequence[Replica]
 ) -> dict[str, str]:
     """Render `status.protocol`: the declared and the detected protocol, and the evidence."""
+    declared = {"declared": str(model.protocol)}
     if model.protocol is Protocol.NONE:
-        return {"declared": str(model.protocol)}
+        return declared
     current = [replica for replica in replicas if replica.current]
     found = _proven(_spoken(current), _previous(model, observed.status))
     unasked = all(replica.result is None for replica in current)
     if not found and (unasked or not _is_foreign(current)):
         found = _previous(model, observed.status)
-    return {"declared": str(model.protocol), **found}
+    return {**declared, **found}
 
 
 def detected(status: Mapping[str, str]) -> Protocol | None:
     """Return the detected protocol of `status.protocol`, None if there is none."""
-    found = status.get("detected", "")
-    return Protocol(found) if found in set(Protocol) else None
+    return next((each for each in Protocol if each == status.get("detected")), None)
 
 
 def _spoken(current: Sequence[Replica]) -> dict[str, str]:

@@ -81,7 +81,7 @@ def make_status(  # noqa: PLR0913 -- the inputs of a status
         "endpoints": _endpoints(served, observed, replicas, config),
         **_answers(served, replicas, observed.status),
         "replicaStatuses": entries[:REPLICA_STATUSES_LIMIT],
-        "omittedReplicas": max(0, len(entries) - REPLICA_STATUSES_LIMIT),
+        "omittedReplicas": len(entries[REPLICA_STATUSES_LIMIT:]),
         "conditions": conditions.written(
             judgement.conditions, observed.status, generation=model.generation, now=now
         ),
@@ -246,7 +246,7 @@ def _since(
     """Return the time since which the replica has been in its state."""
     if replica.serving and replica.pod.ready_since:
         return timestamp(replica.pod.ready_since)
-    same = before.get("reason", "") == (str(finding.reason) if finding else "")
+    same = before.get("reason") == (str(finding.reason) if finding else None)
     return str(before["since"]) if same and before.get("since") else timestamp(now)
 
 
@@ -260,7 +260,7 @@ def _last_failure(
     previous: Mapping[str, Any],
     now: datetime,
 ) -> dict[str, Any] | None:
-    """Return the latest failure of a container; it is resolved once the model serves."""
+    """Return the latest failure of a container; it is resolved once all replicas serve."""
     before = cast("Mapping[str, Any]", previous.get("lastFailure") or {})
     found = [
         failure
@@ -275,7 +275,7 @@ def _last_failure(
         failure = newest
     if not failure:
         return None
-    serves = judgement.ready.finding.reason is Reason.SERVING
+    serves = judgement.blamed is None and judgement.ready.finding.reason is Reason.SERVING
     if serves and "resolvedTime" not in failure:
         failure["resolvedTime"] = timestamp(now)
     return failure

@@ -97,7 +97,7 @@ class ResponseReader:
     @property
     def is_empty(self) -> bool:
         """Whether no byte has arrived."""
-        return not self.status and not self._rest and not self._framing
+        return not self.status and not self._rest
 
     def _read_status_line(self) -> bool:
         line = self._take_line()
@@ -108,7 +108,7 @@ class ResponseReader:
             return True
         # A server that sends data first (SMTP, SSH) may never send a whole line.
         if not b"HTTP/1.".startswith(self._rest[self._at : self._at + 7]):
-            self._check_status_line(bytes(self._rest[self._at : self._at + 80]))
+            self._check_status_line(bytes(self._rest[self._at :]))
         return False
 
     def _check_status_line(self, line: bytes) -> int:
@@ -204,7 +204,7 @@ class ResponseReader:
 
     def _take_line(self) -> bytes | None:
         """Return the next line without its end; None before it has arrived."""
-        end = self._rest.find(b"\n", max(self._searched, self._at))
+        end = self._rest.find(b"\n", self._searched)
         if end < 0:
             self._searched = len(self._rest)
             self._check_framing(len(self._rest) - self._at)
@@ -219,6 +219,7 @@ class ResponseReader:
     def _skip(self, count: int) -> None:
         """Skip bytes that are not part of the body."""
         self._at += count
+        self._searched = self._at
         self._framing += count
         self._check_framing(0)
 

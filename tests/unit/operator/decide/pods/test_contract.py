@@ -192,6 +192,18 @@ def test_a_contract_that_is_kept_leaves_the_model_ready(policy):
     assert verdict(plan) == ("True", "Serving")
 
 
+def test_a_server_that_is_repaired_keeps_the_contract_again():
+    of = model(contract=KEPT)
+    wrong = replace(DIGITS, inputs=())
+    one = pod("p0", of)
+    status = planned(of, observed(one, probes=said(one, model=wrong))).status
+    assert verdict(status, "MetadataMatched") == ("False", "InputMissing")
+
+    plan = planned(of, serving(of, status=status))
+
+    assert verdict(plan, "MetadataMatched") == ("True", "Matched")
+
+
 def test_warn_reports_once_without_affecting_ready():
     of = model(contract=BROKEN)
 

@@ -321,6 +321,16 @@ def test_a_restarted_operator_writes_nothing(spec, reason):
         assert plan.targets[0].smoke.done is (reason is SmokeVerdict.PASSED)
 
 
+def test_a_result_that_a_later_version_recorded_is_not_used():
+    status = planned(OF, seen(OF, ended(OF))).status
+    status["replicaStatuses"][0]["smokeTests"]["reason"] = "PassedWithWarnings"
+
+    plan = planned(OF, seen(OF, status=status, answered=False))
+
+    assert not plan.targets[0].smoke.done
+    assert verdict(plan, "SmokeTestPassed") == ("Unknown", "Running")
+
+
 def test_an_edited_test_removes_no_replica_before_it_has_finished():
     status = planned(OF, seen(OF, ended(OF))).status
     tests = [{**ONE, "name": "two"}]

@@ -434,6 +434,8 @@ def test_pause_keeps_both_revisions():
     assert applied(plan)["spec"]["paused"] is True
     assert verdict(plan) == ("True", "ServingPreviousRevision")
     assert verdict(plan, "UpToDate") == ("False", "RolloutPaused")
+    # An abort would need the record of the earlier revision.
+    assert revision(GOOD) in plan.history
 
 
 def test_a_paused_revision_that_starts_to_serve_continues():
@@ -497,6 +499,31 @@ def test_a_template_without_a_record_is_rendered_again():
 
     assert applied(plan)["spec"]["template"] == make_pod_template(GOOD, NEWER)
     assert "paused" not in applied(plan)["spec"]
+
+
+def test_a_rejected_revision_without_a_record_is_tried_again():
+    env = [{"name": "A", "value": "1"}]
+    of = model(replicas=2, generation=2, runtime={"env": env}, rollout={"onFailure": "Pause"})
+    history = {**HISTORY, revision(of): None}
+    seen = trying(of, status=given_up(of), history=history)
+
+    plan = upgraded(of, seen)
+
+    assert applied(plan)["spec"]["template"] == make_pod_template(of, NEWER)
+    assert "rejected" not in plan.status["revisions"]
+    assert "paused" not in applied(plan)["spec"]
+
+
+@pytest.mark.parametrize(("generation", "is_kept"), [(1, True), (2, False)])
+def test_another_format_of_hashes_is_an_edit_only_with_another_generation(generation, is_kept):
+    status = served()
+    status["revisions"]["specHash"] = "v0:1c1b902ebc"
+
+    plan = upgraded(dataclasses.replace(GOOD, generation=generation), after(status))
+
+    kept = make_pod_template(GOOD, CONFIG if is_kept else NEWER)
+    assert applied(plan)["spec"]["template"] == kept
+    assert plan.status["revisions"]["specHash"] == GOOD.written.hash
 
 
 def test_a_newer_operator_does_not_retry_a_rejected_revision():

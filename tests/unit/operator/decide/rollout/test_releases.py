@@ -6,15 +6,19 @@ from datetime import timedelta
 import pytest
 
 from moorage_operator.api import names
+from moorage_operator.decide.rollout.releases import is_kept
 from moorage_operator.resources.owned import applied_hash
+from moorage_operator.values.answers import AnswerReason
 from moorage_operator.values.objects import ChildObserved
 from moorage_operator.values.observed import Observed
 from moorage_operator.values.plan import Plan
+from moorage_operator.values.revisions import Retirement, Revisions
 from support.operator_values import (
     NOW,
     condition,
     deployment,
     model,
+    no,
     planned,
     pod,
     record,
@@ -25,6 +29,7 @@ from support.operator_values import (
     verdict,
 )
 
+WEB = {"parentRefs": [{"name": "web"}]}
 BLUE_GREEN = {"strategy": "BlueGreen", "blueGreen": {"keepSeconds": 60}}
 GOOD = model(rollout=BLUE_GREEN)
 NEW = model(generation=2, runtime={"image": "new:1"}, rollout=BLUE_GREEN)
@@ -132,20 +137,31 @@ def replaced() -> Observed:
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [{}, {"replicas": "many"}, {"paused": True}],
+    ("spec", "reason", "more"),
+    [
+        ({}, "Pending", "0 of 1 pods of this revision have been created"),
+        ({"replicas": "many"}, "InvalidSpec", "spec.replicas: "),
+        ({"paused": True}, "Paused", "0 of 1 pods of this revision have been created; "),
+    ],
     ids=["valid", "with a problem", "paused"],
 )
-def test_pods_that_the_service_no_longer_selects_do_not_make_a_model_ready(spec: dict):
+def test_pods_that_the_service_no_longer_selects_do_not_make_a_model_ready(
+    spec: dict, reason: str, more: str
+):
     now = model(generation=3, runtime={"image": "new:1"}, rollout=BLUE_GREEN, **spec)
     world = replaced()
     assert verdict(planned(now, world))[0] == "True"
     (old, _) = world.pods
 
-    ready = condition(planned(now, dataclasses.replace(world, pods=(old,))), "Ready")
+    plan = planned(now, dataclasses.replace(world, pods=(old,)))
 
-    assert ready["status"] == "False"
-    assert f"the Service selects revision {revision(NEW)}, of which no pod" in ready["message"]
+    assert verdict(plan) == ("False", reason)
+    assert condition(plan, "Ready")["message"].startswith(
+        f"the Service selects revision {revision(NEW)}, of which no pod serves; {reason}: {more}"
+    )
+    assert reason in {each.reason for each in plan.events}
+    types = [each["type"] for each in plan.status["conditions"]]
+    assert len(set(types)) == len(types)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -157,6 +173,21 @@ def test_pods_that_the_service_does_not_select_yet_do_not_make_a_model_ready(cou
 
     assert selected(plan) == revision(GOOD)
     assert verdict(plan) == ("False", "Pending")
+    why = "; Pending: 1 of 2 pods of this revision have been created" if count == 1 else ""
+    assert condition(plan, "Ready")["message"] == (
+        f"the Service selects revision {revision(GOOD)}, of which no pod serves{why}"
+    )
+
+
+def test_a_model_that_is_not_ready_keeps_its_own_reason():
+    new = unready("new", NEW)
+    world = seen(new, status=served(), deployments=BOTH)
+
+    plan = planned(NEW, dataclasses.replace(world, probes=said(new, no(AnswerReason.LOADING))))
+
+    assert selected(plan) == revision(GOOD)
+    assert verdict(plan) == ("False", "ModelLoading")
+    assert "the Service selects" not in condition(plan, "Ready")["message"]
 
 
 def test_a_revision_that_serves_is_selected_even_if_the_selected_one_has_ended():
@@ -211,6 +242,36 @@ def test_pods_stay_in_a_deployment_that_is_being_updated():
 
     assert deployments(plan) == {"digits": revision(THIRD)}
     assert selected(plan) == ""
+
+
+@pytest.mark.parametrize("strategy", ["RollingUpdate", "Recreate"])
+def test_the_service_of_one_deployment_selects_all_pods(strategy: str):
+    of = model(rollout={"strategy": strategy})
+
+    assert selected(planned(of, Observed())) == ""
+    assert deployments(planned(of, Observed())) == {"digits": revision(of)}
+
+
+def test_a_change_to_recreate_ends_the_earlier_revision_first():
+    now = model(generation=3, runtime={"image": "new:1"}, rollout={"strategy": "Recreate"})
+
+    plan = planned(now, seen(pod("old", GOOD), status=served(), deployments=BOTH))
+
+    assert deployments(plan) == {OWN: revision(NEW)}
+    assert selected(plan) == ""
+
+
+@pytest.mark.parametrize("seconds", [10, 60])
+def test_a_revision_that_lost_its_requests_is_kept_for_the_seconds_of_its_strategy(seconds: int):
+    retiring = Revisions(last_good="new", retiring=Retirement("old", "2026-03-04T05:06:07Z"))
+    section = {"keepSeconds": seconds}
+    blue_green = model(rollout={"strategy": "BlueGreen", "blueGreen": section})
+    canary = {"strategy": "Canary", "canary": section}
+
+    assert is_kept(blue_green, retiring, NOW) == seconds
+    assert is_kept(model(route=WEB, rollout=canary), retiring, NOW) == seconds
+    # Without a route the Service has been switched already.
+    assert is_kept(model(rollout=canary), retiring, NOW) is None
 
 
 def test_the_service_exposes_the_ports_of_the_selected_revision():

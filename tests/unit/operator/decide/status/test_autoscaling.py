@@ -161,7 +161,10 @@ def test_suspend_takes_precedence_and_keeps_the_replicas() -> None:
     of = model(replicas=3, suspend=True, scaling=BY_CPU)
 
     assert (of.desired_replicas, of.replicas) == (0, 3)
-    assert verdict(planned(of, Observed()), "ScalingActive") == ("False", "Suspended")
+    plan = planned(of, Observed())
+    assert verdict(plan, "ScalingActive") == ("False", "Suspended")
+    message = condition(plan, "ScalingActive")["message"]
+    assert message == "spec.suspend is true: there is nothing to scale"
 
 
 def test_a_model_without_scaling_has_no_condition() -> None:
@@ -191,7 +194,11 @@ def test_a_missing_kind_is_reported_without_affecting_ready() -> None:
     plan = planned(of, serving(of, 2))
 
     assert verdict(plan, "ScalingActive") == ("False", "AutoscalerMissing")
-    assert "install KEDA" in condition(plan, "ScalingActive")["message"]
+    assert condition(plan, "ScalingActive")["message"] == (
+        "a metric of type Prometheus requires KEDA, but the operator finds no ScaledObject "
+        "(keda.sh/v1alpha1) in this cluster: install KEDA, or use only types CPU, Memory and Pods "
+        "in spec.scaling.metrics; until then 2 replicas run"
+    )
     assert not child(plan, SCALED_OBJECT)
     assert verdict(plan) == ("True", "Serving")
 

@@ -6,6 +6,7 @@ import pytest
 
 from moorage_operator.api.conditions import Condition, ConditionType, Finding, Reason
 from moorage_operator.api.label_selectors import LabelSelector, Operator, Requirement
+from moorage_operator.api.v1alpha1 import Transport
 from moorage_operator.decide.status.external_urls import external_urls
 from moorage_operator.values.gateways import GatewayObserved, GatewaysObserved, Listener
 from moorage_operator.values.objects import IngressObserved, LoadBalancerPoint
@@ -96,6 +97,12 @@ def test_a_url_with_tls_comes_first() -> None:
     assert found == ["https://iris.example.com", "http://iris.example.com"]
 
 
+def test_a_listener_without_the_route_does_not_hide_the_next_one() -> None:
+    found = of_gateway(HOST, gateway(Listener("tcp", "TCP", 90), HTTP))
+
+    assert found == ["http://iris.example.com"]
+
+
 def test_a_section_name_selects_one_listener() -> None:
     parent = {"parentRefs": [{"name": "web", "sectionName": "web"}]}
 
@@ -164,6 +171,14 @@ def test_a_gateway_that_is_missing_or_cannot_be_read_gives_no_url() -> None:
     assert of_gateway(HOST, gateway(HTTP), namespace="other") == []
 
 
+def test_a_missing_gateway_does_not_hide_the_next_one() -> None:
+    parents = {"parentRefs": [{"name": "web"}, {"name": "web1"}]}
+
+    found = of_gateway({**HOST, **parents}, None, gateway(HTTP))
+
+    assert found == ["http://iris.example.com"]
+
+
 def test_the_number_of_urls_is_limited() -> None:
     hosts = {"hostnames": [f"h{index}.example.com" for index in range(16)]}
 
@@ -199,4 +214,11 @@ def test_an_ingress_gives_the_urls_of_its_hosts_or_addresses(
     found = tuple(LoadBalancerPoint(*each) for each in points)
     seen = Observed(children={("Ingress", "digits"): IngressObserved("u", points=found)})
 
-    assert [str(each) for each in external_urls(of, seen, ACCEPTED)] == expected
+    urls = external_urls(of, seen, ACCEPTED)
+
+    assert [str(each) for each in urls] == expected
+    assert {each.transport for each in urls} <= {Transport.HTTP}
+
+
+def test_an_ingress_that_does_not_exist_yet_gives_no_url() -> None:
+    assert external_urls(model(route={"ingress": {}}), Observed(), ACCEPTED) == ()

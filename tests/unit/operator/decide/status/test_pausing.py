@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from moorage_operator.api.v1alpha1 import InferenceModel
+from moorage_operator.decide.status.pausing import pending_changes
 from moorage_operator.resources.owned import applied_hash
 from moorage_operator.values.answers import AnswerReason
 from moorage_operator.values.objects import ChildObserved, DeploymentCondition
@@ -67,7 +68,10 @@ def test_a_paused_model_serves_and_shows_its_condition() -> None:
     assert verdict(plan) == ("True", "Serving")
     assert verdict(plan, "UpToDate") == ("True", "RolloutComplete")
     assert verdict(plan, "Paused") == ("True", "Paused")
-    assert "no edit of the spec is pending" in message(plan)
+    assert message(plan) == (
+        "spec.paused is true, so the operator creates, changes and deletes nothing; no edit of "
+        "the spec is pending; to resume, set spec.paused to false"
+    )
     assert plan.targets
     assert plan.status["observedGeneration"] == 2
     assert {"Reconciling", "Stalled"}.isdisjoint(
@@ -99,10 +103,19 @@ def test_children_that_would_be_created_and_deleted_are_named() -> None:
 
     plan = planned(paused(), serves(GOOD, children=extra))
 
-    assert 'create Service "digits"' in message(plan)
+    would = 'it would create Service "digits", delete NetworkPolicy "digits"; to resume'
+    assert would in message(plan)
     assert verdict(plan) == ("False", "Paused")
-    assert "the Service does not exist" in message(plan, "Ready")
-    assert 'delete NetworkPolicy "digits"' in message(plan)
+    missing = "the Service does not exist; spec.paused is true, so it is not created"
+    assert message(plan, "Ready") == missing
+    assert missing in {each.message for each in plan.events}
+
+
+def test_children_that_are_kept_are_not_named() -> None:
+    extra = Observed(children={("NetworkPolicy", "digits"): ChildObserved("u", "h")})
+
+    assert pending_changes((), extra, keeps_others=True) == ()
+    assert pending_changes((), extra, keeps_others=False) == ('delete NetworkPolicy "digits"',)
 
 
 def test_a_new_model_that_is_paused_says_why_it_has_no_pod() -> None:
@@ -131,6 +144,17 @@ def test_a_failed_rollout_is_not_rolled_back_before_the_model_is_resumed() -> No
 
     assert "rejected" not in planned(of, seen).status["revisions"]
     assert "rejected" in planned(resumed, seen).status["revisions"]
+
+
+def test_a_rollout_that_completes_is_recorded_only_when_the_model_is_resumed() -> None:
+    new = {"runtime": {"image": "new:1"}}
+    of, resumed = paused(2, **new), model(replicas=2, generation=3, **new)
+    pods = (pod("new-1", of), pod("new-2", of))
+    probes = {uid: result for each in pods for uid, result in said(each).items()}
+    seen = serves(GOOD, pods=pods, probes=probes, children=in_place(of))
+
+    assert planned(of, seen).status["revisions"]["lastGood"] == revision(GOOD)
+    assert planned(resumed, seen).status["revisions"]["lastGood"] == revision(of)
 
 
 def test_nothing_that_is_never_done_requests_a_reconcile() -> None:

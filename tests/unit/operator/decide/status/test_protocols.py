@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from moorage_operator.values.answers import Answer, AnswerReason, Spoken
+from moorage_operator.values.answers import ANSWERED, Answer, AnswerReason, Spoken
 from support.operator_values import (
     NOW,
     OIP,
@@ -38,6 +38,8 @@ def test_any_answer_in_the_protocol_matches(answer):
     plan = planned(model(), seen(model(), answer, OIP))
 
     assert verdict(plan, "ProtocolMatched") == ("True", "ProtocolAnswered")
+    message = condition(plan, "ProtocolMatched")["message"]
+    assert message == "the server answers as OpenInference over HTTP"
     assert plan.status["protocol"] == {
         "declared": "OpenInference",
         "detected": "OpenInference",
@@ -79,6 +81,7 @@ def test_before_the_first_answer_another_cause_is_reported():
     plan = planned(model(), seen(model(), silence(AnswerReason.REFUSED), None))
 
     assert verdict(plan, "ProtocolMatched") == ("Unknown", "AwaitingAnswer")
+    assert condition(plan, "ProtocolMatched")["message"] == "no server has answered yet"
     assert verdict(plan) == ("False", "ServerNotLive")
     assert plan.status["protocol"] == {"declared": "OpenInference"}
 
@@ -133,6 +136,46 @@ def test_an_edit_makes_the_protocol_unknown_until_a_server_has_answered():
     assert plan.status["protocol"] == {"declared": "GRPS"}
 
 
+def test_an_edited_model_awaits_an_answer_even_if_its_protocol_stays():
+    status = planned(model(), seen(model(), YES, OIP)).status
+    of = model(generation=2, runtime={"env": [{"name": "A", "value": "1"}]})
+    one = unready("p", of)
+    silent = said(one, silence(AnswerReason.REFUSED), spoken=None)
+
+    for _ in range(2):
+        plan = planned(of, observed(one, probes=silent, status=status))
+        status = plan.status
+        assert verdict(plan, "ProtocolMatched") == ("Unknown", "AwaitingAnswer")
+
+
+def evidence_after(before, now):
+    """The evidence in the status after an answer with one and then with another evidence."""
+    found = [replace(OIP, evidence=each) for each in (before, now)]
+    status = planned(model(), seen(model(), YES, found[0])).status
+    return planned(model(), replace(seen(model(), YES, found[1]), status=status)).status[
+        "protocol"
+    ]["evidence"]
+
+
+def test_evidence_is_replaced_only_by_other_evidence():
+    assert evidence_after("GET /v2 answers", ANSWERED) == "GET /v2 answers"
+    assert evidence_after("GET /v2 answers", "ServerLive answers") == "ServerLive answers"
+    assert evidence_after(ANSWERED, "GET /v2 answers") == "GET /v2 answers"
+    assert evidence_after(ANSWERED, ANSWERED) == ANSWERED
+
+
+def test_a_detected_protocol_without_evidence_is_kept_until_there_is_some():
+    detected = {"declared": "OpenInference", "detected": "OpenInference"}
+    of = model()
+    facts = {"status": {"protocol": detected}}
+
+    silent = planned(of, serving(of, probes={}, **facts)).status
+    answered = replace(seen(of, YES, replace(OIP, evidence=ANSWERED)), **facts)
+
+    assert silent["protocol"] == {**detected, "evidence": ""}
+    assert planned(of, answered).status["protocol"] == {**detected, "evidence": ANSWERED}
+
+
 def test_a_server_that_changes_its_protocol_is_detected():
     written = planned(model(), seen(model(), YES, OIP)).status
 
@@ -151,6 +194,7 @@ def test_a_status_without_protocols_stays_ready():
 
     assert verdict(plan) == ("True", "Serving")
     assert verdict(plan, "ProtocolMatched") == ("True", "ProtocolAnswered")
+    assert "as OpenInference over" in condition(plan, "ProtocolMatched")["message"]
 
 
 def test_the_serving_replica_determines_the_protocol():
@@ -182,6 +226,16 @@ def test_readiness_at_a_custom_path_proves_no_protocol_and_has_no_url():
 
     restarted = planned(of, observed(one, status=plan.status))
     assert restarted.status == plan.status
+
+
+def test_a_replica_that_is_ready_at_a_custom_path_does_not_hide_another_protocol():
+    of = model(replicas=2, **OWN_PATH)
+    good, foreign = pod("a", of), pod("b", of)
+    probes = {**said(good, YES, spoken=None), **said(foreign, WRONG, spoken=None)}
+
+    plan = planned(of, observed(good, foreign, probes=probes))
+
+    assert verdict(plan) == verdict(plan, "ProtocolMatched") == ("False", "ProtocolMismatch")
 
 
 def test_a_server_with_custom_paths_and_a_proved_protocol_has_a_url():

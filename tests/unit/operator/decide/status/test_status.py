@@ -176,6 +176,19 @@ def test_a_failure_is_kept_with_its_log_and_is_resolved_when_the_model_serves():
     assert again.status == resolved.status
 
 
+def test_a_replica_that_crashes_while_another_serves_is_not_resolved():
+    two = model(replicas=2)
+    served = planned(two, serving(two, 2)).status
+    good, bad = pod("p0", two), unready("p1", two, runtime=crashed())
+    seen = observed(good, bad, probes=said(good), status=served)
+
+    plan = planned(two, seen)
+
+    assert verdict(plan) == ("True", "Serving")
+    assert plan.status["lastFailure"]["pod"] == "p1"
+    assert "resolvedTime" not in plan.status["lastFailure"]
+
+
 def test_a_newer_failure_replaces_one_that_was_resolved():
     before = planned(MODEL, observed(unready("p", MODEL, runtime=crashed()))).status
     resolved = planned(MODEL, serving(MODEL, status=before)).status
@@ -434,6 +447,32 @@ def test_any_observed_state_yields_a_complete_and_stable_plan(situation):
         assert 0 < len(item["message"]) <= 1024
     again = planned(of, replace(seen, status=settled.status), now=LATER + timedelta(hours=1))
     assert again.status == settled.status
+
+
+def renamed(status, names):
+    """The status with the reasons that another version of the operator has."""
+    if isinstance(status, list):
+        return [renamed(each, names) for each in status]
+    if isinstance(status, dict):
+        return {
+            key: names.get(value, value) if key == "reason" else renamed(value, names)
+            for key, value in status.items()
+        }
+    return status
+
+
+LATER_REASONS = {str(reason): f"{reason}InSomeLaterVersion" for reason in Reason}
+
+
+@settings(deadline=None)
+@given(situations())
+def test_a_status_with_the_reasons_of_a_later_version_is_read(situation):
+    of, seen = situation
+    status = renamed(planned(of, seen).status, LATER_REASONS)
+
+    plan = planned(of, replace(seen, probes={}, status=status), now=LATER)
+
+    assert {each["reason"] for each in plan.status["conditions"]} <= set(Reason)
 
 
 @given(situations())

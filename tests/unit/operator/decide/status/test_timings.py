@@ -3,11 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
+from moorage_operator.values.answers import AnswerReason
 from moorage_operator.values.objects import ContainerObserved, PodObserved, Scheduled
 from moorage_operator.values.observed import Observed
 from support.operator_values import (
     NOW,
     model,
+    no,
     observed,
     planned,
     pod,
@@ -84,8 +86,16 @@ def test_the_first_ready_replica_counts_regardless_of_its_name() -> None:
     assert timings(seen(timed("a", ready=70), timed("b", ready=60)))["pod"] == "b"
 
 
+def test_of_two_replicas_that_were_ready_in_the_same_second_the_first_name_counts() -> None:
+    for names in ("ab", "ba"):
+        assert timings(seen(*map(timed, names)))["pod"] == "a"
+
+
 def test_there_are_no_timings_before_a_replica_serves() -> None:
     assert timings(observed(unready("p", MODEL))) == {}
+    # The kubelet finds the pod ready, but the model is still loading.
+    loading = timed()
+    assert timings(observed(loading, probes=said(loading, no(AnswerReason.LOADING)))) == {}
 
 
 def test_timings_are_written_once_for_a_revision() -> None:

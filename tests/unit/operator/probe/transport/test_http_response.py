@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from moorage_operator.probe.transport.http_response import (
     FRAMING_LIMIT_BYTES,
+    LINE_LIMIT,
     NotHttp,
     ResponseReader,
     TooLarge,
@@ -46,7 +47,9 @@ def test_a_response_is_parsed_the_same_in_any_chunks(
     data: bytes, status: int, body: bytes
 ) -> None:
     by_byte = [data[i : i + 1] for i in range(len(data))]
-    for reader in (read(data), read(*by_byte), read(data + b"HTTP/1.1 500 Next\r\n\r\n")):
+    halves = [read(data[:at], data[at:]) for at in range(len(data))]
+    followed = read(data + b"HTTP/1.1 500 Next\r\n\r\n")
+    for reader in (read(*by_byte), followed, *halves):
         assert reader.complete
         assert (reader.status, bytes(reader.body)) == (status, body)
 
@@ -197,14 +200,20 @@ def test_a_new_reader_has_no_status_and_no_headers() -> None:
     assert (reader.status, reader.headers, reader.complete) == (0, [], False)
 
 
+def test_a_reader_is_empty_until_the_first_byte() -> None:
+    assert read().is_empty
+    for data in (b"H", OK, b"HTTP/1.1 100 Continue\r\n\r\n", WHOLE[0][0]):
+        assert not read(data).is_empty
+
+
 def test_a_response_without_its_body_is_not_complete() -> None:
     assert read(OK + b"Content-Length: 1\r\n\r\n").complete is False
 
 
 def test_a_header_is_split_at_its_first_colon_and_stripped() -> None:
-    reader = read(b"HTTP/1.1 200 OK\r\nLocation: \t X://host:80/\v \t\r\n\r\n")
+    reader = read(OK + b"Location: \t X://host:80/\v \t\r\nX-Powered-By: LYNX\r\n\r\n")
 
-    assert reader.headers == [(b"Location", b"X://host:80/\v")]
+    assert reader.headers == [(b"Location", b"X://host:80/\v"), (b"X-Powered-By", b"LYNX")]
 
 
 def test_a_coding_that_is_not_chunked_ends_with_the_connection() -> None:
@@ -242,6 +251,14 @@ def test_a_rejected_response_is_explained(data: bytes, message: str) -> None:
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("end", [b"", b"\r\n"], ids=["part of a line", "line"])
+def test_another_protocol_is_quoted(end: bytes) -> None:
+    with pytest.raises(NotHttp) as caught:
+        read(b"220 mail" + b"?" * 90 + end)
+
+    assert str(caught.value) == f"illegal status line: {b'220 mail' + b'?' * 72!r}"
+
+
 def test_an_early_end_of_the_connection_is_reported() -> None:
     with pytest.raises(NotHttp) as caught:
         read(OK).close()
@@ -271,6 +288,31 @@ def test_a_head_may_be_as_large_as_the_limit(more: int) -> None:
             read(head)
     else:
         assert read(head).status == 200
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_an_unfinished_head_may_be_as_large_as_the_limit(more: int) -> None:
+    start = OK + b"X: "
+    head = start + b"x" * (FRAMING_LIMIT_BYTES + more - len(start))
+
+    if more:
+        with pytest.raises(NotHttp, match="more than 65536 bytes of headers"):
+            read(head)
+    else:
+        assert read(head).status == 200
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_head_may_have_as_many_lines_as_the_limit(more: int) -> None:
+    # The status line and the empty line count too.
+    head = OK + b"X: x\r\n" * (LINE_LIMIT + more - 2) + b"\r\n"
+
+    if more:
+        with pytest.raises(NotHttp) as caught:
+            read(head)
+        assert str(caught.value) == "more than 256 lines of headers and trailers"
+    else:
+        assert len(read(head).headers) == LINE_LIMIT - 2
 
 
 def test_a_body_in_normal_chunks_is_within_the_limits() -> None:
