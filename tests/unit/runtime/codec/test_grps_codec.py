@@ -164,69 +164,162 @@ def one(**members):
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({"str_data": 1}, "str_data: 1"),
-        ({"model": 1}, "model: 1"),
-        ({"bin_data": "AA=="}, "application/octet-stream"),
-        ({"str_data": "a", "gmap": {}}, "str_data and gmap are both set"),
-        ({"gtensors": []}, "gtensors: an array"),
-        ({"gtensors": {"tensors": {}}}, r"gtensors\.tensors: an object"),
-        ({"gtensors": {"tensors": [1]}}, r"gtensors\.tensors\[0\]: 1"),
-        (one(name=1, flat_int32=[1]), r"gtensors\.tensors\[0\]\.name: 1"),
-        (one(dtype="DT_BOOL"), 'gtensors\\.tensors\\[0\\]\\.dtype: "DT_BOOL"'),
-        (one(dtype=0), r"gtensors\.tensors\[0\]\.dtype: 0"),
-        (one(dtype=True), r"gtensors\.tensors\[0\]\.dtype: true"),
-        (one(dtype=None), r"gtensors\.tensors\[0\]\.dtype: null"),
-        (one(dtype=[1]), r"gtensors\.tensors\[0\]\.dtype: an array"),
-        (one(shape=[-1]), r"gtensors\.tensors\[0\]\.shape\[0\]: -1"),
-        (one(shape=["x"]), 'gtensors\\.tensors\\[0\\]\\.shape\\[0\\]: "x" is not a valid number'),
-        (one(shape=1), r"gtensors\.tensors\[0\]\.shape: 1"),
+        ({"str_data": 1}, "str_data: 1 is invalid: must be a string"),
+        ({"model": 1}, "model: 1 is invalid: must be a string"),
+        (
+            {"bin_data": "AA=="},
+            "bin_data is not supported in JSON: send the bytes as application/octet-stream",
+        ),
+        ({"str_data": "a", "gmap": {}}, "str_data and gmap are both set: set only one"),
+        ({"gtensors": []}, "gtensors: an array is invalid: must be an object"),
+        (
+            {"gtensors": {"tensors": {}}},
+            "gtensors.tensors: an object is invalid: must be an array",
+        ),
+        ({"gtensors": {"tensors": [1]}}, "gtensors.tensors[0]: 1 is invalid: must be an object"),
+        (one(name=1, flat_int32=[1]), "gtensors.tensors[0].name: 1 is invalid: must be a string"),
+        (
+            one(dtype="DT_BOOL"),
+            (
+                'gtensors.tensors[0].dtype: "DT_BOOL" is invalid: must be the name or number '
+                "of one of DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, "
+                "DT_FLOAT32, DT_FLOAT64, DT_STRING"
+            ),
+        ),
+        (
+            one(dtype=0),
+            (
+                "gtensors.tensors[0].dtype: 0 is invalid: must be the name or number of one of "
+                "DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, DT_FLOAT32, "
+                "DT_FLOAT64, DT_STRING"
+            ),
+        ),
+        (
+            one(dtype=True),
+            (
+                "gtensors.tensors[0].dtype: true is invalid: must be the name or number of one "
+                "of DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, DT_FLOAT32, "
+                "DT_FLOAT64, DT_STRING"
+            ),
+        ),
+        (
+            one(dtype=None),
+            (
+                "gtensors.tensors[0].dtype: null is invalid: must be the name or number of one "
+                "of DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, DT_FLOAT32, "
+                "DT_FLOAT64, DT_STRING"
+            ),
+        ),
+        (
+            one(dtype=[1]),
+            (
+                "gtensors.tensors[0].dtype: an array is invalid: must be the name or number of "
+                "one of DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, "
+                "DT_FLOAT32, DT_FLOAT64, DT_STRING"
+            ),
+        ),
+        (
+            one(shape=[-1]),
+            (
+                "gtensors.tensors[0].shape[0]: -1 is invalid: must be an integer from 0 to "
+                "4294967295, the range of UINT32"
+            ),
+        ),
+        (one(shape=["x"]), 'gtensors.tensors[0].shape[0]: "x" is not a valid number'),
+        (one(shape=1), "gtensors.tensors[0].shape: 1 is invalid: must be an array"),
         (
             one(shape=[2**31] * 3),
-            r"gtensors\.tensors\[0\]\.shape: the product of dimensions 0 to 1 is",
+            (
+                "gtensors.tensors[0].shape: the product of dimensions 0 to 1 is too large for "
+                "a tensor"
+            ),
         ),
-        (one(flat_int32=[1, 2]), r"gtensors\.tensors\[0\]\.flat_int32 has 2 elements"),
-        (one(), r"gtensors\.tensors\[0\]\.flat_int32 has 0 elements"),
-        (one(flat_int32=[2**31]), r"flat_int32\[0\]: 2147483648"),
+        (
+            one(flat_int32=[1, 2]),
+            "gtensors.tensors[0].flat_int32 has 2 elements: shape [1] requires 1",
+        ),
+        (one(), "gtensors.tensors[0].flat_int32 has 0 elements: shape [1] requires 1"),
+        (
+            one(flat_int32=[2**31]),
+            (
+                "gtensors.tensors[0].flat_int32[0]: 2147483648 is invalid: must be an integer "
+                "from -2147483648 to 2147483647, the range of INT32"
+            ),
+        ),
         (
             one(flat_int32=["1x"]),
-            'gtensors\\.tensors\\[0\\]\\.flat_int32\\[0\\]: "1x" is not a valid number',
+            'gtensors.tensors[0].flat_int32[0]: "1x" is not a valid number',
         ),
-        (one(flat_int32=[[1]]), r"gtensors\.tensors\[0\]\.flat_int32 contains an array"),
-        (one(flat_int32=[True]), r"flat_int32\[0\]: true"),
-        (one(flat_int32=1), r"gtensors\.tensors\[0\]\.flat_int32: 1"),
-        (one(flat_float32=[1]), r"gtensors\.tensors\[0\]\.flat_float32 has values: DT_INT32"),
-        (one(flat_double=[1]), r"gtensors\.tensors\[0\]\.flat_double has values: DT_INT32"),
+        (
+            one(flat_int32=[[1]]),
+            (
+                "gtensors.tensors[0].flat_int32 contains an array: must be one flat array of "
+                "elements"
+            ),
+        ),
+        (
+            one(flat_int32=[True]),
+            (
+                "gtensors.tensors[0].flat_int32[0]: true is invalid: must be an integer from "
+                "-2147483648 to 2147483647, the range of INT32"
+            ),
+        ),
+        (one(flat_int32=1), "gtensors.tensors[0].flat_int32: 1 is invalid: must be an array"),
+        (
+            one(flat_float32=[1]),
+            "gtensors.tensors[0].flat_float32 has values: DT_INT32 requires flat_int32",
+        ),
+        (
+            one(flat_double=[1]),
+            "gtensors.tensors[0].flat_double has values: DT_INT32 requires flat_int32",
+        ),
         (
             one(dtype="DT_FLOAT64", flat_double=[1], flat_float64=[1]),
-            r"gtensors\.tensors\[0\]: flat_double and flat_float64 are both set",
+            "gtensors.tensors[0]: flat_double and flat_float64 are both set: set only one",
         ),
         (
             one(dtype="DT_FLOAT32", flat_float32=["inf"]),
-            'gtensors\\.tensors\\[0\\]\\.flat_float32\\[0\\]: "inf" is not a valid number',
+            'gtensors.tensors[0].flat_float32[0]: "inf" is not a valid number',
         ),
         (
             {"ndarray": [[1], [2, 3]]},
             "ndarray: the lists at depth 2 are empty or differ in length",
         ),
-        ({"ndarray": [[], []]}, "ndarray: the lists at depth 2"),
+        ({"ndarray": [[], []]}, "ndarray: the lists at depth 2 are empty or differ in length"),
         ({"ndarray": [1, [2]]}, "ndarray: the lists at depth 2 are empty or differ in length"),
         ({"ndarray": [[2], 1]}, "ndarray: the lists at depth 2 are empty or differ in length"),
-        ({"ndarray": []}, "ndarray: the lists at depth 1"),
-        ({"ndarray": [{}]}, r"ndarray\[0\]: an object"),
-        ({"ndarray": ["1"]}, 'ndarray\\[0\\]: "1"'),
-        ({"gmap": {"s_s": 1}}, r"gmap\.s_s: 1"),
-        ({"gmap": {"s_s": {"k": 1}}}, r"gmap\.s_s\.k: 1"),
-        ({"gmap": {"s_b": {"k": "?"}}}, 'gmap\\.s_b\\.k: "\\?" is not valid base64'),
-        ({"gmap": {"s_b": {"k": "é"}}}, 'gmap\\.s_b\\.k: "é" is not valid base64'),
-        ({"gmap": {"s_i32": {"k": 2**31}}}, "gmap.s_i32.k"),
-        ({"gmap": {"s_i32": {"k": [1]}}}, "gmap.s_i32.k"),
-        ({"gmap": {"s_i64": {"k": "1.5"}}}, r"gmap.s_i64.k"),
-        ({"gmap": {"s_d": {"k": True}}}, "gmap.s_d.k"),
+        ({"ndarray": []}, "ndarray: the lists at depth 1 are empty or differ in length"),
+        (
+            {"ndarray": [{}]},
+            "ndarray[0]: an object is invalid: must be a number, as FP32 requires",
+        ),
+        ({"ndarray": ["1"]}, 'ndarray[0]: "1" is invalid: must be a number, as FP32 requires'),
+        ({"gmap": {"s_s": 1}}, "gmap.s_s: 1 is invalid: must be an object"),
+        ({"gmap": {"s_s": {"k": 1}}}, "gmap.s_s.k: 1 is invalid: must be a string"),
+        ({"gmap": {"s_b": {"k": "?"}}}, 'gmap.s_b.k: "?" is not valid base64'),
+        ({"gmap": {"s_b": {"k": "é"}}}, 'gmap.s_b.k: "é" is not valid base64'),
+        (
+            {"gmap": {"s_i32": {"k": 2**31}}},
+            (
+                "gmap.s_i32.k[0]: 2147483648 is invalid: must be an integer from -2147483648 "
+                "to 2147483647, the range of INT32"
+            ),
+        ),
+        (
+            {"gmap": {"s_i32": {"k": [1]}}},
+            "gmap.s_i32.k contains an array: must be one flat array of elements",
+        ),
+        ({"gmap": {"s_i64": {"k": "1.5"}}}, 'gmap.s_i64.k[0]: "1.5" is not a valid number'),
+        (
+            {"gmap": {"s_d": {"k": True}}},
+            "gmap.s_d.k[0]: true is invalid: must be a number, as FP64 requires",
+        ),
     ],
 )
 def test_invalid_json_is_refused_with_the_member(document, message):
-    with pytest.raises(InvalidRequest, match=message):
+    with pytest.raises(InvalidRequest) as error:
         read(document)
+    assert error.value.message == message
 
 
 def test_the_printed_name_of_float64_elements_is_read():
@@ -237,29 +330,50 @@ def test_the_printed_name_of_float64_elements_is_read():
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        (pb.GenericTensor(shape=[1]), r"gtensors\.tensors\[0\]\.dtype: 0"),
-        (pb.GenericTensor(dtype=99, shape=[1]), r"gtensors\.tensors\[0\]\.dtype: 99"),
+        (
+            pb.GenericTensor(shape=[1]),
+            (
+                "gtensors.tensors[0].dtype: 0 is invalid: must be the number of one of "
+                "DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, DT_FLOAT32, "
+                "DT_FLOAT64, DT_STRING"
+            ),
+        ),
+        (
+            pb.GenericTensor(dtype=99, shape=[1]),
+            (
+                "gtensors.tensors[0].dtype: 99 is invalid: must be the number of one of "
+                "DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, DT_FLOAT32, "
+                "DT_FLOAT64, DT_STRING"
+            ),
+        ),
         (
             pb.GenericTensor(dtype="DT_INT32", shape=[2], flat_int32=[1]),
-            r"gtensors\.tensors\[0\]\.flat_int32 has 1 elements",
+            "gtensors.tensors[0].flat_int32 has 1 elements: shape [2] requires 2",
         ),
         (
             pb.GenericTensor(dtype="DT_INT32", flat_int8=[1]),
-            r"gtensors\.tensors\[0\]\.flat_int8 has values: DT_INT32",
+            "gtensors.tensors[0].flat_int8 has values: DT_INT32 requires flat_int32",
         ),
         (
             pb.GenericTensor(dtype="DT_UINT8", flat_uint8=[256]),
-            r"gtensors\.tensors\[0\]\.flat_uint8\[0\]: 256",
+            (
+                "gtensors.tensors[0].flat_uint8[0]: 256 is invalid: must be from 0 to 255, the "
+                "range of UINT8"
+            ),
         ),
         (
             pb.GenericTensor(dtype="DT_INT8", flat_int8=[-129]),
-            r"gtensors\.tensors\[0\]\.flat_int8\[0\]: -129",
+            (
+                "gtensors.tensors[0].flat_int8[0]: -129 is invalid: must be from -128 to 127, "
+                "the range of INT8"
+            ),
         ),
     ],
 )
 def test_invalid_protobuf_tensors_are_refused(item, message):
-    with pytest.raises(InvalidRequest, match=message):
+    with pytest.raises(InvalidRequest) as error:
         grps_proto.decode(pb.GrpsMessage(gtensors=pb.GenericTensorData(tensors=[item])))
+    assert error.value.message == message
 
 
 def test_protobuf_kinds_are_read_and_ndarray_is_not():
@@ -446,15 +560,30 @@ def test_data_becomes_the_inputs_of_the_model(data, inputs, wanted):
         (
             Text("a"),
             [("FP32", (1,))],
-            "str_data",
+            "str_data requires a model with exactly one BYTES input, unlike 'm': use gtensors",
         ),
-        (Text("a"), [("BYTES", (1,))] * 2, "str_data"),
-        (Blob(b"a"), [("FP32", (-1,))], "input 'x0' has 1 bytes"),
-        (Blob(b"a"), [("FP32", (-1,))] * 2, "exactly one input"),
+        (
+            Text("a"),
+            [("BYTES", (1,))] * 2,
+            "str_data requires a model with exactly one BYTES input, unlike 'm': use gtensors",
+        ),
+        (
+            Blob(b"a"),
+            [("FP32", (-1,))],
+            (
+                "input 'x0' has 1 bytes: must be a multiple of 4, the size of one step of the "
+                "variable dimension in [-1]"
+            ),
+        ),
+        (
+            Blob(b"a"),
+            [("FP32", (-1,))] * 2,
+            "a raw binary request requires a model with exactly one input: 'm' has 2",
+        ),
         (
             Tensors((tensor("INT8", [1], "a"), tensor("INT8", [1]))),
             [("INT8", (1,))] * 2,
-            "name all or none",
+            "gtensors: only some tensors have a name: name all or none",
         ),
         (
             Tensors((tensor("INT8", [1]),) * 2),
@@ -474,8 +603,9 @@ def test_data_becomes_the_inputs_of_the_model(data, inputs, wanted):
     ],
 )
 def test_data_that_no_input_can_take_is_refused(data, inputs, message):
-    with pytest.raises(InvalidRequest, match=message):
+    with pytest.raises(InvalidRequest) as error:
         given_to(data, *inputs)
+    assert error.value.message == message
 
 
 @pytest.mark.parametrize(

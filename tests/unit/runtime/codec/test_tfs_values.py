@@ -96,11 +96,23 @@ def test_input_forms_that_are_not_written_back(text, datatype, array):
         (b'["1"]', "FP64", 'JSON Value: "1" Type: String is not of expected type: double'),
         (b"[null]", "FP32", "JSON Value: null Type: Null is not of expected type: float"),
         (b"[1]", "BYTES", "JSON Value: 1 Type: Number is not of expected type: string"),
-        (b'{"b64":"YQ=="}', "FP32", 'JSON Value: {"b64":"YQ=="} Type: Object is not'),
+        (
+            b'{"b64":"YQ=="}',
+            "FP32",
+            'JSON Value: {"b64":"YQ=="} Type: Object is not of expected type: float',
+        ),
         (b"[128]", "INT8", "JSON Value: 128 Type: Number is not of expected type: int8"),
         (b"[-1]", "UINT64", "JSON Value: -1 Type: Number is not of expected type: uint64"),
-        (b"[9223372036854775808]", "INT64", "JSON Value: 9223372036854775808 Type: Number"),
-        (b"[18446744073709551616]", "UINT64", "JSON Value: 18446744073709551616 Type"),
+        (
+            b"[9223372036854775808]",
+            "INT64",
+            "JSON Value: 9223372036854775808 Type: Number is not of expected type: int64",
+        ),
+        (
+            b"[18446744073709551616]",
+            "UINT64",
+            "JSON Value: 18446744073709551616 Type: Number is not of expected type: uint64",
+        ),
         (
             b"[[1,2],[3]]",
             "FP32",
@@ -119,16 +131,31 @@ def test_input_forms_that_are_not_written_back(text, datatype, array):
         ),
         (b'{"a":"b"}', "BYTES", 'JSON Value: {"a":"b"} not formatted correctly for base64 data'),
         (b'{"b64":1}', "BYTES", 'JSON Value: {"b64":1} not formatted correctly for base64 data'),
-        (b'{"b64":"YQ==","x":1}', "BYTES", "not formatted correctly for base64 data"),
-        (b'{"b64":"Y"}', "BYTES", "Unable to base64 decode"),
-        (b'{"b64":"Y-_="}', "BYTES", "Unable to base64 decode"),
+        (
+            b'{"b64":"YQ==","x":1}',
+            "BYTES",
+            'JSON Value: {"b64":"YQ==","x":1} not formatted correctly for base64 data',
+        ),
+        (
+            b'{"b64":"Y"}',
+            "BYTES",
+            (
+                'Unable to base64 decode {"b64":"Y"}: Invalid base64-encoded string: number of '
+                "data characters (1) cannot be 1 more than a multiple of 4"
+            ),
+        ),
+        (
+            b'{"b64":"Y-_="}',
+            "BYTES",
+            'Unable to base64 decode {"b64":"Y-_="}: Only base64 data is allowed',
+        ),
     ],
 )
 def test_a_value_that_does_not_fit_is_named(text, datatype, message):
     with pytest.raises(InvalidRequest) as caught:
         tfs_values.decode_array(value_of(text), Datatype(datatype))
 
-    assert message in caught.value.message
+    assert caught.value.message == message
 
 
 @pytest.mark.parametrize("text", ["YQ", "YQ==", " Y\nQ = = ", "YQ =="])

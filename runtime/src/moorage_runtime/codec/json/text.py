@@ -61,13 +61,14 @@ def check_size(size_bytes: int, limit_bytes: int) -> None:
         )
 
 
-def parse(body: Buffer, long_lists: Collection[str] = ()) -> Any:
+def parse(body: Buffer, long_lists: Collection[str] = (), *, nested: bool = True) -> Any:
     """Parse the JSON value of a body; the last of repeated members counts.
 
     Args:
         body: UTF-8.
         long_lists: Names of members. If the value of one is a long list of numbers, it is a
             :class:`NumberList`; other lists are Python lists.
+        nested: Whether these are members at any depth, or of the outermost object alone.
 
     Raises:
         InvalidRequest: The text is empty, not JSON or not UTF-8, contains an unpaired surrogate,
@@ -83,7 +84,8 @@ def parse(body: Buffer, long_lists: Collection[str] = ()) -> Any:
         if parts is not None:
             lists = _decode_lists(text, parts)
             if lists is not None:
-                return json_lists.fill(_parse_envelope(text, parts), lists, long_lists)
+                envelope = _parse_envelope(text, parts)
+                return json_lists.fill(envelope, lists, long_lists, nested=nested)
     return _parse_whole(text)
 
 
