@@ -92,19 +92,6 @@ def test_a_long_list_of_numbers_may_have_more_values():
     assert json_text.parse(text, {"data"})["data"].size == limits.VALUES + 5
 
 
-def test_a_request_has_at_most_16384_inputs():
-    item = '{"name":"x","datatype":"INT8","shape":[1],"data":[1]}'
-
-    def decode(count):
-        body = f'{{"inputs":[{",".join([item] * count)}]}}'.encode()
-        return oip_request.decode(body, None, "m", "").request
-
-    assert len(decode(16_384).inputs) == 16_384
-    with pytest.raises(InvalidRequest) as error:
-        decode(16_385)
-    assert error.value.message == "inputs has 16385 entries: must have 16384 or fewer"
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -16,8 +16,13 @@ from moorage_runtime.codec.oip import request as oip_request
 from moorage_runtime.codec.oip import response as oip_response
 from moorage_runtime.codec.oip.request import ALL_JSON
 from moorage_runtime.values.errors import InvalidRequest
-from moorage_runtime.values.inference import InferResponse
-from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor
+from moorage_runtime.values.inference import (
+    InferResponse,
+    ModelMetadata,
+    ModelStatus,
+    ServerMetadata,
+)
+from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
 
 INTEGERS = [d for d in Datatype if d.startswith(("INT", "UINT"))]
 FLOATS = [Datatype.FP16, Datatype.FP32, Datatype.FP64]
@@ -229,6 +234,41 @@ def test_a_tensor_is_printed_flat_with_its_shape():
     ]
 
 
+def test_the_members_of_a_response_have_this_order():
+    output = Tensor("y", Datatype.INT8, np.array([1], "<i1"), {"k": "v"})
+    assert encode(output, parameters={"p": 1}) == (
+        b'{"model_name":"m","model_version":"1","id":"id","parameters":{"p":1},"outputs":['
+        b'{"name":"y","datatype":"INT8","shape":[1],"parameters":{"k":"v"},"data":[1]}]}'
+    )
+
+
+def test_a_response_without_a_version_has_no_such_member():
+    response = InferResponse("m", "", ())
+    text = oip_response.encode(response, ALL_JSON, "id").text
+    assert text == b'{"model_name":"m","id":"id","outputs":[]}'
+
+
+@pytest.mark.parametrize("datatype", ["INT32", "FP32", "FP16", "BYTES"])
+@pytest.mark.parametrize("count", [32 * 1024, 32 * 1024 + 1, 70_000])
+def test_long_outputs_are_printed_as_short_ones(datatype, count):
+    numbers = [index % 100 for index in range(count)]
+    long = tensor(datatype, [b"%d" % x for x in numbers] if datatype == "BYTES" else numbers)
+    encoded = encode(long, tensor("INT8", [7], "z"), long)
+    first, second, third = json.loads(encoded)["outputs"]
+    assert first["shape"] == third["shape"] == [count]
+    assert first["data"] == third["data"]
+    assert first["data"] == (list(map(str, numbers)) if datatype == "BYTES" else numbers)
+    assert second["data"] == [7]
+    assert b" " not in encoded
+
+
+def test_long_outputs_have_tokens_for_numbers_that_are_not_finite():
+    values = np.zeros(70_000, "<f4")
+    values[[1, 40_000, 69_999]] = [math.nan, math.inf, -math.inf]
+    (output,) = json.loads(encode(tensor("FP32", values)))["outputs"]
+    np.testing.assert_array_equal(np.array(output["data"], "<f4"), values)
+
+
 def test_a_name_with_the_word_null_is_unchanged_beside_nan():
     text = encode(tensor("FP32", [math.nan], "null"), tensor("BYTES", [b"null"], "s"))
     assert text.count(b"null") == 2
@@ -414,6 +454,19 @@ def test_an_invalid_request_is_refused_with_the_field(body, message):
     assert error.value.message == message
 
 
+def test_a_request_has_at_most_16384_inputs():
+    item = '{"name":"x","datatype":"INT8","shape":[1],"data":[1]}'
+
+    def decode(count):
+        body = f'{{"inputs":[{",".join([item] * count)}]}}'.encode()
+        return oip_request.decode(body, None, "m", "").request
+
+    assert len(decode(16_384).inputs) == 16_384
+    with pytest.raises(InvalidRequest) as error:
+        decode(16_385)
+    assert error.value.message == "inputs has 16385 entries: must have 16384 or fewer"
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -451,6 +504,47 @@ def test_brackets_in_strings_do_not_count_as_depth(levels, kind):
     opening = b"[" if kind == "[]" else b'{"]}\\"":'
     closing = kind[1].encode()
     assert json_text.depth(opening * levels + b'"[[{"' + closing * levels) == levels
+
+
+def test_the_metadata_of_a_server_and_of_a_model():
+    server = ServerMetadata("n", "1", ("a", "b"))
+    assert oip_response.encode_server_metadata(server) == (
+        b'{"name":"n","version":"1","extensions":["a","b"]}'
+    )
+    x = TensorSpec("x", Datatype.FP32, (-1, 2))
+    y = TensorSpec("y", Datatype.INT8, ())
+    model = ModelMetadata("m", "2", ("1", "2"), "p", (x,), (y,))
+    described = (
+        b'"platform":"p","inputs":[{"name":"x","datatype":"FP32","shape":[-1,2]}],'
+        b'"outputs":[{"name":"y","datatype":"INT8","shape":[]}]}'
+    )
+    assert oip_response.encode_model_metadata(model, "2") == (
+        b'{"name":"m","versions":["2"],' + described
+    )
+    assert oip_response.encode_model_metadata(model, "") == (
+        b'{"name":"m","versions":["1","2"],' + described
+    )
+    unversioned = ModelMetadata("m", "", (), "p", (x,), (y,))
+    assert oip_response.encode_model_metadata(unversioned, "") == b'{"name":"m",' + described
+
+
+@pytest.mark.parametrize(
+    ("state", "message", "text"),
+    [
+        ("READY", "", b'{"name":"m","ready":true}'),
+        ("LOADING", "", b'{"name":"m","ready":false,"state":"LOADING"}'),
+        ("FAILED", "\udcff", b'{"name":"m","ready":false,"state":"FAILED","error":"\\\\udcff"}'),
+    ],
+)
+def test_the_readiness_of_a_model(state, message, text):
+    status = ModelStatus("m", "1", state, message)
+    assert oip_response.encode_model_ready("m", status) == text
+
+
+def test_a_problem_of_the_repository_is_in_the_readiness_of_the_server():
+    assert oip_response.encode_server_ready("why", is_ready=False) == (
+        b'{"live":false,"ready":false,"message":"why"}'
+    )
 
 
 def test_an_error_text_that_is_not_unicode_is_escaped():

@@ -102,7 +102,7 @@ def encode_data(tensor: Tensor) -> NDArray[Any] | list[str]:
         raise InvalidRequest(
             f"output '{tensor.name}' is BF16, which has no JSON form: request binary output"
         )
-    flat = tensor.array if tensor.array.ndim == 1 else tensor.array.reshape(-1)
+    flat = tensor.array.ravel()
     if tensor.datatype is _BYTES:
         try:
             return [str(element, "utf-8") for element in flat]
@@ -119,7 +119,7 @@ def encode_pieces(tensor: Tensor) -> list[bytes | memoryview]:
     Raises:
         InvalidRequest: As :func:`encode_data`.
     """
-    flat = tensor.array.reshape(-1)
+    flat = tensor.array.ravel()
     pieces: list[bytes | memoryview] = []
     separator = b"["
     for start in range(0, flat.size, PIECE_ELEMENTS):

@@ -160,7 +160,7 @@ def _encode_tensor(tensor: Tensor) -> pb.GenericTensor:
     item = pb.GenericTensor(
         name=tensor.name, dtype=grps_tensors.NAMES[tensor.datatype], shape=tensor.array.shape
     )
-    elements = tensor.array.reshape(-1).tolist()
+    elements = tensor.array.ravel().tolist()
     if tensor.datatype is Datatype.BYTES:
         try:
             elements = [str(element, "utf-8") for element in elements]

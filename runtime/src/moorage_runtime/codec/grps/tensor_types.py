@@ -86,7 +86,6 @@ def restore(tensor: Tensor, wanted: Datatype) -> Tensor:
     outside = (array < 0) | (array > largest)
     if outside.any():
         raise InvalidRequest(
-            f"input '{tensor.name}': {array[outside].reshape(-1)[0]} is out of the range "
-            f"of {wanted}"
+            f"input '{tensor.name}': {array[outside][0]} is out of the range of {wanted}"
         )
     return Tensor(tensor.name, wanted, array.astype(NUMPY_DTYPE[wanted]), tensor.parameters)
