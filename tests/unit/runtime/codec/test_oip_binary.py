@@ -1,6 +1,7 @@
 """The binary tensor extension: literal bytes in both directions, sizes of parts, raw requests."""
 
 import json
+import struct
 
 import numpy as np
 import pytest
@@ -84,6 +85,20 @@ def test_numbers_survive_bit_by_bit(case):
     wire = bytes(binary_data.encode_array(Tensor("x", datatype, array)))
     again = binary_data.decode_array(wire, datatype, array.shape, "x")
     assert again.tobytes() == array.tobytes()
+
+
+def test_many_bytes_elements_are_written_in_order():
+    elements = [b"%d" % index for index in range(70_000)]
+    wire = bytes(binary_data.encode_array(Tensor("x", Datatype.BYTES, of_bytes(*elements))))
+    assert wire == b"".join(struct.pack("<I", len(each)) + each for each in elements)
+
+
+@pytest.mark.parametrize(
+    "array", [np.arange(6, dtype="<i2").reshape(2, 3).T, np.arange(6, dtype="<i2")[::2]]
+)
+def test_elements_are_written_in_row_major_order(array):
+    wire = binary_data.encode_array(Tensor("x", Datatype.INT16, array))
+    assert bytes(wire) == np.array(array.tolist(), "<i2").tobytes()
 
 
 @given(st.lists(st.binary(max_size=9), max_size=9))
@@ -198,6 +213,11 @@ def test_an_input_without_elements_may_be_binary():
             [{**binary("a", "INT16", [1], 2), "data": [1]}],
             b"\0\0",
             "inputs[0]: data and parameters.binary_data_size are both set: set only one",
+        ),
+        (
+            [binary("a", "BYTES", [2], 8)],
+            b"\1\0\0\0A\0\0\0",
+            "inputs[0]: BYTES element 1 exceeds the 8 bytes of binary data",
         ),
         (
             [binary("a", "BYTES", [2], 5)],

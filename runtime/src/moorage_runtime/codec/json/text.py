@@ -173,7 +173,7 @@ def _measure(text: bytes | bytearray) -> _Structure:
 def show(value: Any) -> str:
     """The value as shortened JSON text, for an error message."""
     if isinstance(value, str):
-        value = value[: _SHOWN_CHARACTERS * 2]
+        value = value[:_SHOWN_CHARACTERS]
     elif isinstance(value, list | NumberList):
         return "an array"
     elif isinstance(value, dict):
