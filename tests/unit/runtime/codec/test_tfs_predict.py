@@ -225,7 +225,7 @@ def test_invalid_documents_are_refused_with_the_text_of_tensorflow_serving(body,
 
 
 def test_an_input_without_a_json_form_is_unsupported():
-    with pytest.raises(UnsupportedDatatype, match="to type: half"):
+    with pytest.raises(UnsupportedDatatype, match=r"to type: half$"):
         decode(b'{"instances":[1]}', signature(spec("x", "FP16", -1)))
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from moorage_runtime.codec.json import number_list
 from moorage_runtime.codec.tfs import document as tfs_document
 from moorage_runtime.codec.tfs import values as tfs_values
 from moorage_runtime.values.errors import InvalidRequest, UnsupportedDatatype
@@ -165,26 +166,39 @@ def test_base64_may_lack_padding_and_contain_whitespace(text):
 
 @pytest.mark.parametrize("text", ["YQ=", "YQ===", "=", "Y=Q=", "YQ\u00e9="])
 def test_base64_with_wrong_padding_is_refused(text):
-    with pytest.raises(InvalidRequest, match="Unable to base64 decode"):
+    with pytest.raises(InvalidRequest) as error:
         tfs_values.decode_string({"b64": text})
+    assert error.value.message.startswith(f'Unable to base64 decode {{"b64":"{text}"}}: ')
 
 
 @pytest.mark.parametrize("name", ["FP16", "BF16", "UINT16"])
 def test_a_datatype_without_a_json_form_is_unsupported(name):
-    with pytest.raises(UnsupportedDatatype, match="Conversion of JSON Value"):
+    with pytest.raises(UnsupportedDatatype) as error:
         tfs_values.decode_array([1], Datatype(name))
+    shown = {"FP16": "half", "BF16": "bfloat16", "UINT16": "uint16"}[name]
+    assert error.value.message == f"Conversion of JSON Value: [1] to type: {shown}"
 
 
-def test_a_long_value_is_cut_in_the_error():
-    with pytest.raises(InvalidRequest) as caught:
-        tfs_values.decode_array(["x" * 10_000], Datatype.FP32)
-
-    assert len(caught.value.message) < 300
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ([1, [], {}, "é", None, 0.5, math.nan], '[1,[],{},"é",null,0.5,NaN]'),
+        ({"a": [1, 2], "b": {"c": True}}, '{"a":[1,2],"b":{"c":true}}'),
+        (number_list.decode(b"[[1,2],[3,4]]", 0, 13), "[[1,2],[3,4]]"),
+        ("x" * 118, f'"{"x" * 118}"'),
+        ("x" * 119, f'"{"x" * 119}...'),
+        ([1] * 100, "[" + "1," * 59 + "1..."),
+    ],
+)
+def test_a_value_is_shown_as_json_of_at_most_120_characters(value, shown):
+    assert tfs_values.show(value) == shown
 
 
 def test_deeper_nesting_than_an_array_can_have_is_refused():
-    with pytest.raises(InvalidRequest, match="nested deeper"):
-        tfs_values.decode_array(json.loads("[" * 80 + "]" * 80), Datatype.FP32)
+    assert tfs_values.decode_array(json.loads("[" * 64 + "]" * 64), Datatype.FP32).ndim == 64
+    with pytest.raises(InvalidRequest) as error:
+        tfs_values.decode_array(json.loads("[" * 65 + "]" * 65), Datatype.FP32)
+    assert error.value.message == "JSON lists are nested deeper than 64 levels"
 
 
 @given(st.data())
