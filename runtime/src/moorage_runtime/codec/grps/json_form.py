@@ -296,10 +296,10 @@ def _encode_elements(tensor: Tensor) -> Any:
         return orjson.Fragment(b"[%b]" % b",".join(texts))
     if tensor.datatype is Datatype.INT64:
         return list(map(str, flat.tolist()))
-    if tensor.datatype is Datatype.BYTES or tensor.datatype is Datatype.FP16:
-        data = json_data.encode_data(tensor)
-        return data if isinstance(data, list) else _spell(data)
-    return _spell(flat)
+    if tensor.datatype is Datatype.BYTES:
+        return grps_tensors.texts(tensor)
+    # the serializer knows no 16-bit floats
+    return _spell(flat.astype(np.float64) if tensor.datatype is Datatype.FP16 else flat)
 
 
 def _spell(array: NDArray[Any]) -> Any:
