@@ -56,8 +56,9 @@ pandas_categorical:null
 
 def sized(text: str) -> str:
     """The text with the sizes of its trees."""
-    start, end = text.index("Tree=0"), text.index("end of trees")
-    second = text.index("Tree=1")
+    data = text.encode()
+    start, end = data.index(b"Tree=0"), data.index(b"end of trees")
+    second = data.index(b"Tree=1")
     return re.sub(r"tree_sizes=.*", f"tree_sizes={second - start} {end - second}", text)
 
 
@@ -84,6 +85,11 @@ def test_a_complete_text_names_its_categorical_columns():
         ("leaf_value=0.1 0.2 0.3", "leaf_value=a b c", "tree 0: leaf_value must contain numbers"),
         ("split_feature=0 1", "split_feature=0 3", "split_feature must be from 0 to 2"),
         ("split_feature=0 1", "split_feature=0 x", "split_feature must contain integers"),
+        ("split_feature=0 1", "split_feature=0_0 1", "split_feature must contain integers"),
+        ("left_child=1 -2", "left_child=0_1 -2", "left_child must contain integers"),
+        ("left_child=1 -2", "left_child=\u0661 -2", "left_child must contain integers"),
+        ("leaf_value=0.1 0.2", "leaf_value=0.\u0661 0.2", "leaf_value must contain numbers"),
+        ("num_leaves=3", "num_leaves=0_3", "tree 0: num_leaves is '0_3': must be an integer"),
         ("threshold=0.5 0", "threshold=0.5", "threshold must have 2 entries"),
         ("left_child=1 -2", "left_child=1 -9", "do not form a tree"),
         ("left_child=1 -2", "left_child=0 -2", "do not form a tree"),

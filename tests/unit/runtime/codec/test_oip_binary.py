@@ -37,6 +37,8 @@ FORMS = [
     ("FP64", np.array(2.0, "<f8"), "0000000000000040"),
     ("BYTES", of_bytes(b"ab", b"", b"\xff"), "02000000616200000000" + "01000000ff"),
     ("BYTES", of_bytes(), ""),
+    ("BYTES", of_bytes(b"a", b"b").reshape(2, 1), "01000000610100000062"),
+    ("BOOL", np.array([[True], [False]]), "0100"),
     ("FP32", np.zeros((0, 3), "<f4"), ""),
 ]
 
@@ -61,6 +63,12 @@ def test_too_few_and_too_many_bytes_are_refused(datatype, array, wire):
 def test_any_nonzero_byte_is_true():
     array = binary_data.decode_array(b"\x02\x00\xff", Datatype.BOOL, (3,), "x")
     assert array.tolist() == [True, False, True]
+
+
+def test_an_aligned_part_is_not_copied():
+    body = np.arange(4, dtype="<f4").tobytes()
+    array = binary_data.decode_array(body, Datatype.FP32, (4,), "x")
+    assert np.shares_memory(array, np.frombuffer(body, np.uint8))
 
 
 def test_a_misaligned_part_is_copied_to_where_the_processor_reads_it():
@@ -215,9 +223,9 @@ def test_an_input_without_elements_may_be_binary():
             "inputs[0]: data and parameters.binary_data_size are both set: set only one",
         ),
         (
-            [binary("a", "BYTES", [2], 8)],
-            b"\1\0\0\0A\0\0\0",
-            "inputs[0]: BYTES element 1 exceeds the 8 bytes of binary data",
+            [binary("a", "BYTES", [3], 12)],
+            b"\1\0\0\0A" + b"\0\0\0\0" + b"\0\0\0",
+            "inputs[0]: BYTES element 2 exceeds the 12 bytes of binary data",
         ),
         (
             [binary("a", "BYTES", [2], 5)],
@@ -340,6 +348,8 @@ def metadata(*inputs, batching=False):
     [
         ([("FP32", (-1,))], False, bytes(16), (4,)),
         ([("FP32", (-1, 2))], False, bytes(16), (2, 2)),
+        ([("FP32", (-1, 2))], False, bytes(24), (3, 2)),
+        ([("FP32", (-1, 0))], False, b"", (0, 0)),
         ([("FP32", (2, 2))], False, bytes(16), (2, 2)),
         ([("FP32", (-1,))], False, b"", (0,)),
         ([("FP32", (-1, 4))], True, bytes(16), (1, 4)),
@@ -353,7 +363,8 @@ def metadata(*inputs, batching=False):
 def test_a_raw_request_gets_its_shape_from_the_model(inputs, batching, body, shape):
     decoded = oip_request.decode_raw(body, "3", metadata(*inputs, batching=batching))
     assert (decoded.request.model_name, decoded.request.model_version) == ("m", "3")
-    assert decoded.request.inputs[0].array.shape == shape
+    (tensor,) = decoded.request.inputs
+    assert (tensor.name, tensor.datatype, tensor.array.shape) == ("x0", inputs[0][0], shape)
     assert decoded.form == ALL_BINARY
 
 
