@@ -218,6 +218,24 @@ def test_only_the_requested_members_are_number_lists():
     assert value["b"] == json.loads(LIST)
 
 
+def test_only_members_of_the_outermost_object_are_number_lists_if_asked():
+    text = f'{{"a":{LIST},"b":{{"a":{LIST}}},"c":[{{"a":{LIST}}}]}}'.encode()
+
+    value = json_text.parse(text, frozenset({"a"}), nested=False)
+
+    assert isinstance(value["a"], NumberList)
+    assert value["b"] == {"a": json.loads(LIST)}
+    assert value["c"] == [{"a": json.loads(LIST)}]
+
+
+@pytest.mark.parametrize(("blanks", "is_cut"), [(0, False), (1, True)])
+def test_a_list_is_cut_out_of_16_kib_or_more_without_a_string(blanks, is_cut):
+    rest = b":" + b" " * blanks + b"[" + b"1," * 8189 + b"1]}"
+
+    assert len(rest) == 16 * 1024 - 1 + blanks
+    assert (json_lists.cut(b'{"a"' + rest) is not None) == is_cut
+
+
 @pytest.mark.parametrize(
     "text",
     [

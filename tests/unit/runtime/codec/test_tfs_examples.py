@@ -61,6 +61,11 @@ MAYBE = signature(x=spec("x", "FP32", -1), y=spec("y", "FP32", -1, optional=True
         ),
         (b'{"examples":[{"x":1.5},{"x":2}]}', FLOAT, {"x": array("FP32", [1.5, 2])}),
         (b'{"examples":[{"x":[1]},{"x":[2.5]}]}', FLOATS, {"x": array("FP32", [[1], [2.5]])}),
+        (
+            b'{"examples":[{"x":[-9223372036854775808,9223372036854775807]}]}',
+            signature(x=spec("x", "INT64", -1, -1)),
+            {"x": array("INT64", [[-(2**63), 2**63 - 1]])},
+        ),
         (b'{"examples":[{"x":[1,true,false]}]}', INTS, {"x": array("INT32", [[1, 1, 0]])}),
         (b'{"examples":[{"x":[0,1,true]}]}', FLAGS, {"x": array("BOOL", [[False, True, True]])}),
         (b'{"examples":[{"x":[1,2,3,4]}]}', SQUARE, {"x": array("FP32", [[[1, 2], [3, 4]]])}),
@@ -218,6 +223,19 @@ def test_examples_become_tensors(body, bound, expected):
                 "Feature: x has 3 values per example, which do not fit input 'x' of shape [-1, "
                 "-1, 2]"
             ),
+        ),
+        (
+            b'{"examples":[{"x":[]}]}',
+            signature(x=spec("x", "FP32", -1, -1, 0)),
+            (
+                "Feature: x has 0 values per example, which do not fit input 'x' of shape [-1, "
+                "-1, 0]"
+            ),
+        ),
+        (
+            b'{"examples":[{"x":-9223372036854775809}]}',
+            FLOAT,
+            "Feature: x has element -9223372036854775809. Only int64 is supported.",
         ),
         (
             b'{"examples":[{"x":1}]}',
