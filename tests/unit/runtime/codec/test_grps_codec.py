@@ -1,4 +1,4 @@
-"""GRPS messages: JSON and protobuf in both directions, refusals, and the mapping to tensors."""
+"""GRPS messages: JSON and protobuf in both directions, and refusals."""
 
 import json
 import math
