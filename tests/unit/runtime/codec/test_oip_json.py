@@ -458,6 +458,13 @@ def test_an_invalid_request_is_refused_with_the_field(body, message):
     assert error.value.message == message
 
 
+def test_the_data_of_an_input_may_be_long():
+    (read,) = oip_request.decode(
+        request(input={"shape": [10_000], "data": [0.5] * 10_000}), None, "m", ""
+    ).request.inputs
+    assert read.array.tolist() == [0.5] * 10_000
+
+
 def test_a_request_has_at_most_16384_inputs():
     item = '{"name":"x","datatype":"INT8","shape":[1],"data":[1]}'
 
