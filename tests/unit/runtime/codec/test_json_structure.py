@@ -48,6 +48,15 @@ def test_a_mask_marks_strings_for_any_split_of_the_text(text, data):
     assert len(found) == len(text)
 
 
+@pytest.mark.parametrize("split", range(1, 15))
+def test_a_mask_does_not_depend_on_where_an_escape_is_split(split):
+    text = rb'["a\\","\"[",1]'
+    masker = StringMask()
+
+    assert len(text) == 15
+    assert masker.of(text[:split]) + masker.of(text[split:]) == b"[sssss,sssss,1]"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

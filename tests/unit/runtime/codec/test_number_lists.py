@@ -130,6 +130,7 @@ def test_invalid_json_is_refused_with_its_position(inner):
         expected.value.msg,
         expected.value.pos,
     )
+    assert str(found.value) == expected.value.msg
 
 
 NESTED = st.recursive(
@@ -179,7 +180,28 @@ def test_unbalanced_brackets_are_never_accepted(value, data):
         assert numbers.tolist() == expected
 
 
-@pytest.mark.parametrize("text", [b"[[1],[2]", b"[1]]", b"[[1]2]", b"[[],[1]]", b"[[1],\n[2]]"])
+def test_a_list_is_nested_at_most_64_levels():
+    assert list_nesting.read(memoryview(b"[" * 64 + b"1,2" + b"]" * 64)).shape == (1,) * 63 + (2,)
+    assert list_nesting.read(memoryview(b"[" * 65 + b"1,2" + b"]" * 65)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[[1],[2]",
+        b"[1]]",
+        b"[1]][",
+        b"[1],[2]",
+        b"[[1]2]",
+        b"[[1]2,[3]]",
+        b"[[],[1]]",
+        b"[[1],\n[2]]",
+        b"[[1],  [2]]",
+        b"[[1] ,[2]]",
+        b"[ [1],[2]]",
+        b"[[1],[2] ]",
+    ],
+)
 def test_an_unsupported_nesting_is_none(text):
     assert list_nesting.read(memoryview(text)) is None
 
@@ -208,13 +230,38 @@ def test_a_body_with_long_lists_equals_the_result_of_json(text):
     assert json_text.parse(text.encode()) == json.loads(text)
 
 
+MANY_ESCAPES = "\\" * 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (f'{{"a":{LIST}}}', 1),
+        (f'{{"x":{{"y":1}},"a":{LIST},"b":"]"}}', 1),
+        (f'{{"a":{LIST},"b":[1,2]}}', 1),
+        (f'{{"o":{{"z":[{{"a":{LIST}}}]}},"b":{LIST}}}', 2),
+        (f'{{"b":[{{"c":"[1,2","a":{LIST}}},{{"a":{LIST}}}],"d":{{}}}}', 2),
+        (f'{{"a":{LIST},"b":"{MANY_ESCAPES}"}}', 1),
+        (f'{{"a":[{{}},{LIST}]}}', 0),
+        (f'{{"a" {LIST}}}', 0),
+        (f'{{"a":{LIST[:-1]}', 0),
+    ],
+)
+def test_each_long_list_is_cut_out(text, count):
+    cut = json_lists.cut(text.encode())
+
+    spans = cut.spans if cut else ()
+    assert [text[span.start : span.stop] for span in spans] == [LIST] * count
+
+
 def test_only_the_requested_members_are_number_lists():
-    text = f'{{"a":{LIST},"b":{LIST},"c":{{"a":{LIST}}}}}'.encode()
+    text = f'{{"a":{LIST},"b":{LIST},"c":{{"a":{LIST}}},"d":[[{{"a":{LIST}}}]]}}'.encode()
 
     value = json_text.parse(text, frozenset({"a"}))
 
     assert isinstance(value["a"], NumberList)
     assert isinstance(value["c"]["a"], NumberList)
+    assert isinstance(value["d"][0][0]["a"], NumberList)
     assert value["b"] == json.loads(LIST)
 
 
@@ -242,6 +289,11 @@ def test_a_list_is_cut_out_of_16_kib_or_more_without_a_string(blanks, is_cut):
         f'{{"a":[{LONG},]}}',
         f'{{"a":[1,,{LONG}]}}',
         f'{{"é":"ü",\n"a":[{LONG},x]}}',
+        f'{{"a":[{LONG},{{]}}',
+        f'{{"a":[{{,{LONG}]}}',
+        f'{{"a":[1,{{2,{LONG}]}}',
+        f'{{"a":[1,{{ \n{LONG}]}}',
+        f'{{"a":[1,{{[{LONG}]]}}',
         f'{{"a":{LIST},"b":}}',
         f'{{"a" {LIST}}}',
         f'{{"x":yes,"a":{LIST}}}',

@@ -141,13 +141,11 @@ def _backslashes_before(text: bytes | bytearray, quote: int, start: int) -> int:
 
 
 def _numbers_in(text: bytes | bytearray, start: int, stop: int) -> Span | None:
-    """The list between two strings, if it is the value of a member and contains no object."""
-    opening = _VALUE.match(text, start, stop)
+    """The list between two strings, if it is the value of a member; objects end it."""
+    opening = _VALUE.match(text, start)
     if opening is None:
         return None
     opened = opening.end() - 1
     brace = text.find(b"}", opened, stop)
     closed = text.rfind(b"]", opened, stop if brace < 0 else brace)
-    if closed < 0 or text.find(b"{", opened, closed) >= 0:
-        return None
-    return Span(opened, closed + 1)
+    return None if closed < 0 else Span(opened, closed + 1)

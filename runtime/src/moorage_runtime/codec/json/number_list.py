@@ -119,7 +119,7 @@ def decode(body: bytes | bytearray, start: int, stop: int) -> NumberList | None:
     Args:
         body: The body that contains the list.
         start: Position of its first bracket.
-        stop: Position after its last bracket; there are no strings or objects in between.
+        stop: Position after its last bracket; there are no strings in between.
 
     Raises:
         MalformedListError: It is a flat list and not valid JSON.
