@@ -30,8 +30,8 @@ _CUT_FROM_BYTES: Final = 8 * 1024
 _PARTS_LIMIT: Final = 2 * limits.TENSORS
 # The bits of a tag of one byte that are not its field number.
 _KIND_BITS: Final = 0x87
-# The size of a field has at most this many bits, in bytes of seven bits each.
-_SIZE_BITS: Final = 35
+# The size of a field has at most this many bytes, with seven bits each.
+_SIZE_BYTES: Final = 5
 
 
 class Cut(msgspec.Struct, frozen=True, gc=False):
@@ -112,11 +112,8 @@ def _head(field: int, size: int) -> bytes:
 def _size_at(data: bytes | memoryview, at: int) -> tuple[int, int] | None:
     """The varint at a position, and its end; None if it is invalid."""
     size = 0
-    for index, shift in enumerate(range(0, _SIZE_BITS, 7)):
-        if at + index >= len(data):
-            break
-        byte = data[at + index]
-        size |= (byte & 0x7F) << shift
+    for index, byte in enumerate(data[at : at + _SIZE_BYTES]):
+        size |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return size, at + index + 1
     return None
