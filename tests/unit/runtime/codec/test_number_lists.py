@@ -87,6 +87,7 @@ def test_integers_are_exact_or_refused(dtype, values, fits):
     found = piece.integers(np.dtype(dtype))
 
     assert (None if found is None else found.tolist()) == (values if fits else None)
+    assert found is None or found.dtype == dtype
 
 
 def test_a_long_list_is_read_in_pieces_of_its_text():
@@ -94,8 +95,46 @@ def test_a_long_list_is_read_in_pieces_of_its_text():
 
     numbers = decode(json.dumps(values).encode())
 
-    assert len(numbers.pieces) > 3
+    assert 3 < len(numbers.pieces) < 10
     assert numbers.tolist() == values
+
+
+@pytest.mark.parametrize("text", [b"[NaN,1]", b"[Infinity,1]", b"[1,-Infinity]"])
+def test_a_token_does_not_prevent_an_array(text):
+    (piece,) = decode(text).pieces
+
+    assert piece.floats(np.dtype(np.float64)).tolist() == pytest.approx(
+        json.loads(text), nan_ok=True
+    )
+
+
+def test_only_the_list_itself_is_decoded():
+    body = b"[0],[1,,2],[3]"
+
+    with pytest.raises(MalformedListError) as error:
+        number_list.decode(body, 4, 10)
+    assert error.value.position == body.index(b",,") + 1
+    assert number_list.decode(b"[0],[12],[3]", 4, 8) is None
+    assert number_list.decode(b"[0],[1,2],[3]", 4, 9).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("text", [b"[[1,2]", b"[1],2]", b"[1,2]]"])
+def test_an_unbalanced_list_is_left_to_another_parser(text):
+    assert decode(text) is None
+
+
+def test_a_comma_at_the_end_of_a_piece_must_be_followed_by_a_value():
+    text = b"[0," + b" " * 64 * 1024 + b"1,]"
+    with pytest.raises(json.JSONDecodeError) as expected:
+        json.loads(text)
+
+    with pytest.raises(MalformedListError) as found:
+        decode(text)
+
+    assert (found.value.complaint, found.value.position) == (
+        expected.value.msg,
+        expected.value.pos,
+    )
 
 
 TOKENS = ["NaN", "Infinity", "-Infinity", "1", "-2.5", "1e3"]
@@ -290,6 +329,7 @@ def test_a_list_is_cut_out_of_16_kib_or_more_without_a_string(blanks, is_cut):
         f'{{"a":[1,,{LONG}]}}',
         f'{{"é":"ü",\n"a":[{LONG},x]}}',
         f'{{"a":[{LONG},{{]}}',
+        f'{{"a":[1,,{LONG}],"é":1}}',
         f'{{"a":[{{,{LONG}]}}',
         f'{{"a":[1,{{2,{LONG}]}}',
         f'{{"a":[1,{{ \n{LONG}]}}',
@@ -326,6 +366,15 @@ def test_values_that_python_cannot_represent_are_refused_beside_a_long_list(rest
 
     if b"\xff" in rest:
         assert error.value.message.endswith(f" {len(LIST) + 11}")
+
+
+def test_a_malformed_list_is_reported_before_bytes_after_it_that_are_not_utf8():
+    with pytest.raises(InvalidRequest) as error:
+        json_text.parse(b'{"a":[1,,%b,\xff]}' % LONG.encode())
+
+    assert error.value.message == (
+        "the body is not valid JSON: Expecting value: line 1 column 9 (char 8)"
+    )
 
 
 @pytest.mark.parametrize("text", ["\x7f", "\\u007f", "\\u007F", "\x7f0"])
@@ -365,6 +414,17 @@ def test_long_and_short_paths_give_the_same_tensor():
     np.testing.assert_array_equal(infer(values, [MANY]), expected)
     nested = [values[:10_000], values[10_000:]]
     np.testing.assert_array_equal(infer(nested, [2, 10_000]), expected.reshape(2, -1))
+
+
+@pytest.mark.parametrize("number", [2**54 + 2**30 + 1, -(2**63), 2**64 - 1, 1e39, 0.1])
+@pytest.mark.parametrize("datatype", ["FP16", "FP32", "FP64"])
+def test_long_and_short_lists_are_rounded_alike(number, datatype):
+    (expected,) = infer([number], [1], datatype)
+
+    array = infer([number] * MANY, [MANY], datatype)
+
+    assert array.dtype == expected.dtype
+    assert (array == expected).all()
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ _PIECE_BYTES: Final = 64 * 1024
 # Long enough to recognize the value, short enough for a log line.
 _SHOWN_CHARACTERS: Final = 60
 
+# A byte order mark is allowed.
+_ENCODING: Final = "utf-8-sig"
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _DIGITS_COMPLAINT: Final = "the JSON contains an integer with more than 4300 digits"
 _SURROGATE_COMPLAINT: Final = "the JSON contains an unpaired surrogate, which is not valid Unicode"
@@ -162,7 +164,7 @@ def _measure(text: bytes | bytearray) -> _Structure:
     for start in range(0, len(text), _PIECE_BYTES):
         masked = mask.of(bytes(view[start : start + _PIECE_BYTES]))
         steps = _STEP[np.frombuffer(masked, np.uint8)]
-        levels = level + np.cumsum(steps, dtype=np.int64)
+        levels = level + np.cumsum(steps)
         deepest = max(deepest, int(levels.max()))
         level = int(levels[-1])
         opened += int(np.count_nonzero(steps > 0))
@@ -178,7 +180,7 @@ def show(value: Any) -> str:
         return "an array"
     elif isinstance(value, dict):
         return "an object"
-    text = _SHOWN.encode(value).encode("utf-8", "replace").decode()
+    text = _SHOWN.encode(value).encode(errors="replace").decode()
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
@@ -190,8 +192,8 @@ def _decode_lists(text: bytes | bytearray, parts: json_lists.Cut) -> dict[str, N
             found = number_list.decode(text, span.start, span.stop)
         except MalformedListError as error:
             _parse_whole(_blanked(text, parts.spans))  # an error elsewhere is reported first
-            position = len(text[: error.position].decode("utf-8-sig", "replace"))
-            whole = text.decode("utf-8-sig", "replace")
+            position = len(text[: error.position].decode(_ENCODING, "replace"))
+            whole = text.decode(_ENCODING, "replace")
             shown = json.JSONDecodeError(error.complaint, whole, position)
             raise InvalidRequest(f"the body is not valid JSON: {shown}") from error
         if found is None:
@@ -219,7 +221,7 @@ def _blanked(text: bytes | bytearray, spans: Sequence[json_lists.Span]) -> bytea
 
 def _decode_text(text: bytes | bytearray) -> str:
     try:
-        return text.decode("utf-8-sig")
+        return text.decode(_ENCODING)
     except UnicodeDecodeError as error:
         raise InvalidRequest(
             f"the JSON is not UTF-8: byte 0x{text[error.start]:02x} at position {error.start}"
