@@ -72,7 +72,7 @@ def test_packed_floats_may_be_many_and_packed_integers_8388608():
 
 
 def test_packed_integers_are_counted_by_their_last_bytes():
-    wide = b"\xff\x01" * limits.PACKED
+    wide = b"\x80\x01" * limits.PACKED
     content = proto_raw.block(5, proto_raw.block(5, proto_raw.block(2, wide)))
     protobuf.check(content, REQUEST)
     with pytest.raises(PayloadTooLarge):
@@ -87,6 +87,15 @@ def test_packed_integers_are_counted_by_their_last_bytes():
 def test_messages_with_a_name_are_small(decode):
     with pytest.raises(PayloadTooLarge, match=r"has 80000 bytes: must have 65536 or fewer$"):
         decode(b"\x78\x01" * 40_000)
+
+
+def test_a_small_message_has_at_most_64_kib():
+    protobuf.check_small(bytes(65_536), REQUEST)
+    with pytest.raises(PayloadTooLarge) as error:
+        protobuf.check_small(bytes(65_537), REQUEST)
+    assert error.value.message == (
+        "the inference.ModelInferRequest has 65537 bytes: must have 65536 or fewer"
+    )
 
 
 def test_maps_of_many_entries_are_refused():
@@ -119,6 +128,8 @@ def test_the_scan_accepts_what_the_parser_accepts(data):
         b"\x7d" + bytes(4),
         b"\x78" + b"\xff" * 9 + b"\x01",
         b"\xf8\x07\x01",  # a tag of two bytes
+        b"\x80\x01\x05",
+        b"\xfa\x07\x81\x01" + bytes(129),
         b"\x2a\x80\x00",  # a padded size
         b"\xfa\x07\x80\x01" + bytes(128),
         b"\x2a\x04\x2a\x02\x12\x00",  # no packed values
