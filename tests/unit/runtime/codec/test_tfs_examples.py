@@ -70,6 +70,11 @@ MAYBE = signature(x=spec("x", "FP32", -1), y=spec("y", "FP32", -1, optional=True
         (b'{"examples":[{"x":[0,1,true]}]}', FLAGS, {"x": array("BOOL", [[False, True, True]])}),
         (b'{"examples":[{"x":[1,2,3,4]}]}', SQUARE, {"x": array("FP32", [[[1, 2], [3, 4]]])}),
         (b'{"examples":[{"x":[1,2]}]}', OPEN, {"x": array("FP32", [[[1, 2]]])}),
+        (
+            b'{"examples":[{"x":[]}]}',
+            signature(x=spec("x", "FP32", -1, 0)),
+            {"x": array("FP32", np.zeros((1, 0)))},
+        ),
         (b'{"examples":[{"x":[]},{"x":[]}]}', FLOATS, {"x": array("FP32", np.zeros((2, 0)))}),
         (b'{"examples":[{"x":1,"other":"ignored"}]}', FLOAT, {"x": array("FP32", [1])}),
         (b'{"examples":[{"x":1}]}', MAYBE, {"x": array("FP32", [1])}),
@@ -142,6 +147,11 @@ def test_examples_become_tensors(body, bound, expected):
             b'{"examples":[{"x":[1.0,2]}]}',
             FLOATS,
             "Unexpected element type in feature: x expecting type: float",
+        ),
+        (
+            b'{"examples":[{"x":[{"b64":"YQ=="},1]}]}',
+            FLOATS,
+            "Unexpected element type in feature: x expecting type: bytes",
         ),
         (
             b'{"examples":[{"x":[1,"a"]}]}',

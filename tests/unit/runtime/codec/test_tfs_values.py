@@ -74,6 +74,7 @@ def test_the_array_becomes_the_json(text, datatype, array):
         (b"[1e400,-1e400]", "FP64", np.array([math.inf, -math.inf])),
         (b"[1e39]", "FP32", np.array([math.inf], "f4")),
         (b"[" + b"9" * 400 + b",-" + b"9" * 400 + b"]", "FP64", np.array([math.inf, -math.inf])),
+        (b"[" + b"9" * 400 + b",1e39,-1.5]", "FP32", np.array([math.inf, math.inf, -1.5], "f4")),
         (b"[16777217]", "FP32", np.array([16777216], "f4")),
         (b'[{"b64":"aW1hZ2UgYnl0ZXM="}]', "BYTES", np.array([b"image bytes"], object)),
         (b'{"b64":"/+8="}', "BYTES", np.array(b"\xff\xef", object)),
@@ -103,6 +104,11 @@ def test_input_forms_that_are_not_written_back(text, datatype, array):
             'JSON Value: {"b64":"YQ=="} Type: Object is not of expected type: float',
         ),
         (b"[128]", "INT8", "JSON Value: 128 Type: Number is not of expected type: int8"),
+        (
+            b"[-128,127,300,-129]",
+            "INT8",
+            "JSON Value: 300 Type: Number is not of expected type: int8",
+        ),
         (b"[-1]", "UINT64", "JSON Value: -1 Type: Number is not of expected type: uint64"),
         (
             b"[9223372036854775808]",
@@ -162,6 +168,11 @@ def test_a_value_that_does_not_fit_is_named(text, datatype, message):
 @pytest.mark.parametrize("text", ["YQ", "YQ==", " Y\nQ = = ", "YQ =="])
 def test_base64_may_lack_padding_and_contain_whitespace(text):
     assert tfs_values.decode_string({"b64": text}) == b"a"
+
+
+@pytest.mark.parametrize(("text", "element"), [("", b""), ("YWI", b"ab"), ("YWJj", b"abc")])
+def test_base64_of_any_length_may_lack_padding(text, element):
+    assert tfs_values.decode_string({"b64": text}) == element
 
 
 @pytest.mark.parametrize("text", ["YQ=", "YQ===", "=", "Y=Q=", "YQ\u00e9="])
