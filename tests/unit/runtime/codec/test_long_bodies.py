@@ -8,6 +8,7 @@ import pytest
 from moorage_runtime.codec.grps import json_form as grps_json
 from moorage_runtime.codec.grps.message import OK, Tensors
 from moorage_runtime.codec.tfs import document as tfs_document
+from moorage_runtime.codec.tfs import examples as tfs_examples
 from moorage_runtime.codec.tfs import predict_request as tfs_predict_request
 from moorage_runtime.codec.tfs import signatures as tfs_signatures
 from moorage_runtime.values.errors import InvalidRequest
@@ -19,8 +20,8 @@ MANY = 20_000
 VALUES = [index / 8 for index in range(MANY)]
 
 
-def predict(document, datatype="FP32", shape=(-1,)):
-    declared = ModelMetadata("m", "1", ("1",), "p", (spec("x", datatype, *shape),), ())
+def predict(document, datatype="FP32", shape=(-1,), name="x"):
+    declared = ModelMetadata("m", "1", ("1",), "p", (spec(name, datatype, *shape),), ())
     signature = tfs_signatures.signatures_of(declared)["serving_default"]
     parsed = tfs_document.parse_object(json.dumps(document).encode())
     (tensor,) = tfs_predict_request.decode_predict(parsed, signature).inputs
@@ -32,11 +33,29 @@ def test_a_long_list_is_a_tensor_in_rows_and_in_columns(document):
     np.testing.assert_array_equal(predict(document), np.array(VALUES, np.float32))
 
 
-def test_named_columns_and_rows_may_be_long():
+@pytest.mark.parametrize("name", ["x", "inputs", "instances"])
+def test_named_columns_and_rows_may_be_long(name):
     expected = np.array([VALUES, VALUES], np.float32)
 
-    np.testing.assert_array_equal(predict({"inputs": {"x": [VALUES, VALUES]}}), expected)
-    np.testing.assert_array_equal(predict({"instances": [{"x": VALUES}] * 2}), expected)
+    columns = predict({"inputs": {name: [VALUES, VALUES]}}, name=name)
+    rows = predict({"instances": [{name: VALUES}] * 2}, name=name)
+
+    np.testing.assert_array_equal(columns, expected)
+    np.testing.assert_array_equal(rows, expected)
+
+
+@pytest.mark.parametrize("name", ["x", "inputs", "instances"])
+def test_features_may_be_long(name):
+    bound = tfs_signatures.BoundSignature("s", "classify", {name: spec(name, "FP32", -1, -1)}, {})
+
+    for document in (
+        {"examples": [{name: VALUES}]},
+        {"context": {name: VALUES}, "examples": [{}]},
+    ):
+        parsed = tfs_document.parse_object(json.dumps(document).encode())
+        (tensor,) = tfs_examples.decode_examples(parsed, bound)
+
+        np.testing.assert_array_equal(tensor.array, np.array([VALUES], np.float32))
 
 
 def test_the_shape_of_a_long_nesting_is_the_tensors():
