@@ -93,7 +93,7 @@ def up(progress: Progress, *, ask: bool) -> None:
         show(progress, target, env)
     progress.say(f"kubeconfig: {target.kubeconfig()}")
     progress.say(f"use it:     export KUBECONFIG={target.kubeconfig()}{target.path_hint()}")
-    progress.say(f"its values: {VALUES_FILE.relative_to(ROOT)}, for helm upgrade -f")
+    progress.say(f"values:     {VALUES_FILE.relative_to(ROOT)}, for helm upgrade -f")
     progress.say("remove it:  make demo-down")
 
 
