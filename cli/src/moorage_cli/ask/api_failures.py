@@ -1,6 +1,7 @@
 """The failures of the Kubernetes API as sentences."""
 
 import json
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -13,7 +14,16 @@ __all__ = ["Conflict", "Expired", "Forbidden", "Missing", "Unauthenticated", "fa
 
 
 class Conflict(Failure):
-    """The model has changed since it was read."""
+    """The model has changed since it was read, or others own fields of an apply.
+
+    Args:
+        sentence: The API server's own message.
+        owned: The fields of an apply that others own, each with the name of its manager.
+    """
+
+    def __init__(self, sentence: str, owned: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(sentence)
+        self.owned = owned
 
 
 class NoCluster(Failure):
@@ -40,8 +50,8 @@ KINDS: dict[int, type[Failure]] = {
     401: Unauthenticated,
     403: Forbidden,
     404: Missing,
-    409: Conflict,
 }
+MANAGER = re.compile(r'conflict with "(?P<name>[^"]*)"')
 
 
 @contextmanager
@@ -52,6 +62,8 @@ def failures_of(what: str) -> Generator[None]:
     except ApiException as error:
         if error.status == 410:
             raise Expired from error
+        if error.status == 409:
+            raise Conflict(f"{what}: {_sentence(error)}", _owned(error)) from error
         kind = KINDS.get(error.status or 0, Failure)
         raise kind(f"{what}: {_sentence(error)}") from error
     except (HTTPError, OSError) as error:
@@ -67,6 +79,19 @@ def _sentence(error: ApiException) -> str:
     if error.status == 404 and "not found" not in str(message):
         return f"{message} (is it installed in this cluster?)"
     return str(message)
+
+
+def _owned(error: ApiException) -> tuple[tuple[str, str], ...]:
+    """The fields that others own and their managers; empty if it is another conflict."""
+    try:
+        listed = [
+            (str(cause["field"]), MANAGER.match(str(cause["message"])))
+            for cause in json.loads(error.body or "")["details"]["causes"]
+            if cause["reason"] == "FieldManagerConflict"
+        ]
+    except (ValueError, TypeError, KeyError):
+        return ()
+    return tuple((field, found["name"] if found else "") for field, found in listed)
 
 
 def _of_web_socket(reason: str) -> str:

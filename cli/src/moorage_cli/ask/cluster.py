@@ -25,7 +25,7 @@ from moorage_cli.judge.model_view import moment
 from moorage_cli.judge.why import EventView
 from moorage_cli.printing.failures import Failure, reason_of
 
-__all__ = ["Cluster", "Conflict", "TokenAccount"]
+__all__ = ["FIELD_MANAGER", "Cluster", "Conflict", "TokenAccount"]
 
 GROUP, VERSION, PLURAL = "moorage.dev", "v1alpha1", "inferencemodels"
 RUNTIMES = "inferenceruntimes"

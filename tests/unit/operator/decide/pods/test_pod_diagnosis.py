@@ -29,13 +29,16 @@ from support.operator_values import NOW, model, pending, pod, running, unready
         ("", ""),
         ("  no weights\n", "no weights"),
         ("Traceback:\r\n\tat line 1\n", "Traceback:\n    at line 1"),
-        ("\x1b[2J\x1b[31mno\x00\x07", "\\x1b[2J\\x1b[31mno\\x00\\x07"),
+        ("\x1b[2Jno\x00\x07", "\\x1b[2Jno\\x00\\x07"),
+        ("\x1b[0;93mwarning\x1b[m: \x1b[31mno\x1b[31", "warning: no\\x1b[31"),
         ("a\u202eb\u2066c\u2028d", "a\\u202eb\\u2066c\\u2028d"),
         ("\ud800", "\\ud800"),
         ("modèle 模型", "modèle 模型"),
     ],
 )
-def test_unprintable_characters_are_escaped_and_lines_are_kept(logged: str, expected: str) -> None:
+def test_colors_are_removed_other_unprintable_characters_escaped_and_lines_kept(
+    logged: str, expected: str
+) -> None:
     assert log_tail(logged) == expected
 
 
