@@ -232,3 +232,22 @@ def test_a_refused_spec_that_ran_is_asked_until_its_pods_serve() -> None:
     assert verdict(serves) == ("True", "Serving")
     assert serves.poll is PollPace.STABLE
     assert loads.poll is PollPace.SETTLING
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("of", [GOOD, INVALID])
+def test_other_children_are_deleted_only_for_a_valid_spec_that_is_not_paused(
+    of: InferenceModel, paused: bool
+) -> None:
+    found = planned(replace(of, paused=paused), serving(GOOD, status=STATUS))
+
+    assert found.keeps_others is (paused or bool(of.problems))
+    assert found.leaves_children is paused
+    assert bool(found.objects) is not found.keeps_others
+
+
+def test_a_paused_model_is_not_reconciled_again_to_write_its_children() -> None:
+    refusals = (refusal(GOOD, "Service", 9),)
+    of = replace(GOOD, paused=True)
+
+    assert planned(of, serving(GOOD, refusals=refusals)).requeue_after is None
