@@ -6,11 +6,14 @@ from datetime import timedelta
 import pytest
 
 from moorage_operator.api import names
+from moorage_operator.decide.plan import unread
 from moorage_operator.resources.owned import applied_hash
+from moorage_operator.resources.pod_template import make_pod_template
 from moorage_operator.values.objects import ChildObserved
 from moorage_operator.values.observed import Observed
 from moorage_operator.values.plan import Plan
 from support.operator_values import (
+    CONFIG,
     NOW,
     condition,
     deployment,
@@ -129,6 +132,17 @@ def replaced() -> Observed:
         world = carried_out(dataclasses.replace(world, status=plan.status), plan)
     assert world.status["revisions"]["retiring"]["time"]
     return world
+
+
+@pytest.mark.parametrize(("seconds", "is_read"), [(59, True), (60, False)])
+def test_the_record_of_a_replaced_revision_is_read_while_it_is_kept(seconds: int, is_read: bool):
+    world = dataclasses.replace(replaced(), history={})
+    world = dataclasses.replace(world, pods=world.pods[1:])
+    late = NOW + timedelta(seconds=seconds)
+
+    found = unread(NEW, world, make_pod_template(NEW, CONFIG), now=late)
+
+    assert found == ({revision(GOOD)} if is_read else set())
 
 
 @pytest.mark.parametrize(
