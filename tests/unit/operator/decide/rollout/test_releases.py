@@ -46,7 +46,8 @@ def served() -> dict:
 
 
 def deployments(plan: Plan) -> dict[str, str]:
-    """The revision of every planned Deployment, by name."""
+    """The revision of every planned Deployment, by name; none is paused."""
+    assert not any(item.get("spec", {}).get("paused") for item in plan.objects)
     return {
         item["metadata"]["name"]: item["spec"]["template"]["metadata"]["labels"][
             "moorage.dev/revision"
@@ -216,6 +217,10 @@ def test_an_unknown_deployment_is_kept():
 
     assert deployments(plan) == {OWN: revision(NEW)}
     assert plan.keeps_others
+    paused = dataclasses.replace(NEW, paused=True)
+    held = planned(paused, dataclasses.replace(world, history={revision(GOOD): None}))
+    assert f'create Deployment "{OWN}"' in condition(held, "Paused")["message"]
+    assert "delete Deployment" not in condition(held, "Paused")["message"]
 
 
 def test_pods_stay_in_a_deployment_that_is_being_updated():
