@@ -377,7 +377,8 @@ def _retiring(decided: _Decided, after: Revisions, now: datetime) -> Retirement 
     sides = {each.revision for each in decided.arrangement.sides}
     if after.last_good != before.last_good and before.last_good in sides:
         return Retirement(before.last_good)
-    canary, continued = before.canary, after.canary.revision if after.canary else ""
+    canary = before.canary
+    continued = after.canary.revision if after.canary else after.last_good
     if canary and canary.step and canary.revision not in {after.last_good, continued}:
         return Retirement(canary.revision)
     if is_kept(course.model, before, now) is None:

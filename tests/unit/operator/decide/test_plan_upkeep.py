@@ -9,7 +9,7 @@ from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.decide.plan import plan, unread
 from moorage_operator.resources.pod_template import make_pod_template
 from moorage_operator.values.answers import AnswerReason
-from moorage_operator.values.objects import DeploymentCondition
+from moorage_operator.values.objects import DeploymentCondition, PodObserved
 from moorage_operator.values.observed import Observed, Reference, ReferenceKind, Refusal
 from moorage_operator.values.plan import Plan, PollPace
 from support.operator_values import (
@@ -154,6 +154,49 @@ def test_the_interval_of_polls_is_that_of_the_spec(of: InferenceModel) -> None:
     assert planned(replace(of, health=health), serving(GOOD)).poll_interval_seconds == 7.0
 
 
+# ---------------------------------------------------------------------- what clients reach
+
+
+def told(of_pod: PodObserved, platform: str, **facts: Any) -> dict[str, Any]:
+    return said(of_pod, model=replace(DIGITS, platform=platform), **facts)
+
+
+@pytest.mark.parametrize("of", [EDITED, INVALID])
+def test_the_metadata_is_that_of_the_revision_that_serves(of: InferenceModel) -> None:
+    old, new = pod("old", GOOD), unready("new", EDITED, runtime=running())
+    probes = {**told(old, "old"), **told(new, "new")}
+    history = {revision(GOOD): record(GOOD)}
+
+    found = planned(of, observed(new, old, probes=probes, status=STATUS, history=history))
+
+    assert found.status["model"]["platform"] == "old"
+
+
+def test_the_metadata_is_that_of_the_new_revision_once_it_serves_alone() -> None:
+    old, new = pod("old", GOOD, ready=False, runtime=running(ready=False)), pod("new", EDITED)
+    probes = {**told(old, "old"), **told(new, "new")}
+    history = {revision(GOOD): record(GOOD)}
+
+    found = planned(EDITED, observed(new, old, probes=probes, status=STATUS, history=history))
+
+    assert found.status["model"]["platform"] == "new"
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_with_an_invalid_spec_the_endpoints_are_those_of_the_spec_that_ran(ready: bool) -> None:
+    ran = model(model={"name": "iris"}, runtime={"ports": {"http": 9000}})
+    one = pod("p", ran, ready=ready)
+    status = planned(ran, serving(ran)).status
+    answers = said(one) if ready else told(one, "loads", model_ready=no(AnswerReason.LOADING))
+    seen = observed(one, probes=answers, status=status, history={revision(ran): record(ran)})
+
+    found = planned(INVALID, seen).status
+
+    url = found["endpoints"][0]["url"]
+    assert url == "http://digits.ns.svc.cluster.local:9000/v2/models/iris/infer"
+    assert found["model"]["platform"] == ("onnx_onnxv1" if ready else "loads")
+
+
 # ---------------------------------------------------------------------- retries
 
 
@@ -186,6 +229,8 @@ def test_the_revision_that_served_is_kept_while_another_one_starts() -> None:
     known = replace(seen, history={revision(GOOD): record(GOOD)})
 
     assert kinds(EDITED, known) == ["Service", "ControllerRevision", "Deployment"]
+    kept = planned(EDITED, known).objects[1]
+    assert kept["metadata"]["name"] == f"digits-{revision(GOOD)}"
     assert kinds(EDITED, seen) == ["Service", "Deployment"]
     assert kinds(GOOD, known) == ["Service", "Deployment"]
 
@@ -232,3 +277,22 @@ def test_a_refused_spec_that_ran_is_asked_until_its_pods_serve() -> None:
     assert verdict(serves) == ("True", "Serving")
     assert serves.poll is PollPace.STABLE
     assert loads.poll is PollPace.SETTLING
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("of", [GOOD, INVALID])
+def test_other_children_are_deleted_only_for_a_valid_spec_that_is_not_paused(
+    of: InferenceModel, paused: bool
+) -> None:
+    found = planned(replace(of, paused=paused), serving(GOOD, status=STATUS))
+
+    assert found.keeps_others is (paused or bool(of.problems))
+    assert found.leaves_children is paused
+    assert bool(found.objects) is not found.keeps_others
+
+
+def test_a_paused_model_is_not_reconciled_again_to_write_its_children() -> None:
+    refusals = (refusal(GOOD, "Service", 9),)
+    of = replace(GOOD, paused=True)
+
+    assert planned(of, serving(GOOD, refusals=refusals)).requeue_after is None

@@ -209,6 +209,7 @@ def test_a_grpc_route_needs_host_names_of_its_own(
 @pytest.mark.parametrize("grpc", [{}, {"grpc": {"hostnames": ["g.example"]}}])
 def test_a_route_has_the_backends_that_get_requests(grpc: dict[str, Any]) -> None:
     of = model(route={**PARENTS, **grpc})
+    named = model(route={**PARENTS, "hostnames": ["a.example"], **grpc})
     backends = [
         Backend("main", Ports(1, 2), 90),
         Backend("none", Ports(3, 4), 0),
@@ -225,6 +226,7 @@ def test_a_route_has_the_backends_that_get_requests(grpc: dict[str, Any]) -> Non
     by_grpc = [{**by_http[0], "port": 2}, {**by_http[1], "port": 6}]
     assert rules == ([by_http, by_grpc] if grpc else [by_grpc, by_http])
     assert "hostnames" not in made[0]["spec"]
+    assert next(make_routes(named, backends))["spec"]["hostnames"] == ["a.example"]
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,7 @@ def _by_default(namespace: str, runtimes: Runtimes) -> InferenceRuntime | Proble
     defaults = [each for each in runtimes.by_name.values() if each.is_default]
     if runtimes.namespace_labels is None and any(each.allowed_namespaces for each in defaults):
         first = min(each.name for each in defaults if each.allowed_namespaces)
-        sentence = _refused(runtimes.by_name[first], namespace, runtimes)
-        return Problem("spec.runtime.name", sentence, Reason.RUNTIME_NOT_ALLOWED)
+        return Problem("spec.runtime.name", _undecided(first), Reason.RUNTIME_NOT_ALLOWED)
     found = sorted(each.name for each in defaults if not _refused(each, namespace, runtimes))
     if len(found) > 1:
         sentence = (
@@ -172,10 +171,7 @@ def _refused(runtime: InferenceRuntime, namespace: str, runtimes: Runtimes) -> s
     if runtime.allowed_namespaces is None:
         return ""
     if runtimes.namespace_labels is None:
-        return (
-            f"the InferenceRuntime {runtime.name!r} has allowedNamespaces, but the operator may "
-            "not read the labels of namespaces; grant it list and watch on namespaces"
-        )
+        return _undecided(runtime.name)
     labels = {NAME_LABEL: namespace, **runtimes.namespace_labels.get(namespace, {})}
     if runtime.allows(labels):
         return ""
@@ -183,6 +179,13 @@ def _refused(runtime: InferenceRuntime, namespace: str, runtimes: Runtimes) -> s
         f"the InferenceRuntime {runtime.name!r} must not be used in the namespace {namespace!r}: "
         "its labels do not match spec.allowedNamespaces of the runtime; label the namespace, or "
         "use another runtime"
+    )
+
+
+def _undecided(runtime: str) -> str:
+    return (
+        f"the InferenceRuntime {runtime!r} has allowedNamespaces, but the operator may not read "
+        "the labels of namespaces; grant it list and watch on namespaces"
     )
 
 

@@ -111,6 +111,12 @@ THIRD = runtime("third", image="x", formats=[{"name": "onnx", "priority": 2}])
             "runtime.name to one of them, or give one a higher priority"),
         ),
         (
+            {"model": {"format": "onnx"}}, [TRITON, SAME, OTHER], "ns",
+            "RuntimeAmbiguous", FORMAT,
+            ("'onnx' is a format of 'same' and 'triton' with the same priority 2; set "
+            "runtime.name to one of them, or give one a higher priority"),
+        ),
+        (
             {}, [DEFAULT, SECOND], "ns", "RuntimeAmbiguous", NAME,
             ("is absent, and the default is ambiguous: 'second' and 'standard' have default: "
             "true; set runtime.name to one of them, or remove default from all but one"),
