@@ -104,6 +104,15 @@ def test_nesting_of_a_hundred_levels_is_read(depth):
     assert "a" in tfs_document.parse_object(body)
 
 
+@pytest.mark.parametrize(
+    "text", [b"[" * 98 + b"%d" + b"]" * 98, b"[%d" + b",[1]" * 200 + b"]"], ids=["deep", "many"]
+)
+def test_integers_beyond_64_bits_are_exact_in_any_nesting(text):
+    document = tfs_document.parse_object(b'{"a":[' + text % (2**64 + 1) + b"]}")
+
+    assert document == json.loads(b'{"a":[' + text % (2**64 + 1) + b"]}")
+
+
 @pytest.mark.parametrize("depth", [101, 500, 5_000, 100_000])
 @pytest.mark.parametrize("token", [b"1", b"NaN"])
 def test_deeper_nesting_is_refused(depth, token):
