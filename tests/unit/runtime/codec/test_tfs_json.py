@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage_runtime.codec.json.number_list import NumberList
 from moorage_runtime.codec.tfs import document as tfs_document
 from moorage_runtime.values.errors import InvalidRequest
 
@@ -143,6 +144,17 @@ def test_a_signature_name_must_be_a_string(value):
         f'JSON Value: {{"signature_name":{shown}}} not formatted correctly. '
         "'signature_name' key must be a string value."
     )
+
+
+def test_only_long_lists_of_the_document_itself_are_arrays():
+    long = [0.5] * 10_000
+    body = json.dumps({"inputs": long, "instances": [{"inputs": long}]}).encode()
+
+    document = tfs_document.parse_object(body)
+
+    assert isinstance(document["inputs"], NumberList)
+    assert document["inputs"].tolist() == long
+    assert document["instances"] == [{"inputs": long}]
 
 
 @given(st.binary() | st.text(alphabet='{}[]":,0123456789.eE-+ntfaNI\\u').map(str.encode))
