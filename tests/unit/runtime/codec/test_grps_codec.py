@@ -169,6 +169,10 @@ def one(**members):
             "bin_data is not supported in JSON: send the bytes as application/octet-stream",
         ),
         ({"str_data": "a", "gmap": {}}, "str_data and gmap are both set: set only one"),
+        (
+            {"str_data": "a", "strData": "b"},
+            "str_data and strData are both set: set only one",
+        ),
         ({"gtensors": []}, "gtensors: an array is invalid: must be an object"),
         (
             {"gtensors": {"tensors": {}}},
@@ -295,6 +299,7 @@ def one(**members):
         ({"gmap": {"s_s": 1}}, "gmap.s_s: 1 is invalid: must be an object"),
         ({"gmap": {"s_s": {"k": 1}}}, "gmap.s_s.k: 1 is invalid: must be a string"),
         ({"gmap": {"s_b": {"k": "?"}}}, 'gmap.s_b.k: "?" is not valid base64'),
+        ({"gmap": {"s_b": {"k": "=YQ"}}}, 'gmap.s_b.k: "=YQ" is not valid base64'),
         ({"gmap": {"s_b": {"k": "é"}}}, 'gmap.s_b.k: "é" is not valid base64'),
         (
             {"gmap": {"s_i32": {"k": 2**31}}},
@@ -318,6 +323,27 @@ def test_invalid_json_is_refused_with_the_member(document, message):
     with pytest.raises(InvalidRequest) as error:
         read(document)
     assert error.value.message == message
+
+
+def test_a_shape_may_be_numbers_in_strings():
+    document = one(shape=["2", 1], flat_int32=[1, 2])
+    assert tensors_of(read(document)) == [("", "INT32", (2, 1), [[1], [2]])]
+
+
+@pytest.mark.parametrize(
+    ("text", "element"),
+    [
+        ("", b""),
+        ("YQ", b"a"),
+        ("YQ==", b"a"),
+        ("YWI", b"ab"),
+        ("YWJj", b"abc"),
+        ("+/8=", b"\xfb\xff"),
+        ("-_8", b"\xfb\xff"),
+    ],
+)
+def test_bytes_are_base64_of_both_alphabets_with_or_without_padding(text, element):
+    assert read({"gmap": {"s_b": {"k": text}}}).data == Table({"s_b": {"k": element}})
 
 
 def test_the_printed_name_of_float64_elements_is_read():
@@ -419,6 +445,7 @@ def test_protobuf_answers_byte_by_byte(data, wire):
     [
         (None, {}),
         (Text(""), {"str_data": ""}),
+        (Blob(b"\0\xff"), {"bin_data": "AP8="}),
         (NestedArray(np.array([[1.5], [2]], np.float32)), {"ndarray": [[1.5], [2.0]]}),
         (NestedArray(np.array(1.5, np.float32)), {"ndarray": 1.5}),
         (NestedArray(np.array([[math.nan, 1]], np.float32)), {"ndarray": [["NaN", 1.0]]}),
@@ -432,8 +459,12 @@ def test_protobuf_answers_byte_by_byte(data, wire):
             {"gtensors": {"tensors": [{"name": "e", "dtype": "DT_INT8", "shape": [0]}]}},
         ),
         (
-            Table({"s_b": {"k": b"\0\xff"}, "s_i64": {"k": 1}, "s_f": {"k": 1.1}, "s_i32": {}}),
-            {"gmap": {"s_b": {"k": "AP8="}, "s_i64": {"k": "1"}, "s_f": {"k": 1.1}}},
+            Table({"s_b": {"k": b"\0\xff"}, "s_i64": {"k": 1}, "s_i32": {}}),
+            {"gmap": {"s_b": {"k": "AP8="}, "s_i64": {"k": "1"}}},
+        ),
+        (
+            Table({"s_f": {"k": float(np.float32(1.1))}, "s_d": {"k": 1.1}}),
+            {"gmap": {"s_f": {"k": 1.1}, "s_d": {"k": 1.1}}},
         ),
         (Table({"s_d": {"k": math.inf}}), {"gmap": {"s_d": {"k": "Infinity"}}}),
     ],
