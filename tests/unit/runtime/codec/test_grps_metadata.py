@@ -1,14 +1,10 @@
-"""GRPS's metadata as YAML, and the properties of a message that its transports use."""
-
-import math
+"""GRPS's metadata as YAML, and what its transports ask of a message."""
 
 import numpy as np
 import pytest
 
-from moorage_runtime.codec._generated import grps_pb2 as pb
 from moorage_runtime.codec.grps import json_form as grps_json
 from moorage_runtime.codec.grps import metadata as grps_metadata
-from moorage_runtime.codec.grps import proto as grps_proto
 from moorage_runtime.codec.grps.message import (
     OK,
     Blob,
@@ -19,7 +15,6 @@ from moorage_runtime.codec.grps.message import (
     Text,
     size_bytes,
 )
-from moorage_runtime.values.errors import PayloadTooLarge
 from moorage_runtime.values.inference import ModelMetadata, ModelStatus, ServerMetadata
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
 
@@ -126,35 +121,3 @@ def test_only_200_is_a_success(code):
 )
 def test_a_flag_is_read_from_any_body(body, flag):
     assert grps_json.decode_flag(body, "return-ndarray") is flag
-
-
-def test_a_message_with_a_name_is_small():
-    message = pb.GrpsMessage(str_data="m")
-    assert grps_proto.parse_small(memoryview(message.SerializeToString())) == message
-    with pytest.raises(PayloadTooLarge) as error:
-        grps_proto.parse_small(bytes(65_537))
-    assert error.value.message == (
-        "the grps.protos.v1.GrpsMessage has 65537 bytes: must have 65536 or fewer"
-    )
-
-
-def test_a_large_message_is_parsed():
-    message = pb.GrpsMessage(bin_data=bytes(5000))
-    assert grps_proto.parse(memoryview(message.SerializeToString())) == message
-
-
-def test_a_half_precision_number_overflows_to_infinity():
-    item = pb.GenericTensor(dtype="DT_FLOAT16", shape=[2], flat_float16=[70_000, -1.5])
-    data = pb.GenericTensorData(tensors=[item])
-    (tensor,) = grps_proto.decode(pb.GrpsMessage(gtensors=data)).data.tensors
-    assert tensor.array.tolist() == [math.inf, -1.5]
-
-
-def test_a_message_of_many_fields_is_not_quick():
-    def message(count):
-        item = pb.GenericTensor(flat_string=["abc"] * count)
-        data = pb.GenericTensorData(tensors=[item])
-        return pb.GrpsMessage(gtensors=data).SerializeToString()
-
-    assert grps_proto.is_quick(message(2000))
-    assert not grps_proto.is_quick(message(3000))
