@@ -65,9 +65,9 @@ def given_to(data, *inputs, **options):
             [("x0", "BOOL", [False, True])],
         ),
         (
-            Tensors((tensor("INT32", [65535], "x0"),)),
-            [("UINT16", (1,))],
-            [("x0", "UINT16", [65535])],
+            Tensors((tensor("INT32", [0, 65535], "x0"),)),
+            [("UINT16", (2,))],
+            [("x0", "UINT16", [0, 65535])],
         ),
         (
             Tensors((tensor("INT64", [2**63 - 1]),)),
@@ -157,6 +157,10 @@ def test_data_that_no_input_can_take_is_refused(data, inputs, message):
             Table({"s_b": {"k": b"a", "t": b"\xff"}}),
         ),
         ([tensor("INT32", [1], "s_f.k")], Table({}), Table({"s_i32": {"s_f.k": 1}})),
+        ([tensor("BYTES", [b"a"], "s_s.k")], Table({}), Table({"s_s": {"k": "a"}})),
+        ([tensor("BYTES", [b"a"], "s_b.k.l")], Table({}), Table({"s_b": {"k.l": b"a"}})),
+        ([tensor("BYTES", [b"a"], "s_b")], Table({}), Table({"s_s": {"s_b": "a"}})),
+        ([], Table({}), Table({})),
     ],
 )
 def test_the_response_has_the_form_of_the_request(outputs, request_data, answer):
@@ -178,11 +182,35 @@ def test_other_answers_are_tensors(outputs, request_data):
 
 
 def test_a_text_answer_that_is_not_utf8_is_refused():
+    for name, request in (("y", Text("")), ("s_s.k", Table({}))):
+        with pytest.raises(InvalidRequest) as error:
+            grps_mapping.answer_of([tensor("BYTES", [b"\xff"], name)], request)
+        assert error.value.message == (
+            f"output '{name}' contains bytes that are not UTF-8: send the request as bin_data"
+        )
+
+
+@pytest.mark.parametrize(("data", "name"), [(Text("a"), "str_data"), (Blob(b"a"), "bin_data")])
+def test_a_model_without_inputs_takes_no_text(data, name):
+    metadata = ModelMetadata("m", "1", ("1",), "p", (), ())
     with pytest.raises(InvalidRequest) as error:
-        grps_mapping.answer_of([tensor("BYTES", [b"\xff"], "y")], Text(""))
+        grps_mapping.inputs_of(data, metadata)
     assert error.value.message == (
-        "output 'y' contains bytes that are not UTF-8: send the request as bin_data"
+        f"{name} requires a model with exactly one BYTES input, unlike 'm': use gtensors"
     )
+
+
+@pytest.mark.parametrize("datatype", ["BOOL", "UINT16", "UINT64"])
+def test_a_tensor_keeps_its_name_and_parameters_in_another_type(datatype):
+    given = Tensor("x", Datatype(datatype), as_array([0, 1], datatype), {"k": 1})
+
+    carried = grps_tensors.carry(given)
+    restored = grps_tensors.restore(carried, Datatype(datatype))
+
+    for found in (carried, restored):
+        assert (found.name, dict(found.parameters)) == ("x", {"k": 1})
+    assert (restored.datatype, restored.array.dtype) == (datatype, given.array.dtype)
+    assert restored.array.tolist() == given.array.tolist()
 
 
 @pytest.mark.parametrize(

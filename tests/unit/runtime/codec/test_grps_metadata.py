@@ -1,12 +1,10 @@
-"""GRPS's metadata as YAML, and the properties of a message that its transports use."""
+"""GRPS's metadata as YAML, and what its transports ask of a message."""
 
 import numpy as np
 import pytest
 
-from moorage_runtime.codec._generated import grps_pb2 as pb
 from moorage_runtime.codec.grps import json_form as grps_json
 from moorage_runtime.codec.grps import metadata as grps_metadata
-from moorage_runtime.codec.grps import proto as grps_proto
 from moorage_runtime.codec.grps.message import (
     OK,
     Blob,
@@ -123,18 +121,3 @@ def test_only_200_is_a_success(code):
 )
 def test_a_flag_is_read_from_any_body(body, flag):
     assert grps_json.decode_flag(body, "return-ndarray") is flag
-
-
-def test_a_message_with_a_name_is_small():
-    message = pb.GrpsMessage(str_data="m")
-    assert grps_proto.parse_small(memoryview(message.SerializeToString())) == message
-
-
-def test_a_message_of_many_fields_is_not_quick():
-    def message(count):
-        item = pb.GenericTensor(flat_string=["abc"] * count)
-        data = pb.GenericTensorData(tensors=[item])
-        return pb.GrpsMessage(gtensors=data).SerializeToString()
-
-    assert grps_proto.is_quick(message(2000))
-    assert not grps_proto.is_quick(message(3000))

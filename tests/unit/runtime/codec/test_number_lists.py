@@ -99,6 +99,11 @@ def test_a_long_list_is_read_in_pieces_of_its_text():
     assert numbers.tolist() == values
 
 
+@pytest.mark.parametrize("text", [b"[1,2]", b"[[1,2],[3,4]]", b"[[1,2],[3]]"])
+def test_the_elements_of_a_list_are_those_of_json(text):
+    assert list(decode(text).elements()) == json.loads(text)
+
+
 @pytest.mark.parametrize("text", [b"[NaN,1]", b"[Infinity,1]", b"[1,-Infinity]"])
 def test_a_token_does_not_prevent_an_array(text):
     (piece,) = decode(text).pieces

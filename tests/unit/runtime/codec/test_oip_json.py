@@ -301,6 +301,17 @@ def test_a_complete_request_is_read():
             'inputs[0].shape[0]: "1" is invalid: must be an integer of 0 or more',
         ),
         (
+            request(input={"shape": [2**60]}),
+            "inputs[0].shape: the product of dimensions 0 to 0 is too large for a tensor",
+        ),
+        (
+            request(input={"shape": [2**60 - 1]}),
+            (
+                "inputs[0].data has 1 elements: shape [1152921504606846975] requires "
+                "1152921504606846975"
+            ),
+        ),
+        (
             request(input={"shape": [2**63]}),
             "inputs[0].shape: the product of dimensions 0 to 0 is too large for a tensor",
         ),
@@ -355,6 +366,8 @@ def test_a_request_has_at_most_16384_inputs():
         request() + b" \r\n",
         request(id=None, outputs=None, parameters=None),
         request(input={"data": [[[1.5]]]}),
+        request(input={"shape": [1] * 64}),
+        request(input={"shape": [0] * 64, "data": []}),
         b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[NaN]}]}',
         b'{"inputs":[],"deep":' + b"[" * 99 + b"]" * 99 + b"}",
         b'{"inputs":[],"text":"' + b"[" * 500 + b'"}',

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage_runtime.codec.json.number_list import NumberList
 from moorage_runtime.codec.tfs import document as tfs_document
 from moorage_runtime.values.errors import InvalidRequest
 
@@ -104,6 +105,15 @@ def test_nesting_of_a_hundred_levels_is_read(depth):
     assert "a" in tfs_document.parse_object(body)
 
 
+@pytest.mark.parametrize(
+    "text", [b"[" * 98 + b"%d" + b"]" * 98, b"[%d" + b",[1]" * 200 + b"]"], ids=["deep", "many"]
+)
+def test_integers_beyond_64_bits_are_exact_in_any_nesting(text):
+    document = tfs_document.parse_object(b'{"a":[' + text % (2**64 + 1) + b"]}")
+
+    assert document == json.loads(b'{"a":[' + text % (2**64 + 1) + b"]}")
+
+
 @pytest.mark.parametrize("depth", [101, 500, 5_000, 100_000])
 @pytest.mark.parametrize("token", [b"1", b"NaN"])
 def test_deeper_nesting_is_refused(depth, token):
@@ -134,6 +144,17 @@ def test_a_signature_name_must_be_a_string(value):
         f'JSON Value: {{"signature_name":{shown}}} not formatted correctly. '
         "'signature_name' key must be a string value."
     )
+
+
+def test_only_long_lists_of_the_document_itself_are_arrays():
+    long = [0.5] * 10_000
+    body = json.dumps({"inputs": long, "instances": [{"inputs": long}]}).encode()
+
+    document = tfs_document.parse_object(body)
+
+    assert isinstance(document["inputs"], NumberList)
+    assert document["inputs"].tolist() == long
+    assert document["instances"] == [{"inputs": long}]
 
 
 @given(st.binary() | st.text(alphabet='{}[]":,0123456789.eE-+ntfaNI\\u').map(str.encode))
