@@ -18,7 +18,8 @@ class CannedServer:
 
 def http_answer(status: HTTPStatus, body: bytes, *headers: str) -> bytes:
     """A whole response in HTTP/1.1."""
-    head = [f"HTTP/1.1 {status.value} {status.phrase}", f"content-length: {len(body)}", *headers]
+    head = [f"HTTP/1.1 {status.value} {status.phrase}", f"content-length: {len(body)}"]
+    head += ["connection: close", *headers]
     return "\r\n".join([*head, "", ""]).encode() + body
 
 

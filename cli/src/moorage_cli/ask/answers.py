@@ -41,10 +41,17 @@ class _Retries(urllib3.Retry):
         return None if asked is None else min(asked, RETRY_AFTER_LIMIT_SECONDS)
 
 
-# A failed connection or a timeout is reported at once. A redirect is not followed, because an API
-# server sends none.
+# A read is repeated once, because the server may just have closed an idle connection. A redirect is
+# not followed, because an API server sends none.
 RETRIES = _Retries(
-    total=3, connect=0, read=0, redirect=0, other=0, raise_on_redirect=False, raise_on_status=False
+    total=3,
+    connect=0,
+    read=1,
+    redirect=0,
+    other=0,
+    allowed_methods=["GET"],
+    raise_on_redirect=False,
+    raise_on_status=False,
 )
 
 
