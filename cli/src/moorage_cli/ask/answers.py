@@ -41,8 +41,8 @@ class _Retries(urllib3.Retry):
         return None if asked is None else min(asked, RETRY_AFTER_LIMIT_SECONDS)
 
 
-# A read is repeated once, because the server may just have closed an idle connection. A redirect is
-# not followed, because an API server sends none.
+# A read is repeated once, because the server may just have closed an idle connection. A redirect
+# is not followed, because an API server sends none.
 RETRIES = _Retries(
     total=3,
     connect=0,
