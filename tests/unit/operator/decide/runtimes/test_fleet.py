@@ -193,7 +193,7 @@ APPROVAL = {**FAILED, "obstacle": "AwaitingApproval", "detail": "canary r2"}
         ([user("a", **FAILED), user("b", **ON_THE_WAY), user("c")], ""),
         ([user("a", **FAILED), user("b", **FAILED, is_stopped=True), user("c")], ""),
         ([user("a", **FAILED), user("b", **{**FAILED, "runtime": "x"}), user("c")], ""),
-        ([user("b", **FAILED), user("a", **FAILED), user("d", **FAILED), user("c")], "abd"),
+        ([user("b", **FAILED), user("a", **FAILED), user("x", **FAILED), user("c")], "abx"),
         ([user("a", **FAILED), user("b", **FAILED), user("c", is_outdated=False)], ""),
         ([user("a", **FAILED), user("b", **FAILED), user("c", **ON_THE_WAY)], ""),
     ],
