@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from io import FileIO
 from pathlib import Path
 
 import catboost
@@ -64,27 +65,33 @@ def test_a_file_that_crashes_the_library_is_refused(model, tmp_path):
         CatboostBackend().load(ModelSource("m", "1", damaged))
 
 
-def test_an_error_of_the_library_is_reported_in_its_words():
-    with pytest.raises(ValueError, match="CatBoostError: "):
-        catboost_trial.try_loading(b"CBM1\x08\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff")
+def test_an_error_of_the_library_is_reported_in_its_words(tmp_path):
+    path = tmp_path / "model.cbm"
+    path.write_bytes(b"CBM1\x08\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff")
+
+    with FileIO(path) as file, pytest.raises(ValueError, match="CatBoostError: "):
+        catboost_trial.try_loading(file)
 
 
 def test_a_load_without_end_is_ended(model):
-    with pytest.raises(ValueError, match=r"did not end within 0\.01 s"):
-        catboost_trial.try_loading(model.read_bytes(), timeout_seconds=0.01)
+    with FileIO(model) as file, pytest.raises(ValueError, match=r"did not end within 0\.01 s"):
+        catboost_trial.try_loading(file, timeout_seconds=0.01)
 
 
 def test_a_sound_file_passes(model):
-    catboost_trial.try_loading(model.read_bytes())
+    with FileIO(model) as file:
+        catboost_trial.try_loading(file)
 
 
 def test_a_file_that_is_replaced_during_the_trial_is_not_loaded(model, tmp_path, monkeypatch):
     path = tmp_path / "model.cbm"
     path.write_bytes(model.read_bytes())
 
-    def tried_then_replaced(content: bytes) -> None:
-        catboost_trial.try_loading(content)
-        path.write_bytes(b"untried")
+    def tried_then_replaced(file: FileIO) -> None:
+        catboost_trial.try_loading(file)
+        other = tmp_path / "other"
+        other.write_bytes(b"untried")
+        other.replace(path)
 
     monkeypatch.setattr(catboost_backend, "try_loading", tried_then_replaced)
 

@@ -6,8 +6,8 @@ missing value in columns of numbers. Categorical and text columns are text.
 """
 
 import importlib
-import io
 from collections.abc import Mapping, Sequence
+from io import FileIO
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import sentence_of
 from moorage_runtime.backends.tables import layout
-from moorage_runtime.backends.tables.catboost_trial import try_loading
+from moorage_runtime.backends.tables.catboost_trial import path_of, try_loading
 from moorage_runtime.backends.tables.layout import Features
 from moorage_runtime.backends.tables.model import Answer, TableModel, tried_outputs
 from moorage_runtime.values.errors import InvalidConfig
@@ -51,20 +51,22 @@ class CatboostBackend:
 def _read(source: ModelSource) -> Any:
     path = source.path
     try:
-        content = path.read_bytes()
-        _check_size(content)
-        try_loading(content)
-        model = _loaded(library.CatBoostClassifier(), content)
-        # the class of the object decides what predict returns by default
-        return model if len(model.classes_) else _loaded(library.CatBoostRegressor(), content)
+        with FileIO(path) as file:
+            _check_size(file.readall())
+            try_loading(file)
+            model = _loaded(library.CatBoostClassifier(), file)
+            # the class of the object decides what predict returns by default
+            return model if len(model.classes_) else _loaded(library.CatBoostRegressor(), file)
     except BaseException as error:
         problem = str(error) if isinstance(error, ValueError) else sentence_of(error)
         raise InvalidConfig(f"{path.name} is not a valid CatBoost model: {problem}") from error
 
 
-def _loaded(model: Any, content: bytes) -> Any:
-    # a stream: the argument blob would leave a model that refers to the memory of the bytes
-    return model.load_model(stream=io.BytesIO(content))
+def _loaded(model: Any, file: FileIO) -> Any:
+    # from a path: a model from a stream or from bytes does not know its loss function, and so
+    # predicts raw values where others are its default
+    file.seek(0)
+    return model.load_model(path_of(file))
 
 
 def _check_size(content: bytes) -> None:
