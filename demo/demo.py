@@ -214,7 +214,8 @@ def show(progress: Progress, target: Target, env: dict[str, str]) -> None:
             [
                 "kubectl",
                 "wait",
-                "--for=condition=UpToDate",
+                # not UpToDate: after an upgrade of the operator, a model that serves is pending
+                "--for=condition=Ready",
                 f"inferencemodel/{MODEL}",
                 f"--timeout={READY_TIMEOUT_SECONDS}s",
             ],

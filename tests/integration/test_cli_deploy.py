@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from moorage_cli.ask.cluster import FIELD_MANAGER
 from support.iris import IMPATIENT, alive, start
 from support.manifests import DIGITS
 from support.operator_cluster import (
@@ -97,19 +98,23 @@ def test_a_field_that_somebody_else_has_set_needs_force(
 def test_what_a_rollback_restored_is_replaced_without_force_and_scaled_replicas_are_not(
     operator: OperatorProcess, api: Api, kubelet: Kubelet
 ) -> None:
-    moorage(api, "deploy", "https://models.example/1.onnx", "--name=iris", *SOON)
-    moorage(api, "deploy", "https://models.example/2.onnx", "--name=iris", *SOON)
-    code, _, err = moorage(api, "rollback", "iris")
-    assert (code, spec_of(api, "iris")["model"]["uri"]) == (0, "https://models.example/1.onnx"), (
-        err
-    )
+    def deploy(number: int, *options: str) -> tuple[int, str, str]:
+        uri = f"https://models.example/{number}.onnx"
+        return moorage(api, "deploy", uri, "--name=iris", *options, *SOON)
 
-    moorage(api, "deploy", "https://models.example/3.onnx", "--name=iris", *SOON)
+    deploy(2)
+    # as a rollback, which needs a revision that has served
+    api.of("InferenceModel").patch(
+        name="iris", namespace=api.namespace, field_manager=FIELD_MANAGER,
+        body={"spec": {"model": {"uri": "https://models.example/1.onnx"}}},
+        content_type="application/merge-patch+json",
+    )  # fmt: skip
+
+    deploy(3)
     assert spec_of(api, "iris")["model"]["uri"] == "https://models.example/3.onnx"
 
     moorage(api, "scale", "iris", "3")
-    third = ("deploy", "https://models.example/3.onnx", "--name=iris", "--replicas=2", *SOON)
-    code, _, err = moorage(api, *third)
+    code, _, err = deploy(3, "--replicas=2")
     assert (code, spec_of(api, "iris")["replicas"]) == (1, 3)
     assert ".spec.replicas" in err
 
