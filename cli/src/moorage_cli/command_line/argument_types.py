@@ -19,6 +19,7 @@ __all__ = [
     "count",
     "namespace",
     "object_name",
+    "path",
     "port",
     "rate",
     "seconds",
@@ -44,13 +45,22 @@ class _Absent(str):
 ABSENT = _Absent()
 
 
-def text(given: str) -> str:
-    """Any text that is not empty."""
+def path(given: str) -> str:
+    """A path, or anything else that is not empty."""
     if isinstance(given, _Absent):
         return ""
     if not given:
         raise _refused(given, "must not be empty")
     return given
+
+
+def text(given: str) -> str:
+    """Any text that is not empty."""
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise _refused(given, "must be UTF-8") from error
+    return path(given)
 
 
 def object_name(given: str) -> str:
