@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+import moorage_cli.startup
 from moorage_cli.ask.cluster import Cluster
 from moorage_cli.ask.interrupts import immediate_interrupt
 from moorage_cli.ask.standard_streams import (
@@ -30,9 +31,10 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status; without a command, print the help."""
-    open_streams()
     program = "kubectl moorage" if Path(sys.argv[0]).name.startswith("kubectl-") else "moorage"
     try:
+        moorage_cli.startup.end_startup()
+        open_streams()
         return _run(program, arguments)
     except Failure as failure:
         complain(f"{program}: {clean(failure)}\n")
