@@ -81,15 +81,19 @@ def _connect(given: argparse.Namespace) -> Cluster:
 
 
 def _palette(form: str) -> Palette:
-    """Colours if the output is a terminal and NO_COLOR is not set (no-color.org)."""
-    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    """Colours if the terminal has them and NO_COLOR is not set (no-color.org)."""
+    wanted = _is_able_terminal() and not os.environ.get("NO_COLOR")
     return Palette(coloured=wanted and form != "json")
 
 
 def _live(form: str) -> Callable[[], LiveView] | None:
     """Views that are redrawn, if the output is a terminal that can do it, and for people."""
-    is_able = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-    return (lambda: LiveView(sys.stdout)) if is_able and form == "text" else None
+    return (lambda: LiveView(sys.stdout)) if _is_able_terminal() and form == "text" else None
+
+
+def _is_able_terminal() -> bool:
+    """Whether the output is a terminal that knows colours and can move its cursor."""
+    return sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
 
 
 def _print(report: Report, form: str) -> None:

@@ -1,10 +1,14 @@
 """The program as a process whose standard streams are closed, full, broken or not UTF-8."""
 
+import fcntl
 import os
+import pty
 import shlex
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -133,3 +137,37 @@ def test_an_interrupt_after_the_start_has_status_130(tmp_path: Path) -> None:
         out, err = running.communicate(timeout=60)
 
     assert (running.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_coloured"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": ""}, False),
+    ],
+)
+def test_colours_are_for_terminals_that_have_them(
+    variables: dict[str, str], is_coloured: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text("a: [")
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 20, 0, 0))
+    done = subprocess.run(
+        [sys.executable, "-m", "moorage_cli", "lint", "a.yaml"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=end,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=60,
+        env={**os.environ, **variables},
+    )
+    os.close(end)
+    out = os.read(terminal, 65536)
+    os.close(terminal)
+
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert (b"\x1b[" in out) is is_coloured
+    assert b"is not valid YAML" in out
