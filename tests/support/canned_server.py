@@ -3,7 +3,7 @@
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -25,7 +25,7 @@ def http_answer(status: HTTPStatus, body: bytes, *headers: str) -> bytes:
 
 
 @contextmanager
-def answering(*answers: bytes, then_drips: bool = False) -> Iterator[CannedServer]:
+def answering(*answers: bytes, then_drips: bool = False) -> Generator[CannedServer]:
     """A server whose last answer is repeated; with `then_drips`, no answer ever ends."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = CannedServer(listener.getsockname()[1])
