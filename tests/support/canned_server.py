@@ -1,8 +1,9 @@
 """A socket server that answers each request with given bytes, also those of other protocols."""
 
+import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -24,8 +25,8 @@ def http_answer(status: HTTPStatus, body: bytes, *headers: str) -> bytes:
 
 
 @contextmanager
-def answering(*answers: bytes, then_close: bool = True) -> Iterator[CannedServer]:
-    """A server whose last answer is repeated; without `then_close`, connections stay open."""
+def answering(*answers: bytes, then_drips: bool = False) -> Generator[CannedServer]:
+    """A server whose last answer is repeated; with `then_drips`, no answer ever ends."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = CannedServer(listener.getsockname()[1])
     ended = threading.Event()
@@ -46,10 +47,14 @@ def answering(*answers: bytes, then_close: bool = True) -> Iterator[CannedServer
                 if not part:
                     return
                 head += part
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            left = int(length[1]) - len(head.partition(b"\r\n\r\n")[2]) if length else 0
+            while left > 0 and (part := connection.recv(65536)):
+                left -= len(part)
             server.asked.append(head.split(b"\r\n")[0].decode())
             connection.sendall(answers[min(len(server.asked), len(answers)) - 1])
-            if not then_close:
-                ended.wait(60)
+            while then_drips and not ended.wait(0.05):
+                connection.sendall(b" ")
 
     threading.Thread(target=serve, daemon=True).start()
     try:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+import moorage_cli.startup
 from moorage_cli.ask.cluster import Cluster
 from moorage_cli.ask.interrupts import immediate_interrupt
 from moorage_cli.ask.standard_streams import (
@@ -30,9 +31,10 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status; without a command, print the help."""
-    open_streams()
     program = "kubectl moorage" if Path(sys.argv[0]).name.startswith("kubectl-") else "moorage"
     try:
+        moorage_cli.startup.end_startup()
+        open_streams()
         return _run(program, arguments)
     except Failure as failure:
         complain(f"{program}: {clean(failure)}\n")
@@ -79,15 +81,19 @@ def _connect(given: argparse.Namespace) -> Cluster:
 
 
 def _palette(form: str) -> Palette:
-    """Colours if the output is a terminal and NO_COLOR is not set (no-color.org)."""
-    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    """Colours if the terminal has them and NO_COLOR is not set (no-color.org)."""
+    wanted = _is_able_terminal() and not os.environ.get("NO_COLOR")
     return Palette(coloured=wanted and form != "json")
 
 
 def _live(form: str) -> Callable[[], LiveView] | None:
     """Views that are redrawn, if the output is a terminal that can do it, and for people."""
-    is_able = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-    return (lambda: LiveView(sys.stdout)) if is_able and form == "text" else None
+    return (lambda: LiveView(sys.stdout)) if _is_able_terminal() and form == "text" else None
+
+
+def _is_able_terminal() -> bool:
+    """Whether the output is a terminal that knows colours and can move its cursor."""
+    return sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
 
 
 def _print(report: Report, form: str) -> None:

@@ -1,12 +1,20 @@
 """The program as a process whose standard streams are closed, full, broken or not UTF-8."""
 
+import fcntl
 import os
+import pty
 import shlex
+import signal
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
+
+from support.canned_server import answering, kubeconfig_of
+from support.waiting import eventually
 
 OTHER = "kind: ConfigMap\n"
 
@@ -91,3 +99,75 @@ def test_text_is_utf_8_in_every_locale(tmp_path: Path) -> None:
     )
     assert (code, err) == (1, "")
     assert out.startswith("🚀.yaml: ")
+
+
+# Interrupts itself while the program imports the module that takes the longest.
+INTERRUPTED_START = """
+import importlib.abc, os, signal, sys
+
+class Interrupt(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "moorage_cli.ask.cluster":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+import moorage_cli.__main__
+"""
+
+
+def test_an_interrupt_during_the_start_ends_the_program_without_a_word() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_START], capture_output=True, check=False, timeout=60
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_an_interrupt_after_the_start_has_status_130(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    with answering(b"", then_drips=True) as server:
+        path.write_text(kubeconfig_of(server.port))
+        running = subprocess.Popen(
+            [sys.executable, "-m", "moorage_cli", "status", "--kubeconfig", str(path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        eventually("a request", lambda: server.asked, bool, 60)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+
+    assert (running.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_coloured"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": ""}, False),
+    ],
+)
+def test_colours_are_for_terminals_that_have_them(
+    variables: dict[str, str], is_coloured: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text("a: [")
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 20, 0, 0))
+    done = subprocess.run(
+        [sys.executable, "-m", "moorage_cli", "lint", "a.yaml"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=end,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=60,
+        env={**os.environ, **variables},
+    )
+    os.close(end)
+    out = os.read(terminal, 65536)
+    os.close(terminal)
+
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert (b"\x1b[" in out) is is_coloured
+    assert b"is not valid YAML" in out

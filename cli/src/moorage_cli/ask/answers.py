@@ -112,6 +112,8 @@ def watch_events_of(answer: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         kind, about = event.get("type"), event.get("object")
         if kind == "ERROR":
             raise_status(_mapping(about))
+        if kind == "BOOKMARK":
+            continue
         if not isinstance(kind, str):
             raise MalformedAnswer(f"it is not a watch: {_shown(line)}")
         yield kind, _object(about)

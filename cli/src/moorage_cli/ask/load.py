@@ -120,16 +120,23 @@ def http_sender(
 
             async def send() -> str:
                 try:
-                    async with http.stream(
-                        "POST", url, content=body, headers=headers, extensions=host_name(access)
-                    ) as answer:
+                    async with (
+                        asyncio.timeout(seconds),
+                        http.stream(
+                            "POST",
+                            url,
+                            content=body,
+                            headers=headers,
+                            extensions=host_name(access),
+                        ) as answer,
+                    ):
                         size = 0
                         async for chunk in answer.aiter_raw():
                             size += len(chunk)
                             if size > ANSWER_LIMIT:
-                                return f"the response is larger than {ANSWER_LIMIT} bytes"
+                                return f"the response is larger than {ANSWER_LIMIT >> 20} MiB"
                         return "" if answer.status_code == 200 else f"HTTP {answer.status_code}"
-                except httpx.TimeoutException:
+                except (httpx.TimeoutException, TimeoutError):
                     return f"no response within {seconds:g} s"
                 except httpx.HTTPError as error:
                     return reason_of(error)

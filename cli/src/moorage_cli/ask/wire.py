@@ -3,6 +3,7 @@
 Responses are untrusted: their size is limited, and redirects are not followed.
 """
 
+import time
 from typing import Any
 
 import grpc
@@ -28,7 +29,7 @@ def post(
     Raises:
         Failure: There is no response, or it is too large.
     """
-    url = f"{access.scheme}://{address}{request.path}"
+    url, deadline = f"{access.scheme}://{address}{request.path}", time.monotonic() + seconds
     try:
         with (
             _client(access, seconds) as http,
@@ -36,7 +37,7 @@ def post(
                 "POST", url, json=dict(request.body), extensions=host_name(access)
             ) as answer,
         ):
-            return answer.status_code, _read(answer, ANSWER_LIMIT)
+            return answer.status_code, _read(answer, ANSWER_LIMIT, deadline)
     except ValueError as error:
         raise Failure(f"the request cannot be sent as JSON: {error}") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -46,12 +47,13 @@ def post(
 
 def fetch(base: str, path: str, seconds: float, access: Access = PLAINTEXT) -> HttpReply:
     """The response to a GET; without one, code 0 and a sentence that says why."""
+    deadline = time.monotonic() + seconds
     try:
         with (
             _client(access, seconds) as http,
             http.stream("GET", f"{base}{path}", extensions=host_name(access)) as answer,
         ):
-            body = _read(answer, PROBE_LIMIT).decode("utf-8", "replace")
+            body = _read(answer, PROBE_LIMIT, deadline).decode("utf-8", "replace")
             return HttpReply(answer.status_code, body)
     except (httpx.HTTPError, httpx.InvalidURL, Failure) as error:
         return HttpReply(0, f"no response from {path}: {_reason(error, access)}")
@@ -127,10 +129,17 @@ def _reason(error: BaseException, access: Access) -> str:
     return (access.trust and why_no_tls(error, access.trust)) or reason_of(error)
 
 
-def _read(answer: httpx.Response, limit: int) -> bytes:
+def _read(answer: httpx.Response, limit: int, deadline: float) -> bytes:
+    """The body, whose parts may each arrive in time, and the whole not.
+
+    Raises:
+        Failure: It is too large or too slow.
+    """
     body = bytearray()
     for chunk in answer.iter_bytes():
         body += chunk
         if len(body) > limit:
-            raise Failure(f"the response is larger than {limit} bytes")
+            raise Failure(f"the response is larger than {limit >> 20} MiB")
+        if time.monotonic() > deadline:
+            raise Failure("the response does not end in time: set a longer --timeout")
     return bytes(body)

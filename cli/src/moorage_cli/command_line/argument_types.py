@@ -17,9 +17,12 @@ from moorage_cli.manifests.object_names import (
 __all__ = [
     "ABSENT",
     "count",
+    "model_name",
     "namespace",
     "object_name",
+    "path",
     "port",
+    "quantity",
     "rate",
     "seconds",
     "target",
@@ -32,6 +35,7 @@ RATE_LIMIT = 100_000
 PORT_LIMIT = 65535
 _WHOLE = re.compile(r"[0-9]{1,10}")
 _NUMBER = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
+_QUANTITY = re.compile(r"([0-9]{1,15}(\.[0-9]{1,9})?)([KMGTPE]i|[kMGTPE])?")
 _SHOWN = 80
 
 
@@ -44,13 +48,22 @@ class _Absent(str):
 ABSENT = _Absent()
 
 
-def text(given: str) -> str:
-    """Any text that is not empty."""
+def path(given: str) -> str:
+    """A path, or anything else that is not empty."""
     if isinstance(given, _Absent):
         return ""
     if not given:
         raise _refused(given, "must not be empty")
     return given
+
+
+def text(given: str) -> str:
+    """Any text that is not empty."""
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise _refused(given, "must be UTF-8") from error
+    return path(given)
 
 
 def object_name(given: str) -> str:
@@ -74,6 +87,22 @@ def namespace(given: str) -> str:
 def target(given: str) -> str:
     """The name of a model, or a URL."""
     return given if "://" in given else object_name(given)
+
+
+def quantity(given: str) -> str:
+    """A size of storage above 0."""
+    if isinstance(given, _Absent):
+        return ""
+    if not _QUANTITY.fullmatch(given) or not given.strip("0.KMGTPEki"):
+        raise _refused(given, "must be a number above 0 with a unit, such as 20Gi")
+    return given
+
+
+def model_name(given: str) -> str:
+    """The name of a model on a server, which a URL can have."""
+    if given in {".", ".."} or not given.isprintable() or " " in given:
+        raise _refused(given, "must be printable, without spaces, and not '.' or '..'")
+    return text(given)
 
 
 def seconds(given: str) -> float:

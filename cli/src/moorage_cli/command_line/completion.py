@@ -8,11 +8,10 @@ Names of models and runtimes come from the cluster, by a run of the tool itself.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from moorage_cli.command_line.arguments import COMMANDS
-from moorage_cli.command_line.declared import Argument, Command
+from moorage_cli.command_line.declared import PATH_METAVARS, Argument, Command
 
 __all__ = ["SHELLS", "script"]
 
-_FILE_METAVARS = frozenset({"FILE", "PATH", "PATH|URI", "ONNX"})
 # The arguments of the tool that print the names for a positional argument.
 _NAMES: Mapping[str, str] = {
     "name": "status -o name",
@@ -35,7 +34,7 @@ def _takes_value(option: Argument) -> bool:
 
 
 def _takes_file(argument: Argument) -> bool:
-    return argument.options.get("metavar") in _FILE_METAVARS
+    return argument.options.get("metavar") in PATH_METAVARS
 
 
 def _words(command: Command, names: str) -> str:

@@ -6,7 +6,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from moorage_cli.command_line.argument_types import ABSENT, namespace, object_name, seconds, text
+from moorage_cli.command_line.argument_types import (
+    ABSENT,
+    namespace,
+    object_name,
+    path,
+    seconds,
+    text,
+)
 
 __all__ = [
     "ACCESS",
@@ -15,11 +22,14 @@ __all__ = [
     "MAYBE_NAME",
     "NAME",
     "NAMESPACE",
+    "PATH_METAVARS",
     "Argument",
     "Command",
     "output",
     "timeout",
 ]
+
+PATH_METAVARS = frozenset({"FILE", "PATH", "PATH|URI", "ONNX"})
 
 
 class Argument:
@@ -32,7 +42,8 @@ class Argument:
         self.names = names
         self.options = options
         if not options.keys() & {"type", "action", "choices"}:
-            options["type"] = text
+            is_path = options.get("metavar") in PATH_METAVARS
+            options["type"] = path if is_path else text
         if options.get("default") == "":
             options["default"] = ABSENT
 

@@ -38,8 +38,11 @@ uv and pipx give the tool an environment of its own; there is
 | 3 | `wait`, `deploy`, `rollout`: the rollout failed, or needs an edit of the spec to continue |
 | 130 | interrupted by Ctrl-C; for `run`, which ends this way, the status is 0 |
 
-Output has colours only on a terminal without `NO_COLOR`. Control characters in the text of model
-servers are replaced. For scripts, use `-o json`. `moorage --version` prints the version.
+Output has colours only on a terminal, without `NO_COLOR` and `TERM=dumb`. It is UTF-8 in every
+locale. Control characters in the text of model servers are replaced. For scripts, use `-o json`;
+the message of a failure is no JSON. `moorage --version` prints the version.
+
+An empty argument is invalid usage: `moorage delete "$NAME"` fails if the variable is not set.
 """
 
 

@@ -1,6 +1,13 @@
 """The commands that start to serve a model: `run` on this machine, `deploy` in a cluster."""
 
-from moorage_cli.command_line.argument_types import count, object_name, port, seconds
+from moorage_cli.command_line.argument_types import (
+    count,
+    model_name,
+    object_name,
+    port,
+    quantity,
+    seconds,
+)
 from moorage_cli.command_line.declared import (
     CLUSTER,
     NAMESPACE,
@@ -25,6 +32,7 @@ STARTING: tuple[Command, ...] = (
             Argument(
                 "--name",
                 metavar="NAME",
+                type=model_name,
                 default="",
                 help="name of the model; defaults to the name of the file or folder",
             ),
@@ -105,6 +113,7 @@ STARTING: tuple[Command, ...] = (
             Argument(
                 "--size",
                 metavar="SIZE",
+                type=quantity,
                 default="",
                 help="size of a new claim, such as 20Gi; defaults to room for the model and an "
                 "update",

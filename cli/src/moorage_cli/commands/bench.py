@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from moorage_cli.ask import load, wire
 from moorage_cli.ask.access import Access
@@ -20,6 +20,7 @@ from moorage_cli.commands.access import access_of, access_of_files
 from moorage_cli.commands.files import read_text
 from moorage_cli.commands.pods import GRPC_PORT, HTTP_PORT, address_of
 from moorage_cli.commands.requests import protocol_of
+from moorage_cli.commands.server_addresses import checked_url
 from moorage_cli.commands.shell import Shell
 from moorage_cli.judge.bench import Load, bench
 from moorage_cli.judge.model_view import view
@@ -92,13 +93,12 @@ def _of_model(shell: Shell, given: argparse.Namespace) -> Generator[_Target]:
 
 @contextmanager
 def _of_url(given: argparse.Namespace) -> Generator[_Target]:
-    parts = urlsplit(given.target)
     transports = {"http": "HTTP", "https": "HTTP", "grpc": "GRPC", "grpcs": "GRPC"}
-    if parts.scheme not in transports or not parts.netloc:
-        raise WrongUsage(
-            f"NAME|URL: {given.target!r} is invalid: must be the name of a model, or a URL with "
-            f"one of {', '.join(f'{each}://' for each in transports)}"
-        )
+    schemes = ", ".join(f"{each}://" for each in transports)
+    allowed = f"the name of a model, or a URL with a host and one of {schemes}"
+    parts = checked_url(given.target, "NAME|URL", allowed)
+    if parts.scheme not in transports:
+        raise WrongUsage(f"NAME|URL: {given.target!r} is invalid: must be {allowed}")
     transport = transports[parts.scheme]
     if given.transport not in {"", transport}:
         raise WrongUsage(f"--transport {given.transport}: {given.target} is for {transport}")
@@ -148,7 +148,7 @@ def _with_inputs(target: _Target, seconds: float) -> _Target:
 def _object(text: str) -> Mapping[str, Any]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return cast("Mapping[str, Any]", document) if isinstance(document, dict) else {}
 

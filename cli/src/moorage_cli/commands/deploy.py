@@ -4,8 +4,6 @@ PATH --> content --> ConfigMap or claim --> InferenceModel --> progress --> samp
 """
 
 import argparse
-import hashlib
-import os
 import re
 import shlex
 import time
@@ -26,7 +24,13 @@ from moorage_cli.ask.inference import request as inference
 from moorage_cli.ask.inference.sample import describe, sample_request, sample_tensors
 from moorage_cli.ask.interrupts import immediate_interrupt, interrupted_by_signals
 from moorage_cli.ask.onnx_file import read_onnx
-from moorage_cli.commands.model_sources import check_trust, find_models
+from moorage_cli.commands.model_sources import (
+    check_trust,
+    files_of,
+    find_models,
+    measured,
+    unchanged_content,
+)
 from moorage_cli.commands.rollouts import End, followed, unfinished
 from moorage_cli.commands.samples import sample_command
 from moorage_cli.commands.shell import ClusterLike, Shell
@@ -35,8 +39,9 @@ from moorage_cli.judge.rollout import line
 from moorage_cli.judge.waiting import Outcome
 from moorage_cli.manifests import deploying
 from moorage_cli.manifests.deploying import Content, Target
+from moorage_cli.manifests.lint import resource_problems, schemas
 from moorage_cli.manifests.model_files import FoundModel
-from moorage_cli.printing.failures import Failure, WrongUsage, reason_of
+from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.progress import size
 from moorage_cli.printing.report import ExitCode, Report
 from moorage_cli.printing.sanitizing import clean, clean_document
@@ -137,7 +142,7 @@ def _source_of(given: argparse.Namespace) -> _Source:
             raise WrongUsage(
                 f"PATH|URI: scheme {scheme}:// is not supported: must be one of {known}, or a path"
             )
-        check_trust(urlsplit(given.source).path, PLACE, trusted=given.trusted)
+        _check_uri(given)
         return _Source(uri=given.source)
     path = Path(given.source)
     found = find_models(path)
@@ -150,37 +155,29 @@ def _source_of(given: argparse.Namespace) -> _Source:
         stem, dot, suffix = path.name.rpartition(".")
         paths = {f"model.{suffix}" if dot and stem else path.name: path}
     else:
-        paths = _files_of(path)
-    content = deploying.content_of({name: _measured(each) for name, each in paths.items()})
+        paths = files_of(path)
+    content = deploying.content_of({name: measured(each) for name, each in paths.items()})
     return _Source(content=content, paths=paths, model=model, root=path)
 
 
-def _files_of(folder: Path) -> dict[str, Path]:
-    """All files below a folder, without hidden ones and Python's caches."""
-    found: dict[str, Path] = {}
-    for base, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = sorted(
-            each for each in folders if not each.startswith(".") and each != "__pycache__"
-        )
-        for name in sorted(names):
-            if not name.startswith("."):
-                path = Path(base) / name
-                found[path.relative_to(folder).as_posix()] = path
-    return found
-
-
-def _measured(path: Path) -> tuple[int, str]:
-    """Size and SHA-256 of a file.
+def _check_uri(given: argparse.Namespace) -> None:
+    """Refuse a URI that the API refuses, and options that only an upload has.
 
     Raises:
-        Failure: It cannot be read.
+        Failure: It names a pickle that nobody trusts.
+        WrongUsage: The URI or an option is invalid.
     """
-    try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return file.tell(), digest
-    except OSError as error:
-        raise Failure(f"{path} cannot be read: {reason_of(error)}") from error
+    model = deploying.model_of(Target(given.name, ""), given.source)
+    for problem in resource_problems(model, schemas()):
+        raise WrongUsage(f"PATH|URI: {problem.message}")
+    options = {
+        "--claim": given.claim, "--storage-class": given.storage_class, "--size": given.size,
+        "--image": given.image,
+    }  # fmt: skip
+    for option, value in options.items():
+        if value:
+            raise WrongUsage(f"{option}: requires a local path, which is uploaded: omit it")
+    check_trust(urlsplit(given.source).path, PLACE, trusted=given.trusted)
 
 
 def _contract_of(source: _Source) -> dict[str, Any]:
@@ -233,7 +230,10 @@ def _claim_document(target: Target, content: Content, given: argparse.Namespace)
 def _config_map(target: Target, source: _Source) -> dict[str, Any]:
     if source.content is None or source.paths is None:
         raise AssertionError("only files are uploaded")
-    data = {name: path.read_bytes() for name, path in source.paths.items()}
+    data = {
+        name: unchanged_content(path, source.content.files[name])
+        for name, path in source.paths.items()
+    }
     return deploying.config_map_of(target, source.content, data)
 
 

@@ -1,7 +1,11 @@
 """`moorage lint`, `convert` and `completion`: commands that need no cluster."""
 
 import argparse
+import errno
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -101,7 +105,26 @@ def read_text(name: str) -> str:
 
 
 def _write(name: str, text: str) -> None:
+    """Replace a file as a whole: one that cannot be written stays as it was.
+
+    Raises:
+        Failure: It cannot be written.
+    """
+    path = Path(name).resolve()
     try:
-        Path(name).write_text(text, encoding="utf-8")
+        if not path.is_file():  # a pipe or a device
+            path.write_text(text, encoding="utf-8")
+            return
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        number, beside = tempfile.mkstemp(prefix=f".{path.name[:100]}-", dir=path.parent)
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                file.write(text)
+            shutil.copymode(path, beside)
+            Path(beside).replace(path)
+        except BaseException:
+            Path(beside).unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise Failure(f"{name} cannot be written: {reason_of(error)}") from error

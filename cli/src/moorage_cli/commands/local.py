@@ -129,7 +129,7 @@ def _asked(port: int, path: str) -> Mapping[str, Any]:
     reply = wire.fetch(f"http://{HOST}:{port}", path, ASK_SECONDS)
     try:
         document = json.loads(reply.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return cast("Mapping[str, Any]", document) if isinstance(document, dict) else {}
 

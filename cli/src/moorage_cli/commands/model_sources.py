@@ -1,5 +1,6 @@
 """What a path holds and whether its pickles are trusted; used by `moorage run` and `deploy`."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from moorage_cli.manifests.model_files import (
 )
 from moorage_cli.printing.failures import Failure, WrongUsage, reason_of
 
-__all__ = ["check_trust", "find_models"]
+__all__ = ["check_trust", "files_of", "find_models", "measured", "unchanged_content"]
 
 
 def find_models(path: Path, name: str = "") -> list[FoundModel]:
@@ -57,6 +58,63 @@ def check_trust(file: str, place: str, *, trusted: bool) -> None:
             f"{file} is a pickle, which can run any code {place} when it is loaded: add --trusted "
             "if you trust its source, or save the model with skops"
         )
+
+
+def files_of(folder: Path) -> dict[str, Path]:
+    """All files below a folder, without hidden ones and Python's caches.
+
+    Raises:
+        Failure: A folder cannot be read, or is a link to one that contains it.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise Failure(f"{error.filename} cannot be read: {reason_of(error)}") from error
+
+    found: dict[str, Path] = {}
+    for base, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        folders[:] = sorted(
+            each for each in folders if not each.startswith(".") and each != "__pycache__"
+        )
+        for name in folders:
+            link = Path(base) / name
+            if link.is_symlink() and Path(base).resolve().is_relative_to(link.resolve()):
+                raise Failure(f"{link} is a link to a folder that contains it: remove it")
+        for name in sorted(names):
+            if not name.startswith("."):
+                path = Path(base) / name
+                found[path.relative_to(folder).as_posix()] = path
+    return found
+
+
+def measured(path: Path) -> tuple[int, str]:
+    """Size and SHA-256 of a file.
+
+    Raises:
+        Failure: It cannot be read, or is a device or a pipe.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise Failure(f"{path} is not a file: remove it")
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return file.tell(), digest
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {reason_of(error)}") from error
+
+
+def unchanged_content(path: Path, expected: tuple[int, str]) -> bytes:
+    """The content of a file, which the name of its place describes.
+
+    Raises:
+        Failure: It cannot be read, or has changed since it was measured.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {reason_of(error)}") from error
+    if (len(content), hashlib.sha256(content).hexdigest()) != expected:
+        raise Failure(f"{path} has changed while it was read: run the command again")
+    return content
 
 
 def _files_below(folder: Path) -> list[str]:

@@ -1,7 +1,6 @@
 """`moorage infer` and `conformance`: requests to model servers."""
 
 import argparse
-from urllib.parse import urlsplit
 
 import grpc
 
@@ -11,6 +10,7 @@ from moorage_cli.ask.inference import request as inference
 from moorage_cli.commands.access import access_of
 from moorage_cli.commands.files import read_text
 from moorage_cli.commands.pods import GRPC_PORT, HTTP_PORT, address_of
+from moorage_cli.commands.server_addresses import checked_host, checked_url
 from moorage_cli.commands.shell import Shell
 from moorage_cli.judge import conformance
 from moorage_cli.judge.model_view import ModelView, view
@@ -63,6 +63,7 @@ def protocol_of(model: ModelView, given: argparse.Namespace) -> inference.Infere
 def run_conformance(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage conformance`."""
     base = _base(given.address)
+    grpc_address = checked_host(given.grpc, "--grpc") if given.grpc else ""
     control = wire.fetch(base, conformance.CONTROL, given.timeout)
     if not control.code:
         raise Failure(f"{given.address}: {control.body}")
@@ -70,8 +71,8 @@ def run_conformance(shell: Shell, given: argparse.Namespace) -> Report:
         conformance.http_finding(item, wire.fetch(base, item.path, given.timeout), control)
         for item in conformance.http_questions(given.model)
     ]
-    if given.grpc:
-        with grpc.insecure_channel(given.grpc) as channel:
+    if grpc_address:
+        with grpc.insecure_channel(grpc_address) as channel:
             for item in conformance.grpc_questions():
                 answer = wire.call(channel, item, given.timeout)
                 findings.append(conformance.grpc_finding(item, *answer))
@@ -81,7 +82,7 @@ def run_conformance(shell: Shell, given: argparse.Namespace) -> Report:
 def _base(address: str) -> str:
     """The URL of an address, without a trailing slash."""
     url = address if "://" in address else f"http://{address}"
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
-        raise WrongUsage(f"ADDRESS: {address!r} is invalid: must be HOST:PORT or an HTTP URL")
+    allowed = "HOST:PORT or an HTTP URL"
+    if checked_url(url, "ADDRESS", allowed).scheme not in {"http", "https"}:
+        raise WrongUsage(f"ADDRESS: {address!r} is invalid: must be {allowed}")
     return url.rstrip("/")

@@ -152,13 +152,13 @@ def test_a_malformed_watch_is_a_failure(run, line: bytes, message: str) -> None:
 def test_a_body_that_never_ends_is_given_up(run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "ANSWER_LIMIT", 1 << 20)
     endless = CHUNKED + b"200001\r\n" + b" " * 0x200001 + b"\r\n"
-    with answering(endless, then_close=False) as server:
+    with answering(endless) as server:
         assert f"{NO_API}it is larger than 1 MiB" in run(server.port, "status")[2]
 
 
 def test_a_body_that_takes_too_long_is_given_up(run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "READ_SECONDS", -1.0)
-    with answering(CHUNKED + b"1\r\n \r\n", then_close=False) as server:
+    with answering(CHUNKED + b"1\r\n \r\n") as server:
         assert "it does not end within" in run(server.port, "status")[2]
 
 

@@ -131,7 +131,7 @@ def test_a_file_without_a_json_object_is_refused(text, sentence):
         (200, {"error": "no"}, False),
         (200, {"status": {"code": 500, "status": "FAILURE"}}, False),
         (200, {"status": {"code": 200, "status": "SUCCESS"}}, True),
-        (200, [1], True),
+        (200, [1], False),
     ],
 )
 def test_a_response_is_ok_if_the_protocol_reports_success(code, body, ok):

@@ -1,5 +1,8 @@
 """Files that cannot be read, and files that are read although they look odd."""
 
+import resource
+import signal
+import stat
 from pathlib import Path
 
 import pytest
@@ -55,3 +58,35 @@ def test_a_malformed_request_is_refused(text: str, reason: str) -> None:
         read_document(text, "r")
 
     assert reason in str(refused.value)
+
+
+TEXT = "apiVersion: moorage.dev/v1alpha1\nkind: InferenceModel\n"
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(TEXT)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(Failure, match=r"a\.yaml cannot be written: file too large"):
+            files._write(str(path), TEXT * 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+
+    assert path.read_text() == TEXT
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_written_file_keeps_its_mode_and_stays_behind_its_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "a.yaml", tmp_path / "link.yaml"
+    path.write_text("a")
+    path.chmod(0o640)
+    link.symlink_to(path)
+
+    files._write(str(link), "b")
+
+    assert (path.read_text(), link.is_symlink()) == ("b", True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640

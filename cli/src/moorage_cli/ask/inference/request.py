@@ -127,7 +127,7 @@ def answered(request: Request, code: int, body: bytes) -> Report:
 def _is_success(document: Any) -> bool:
     """Whether the body reports success: a GRPS server sends failures with HTTP 200."""
     if not isinstance(document, Mapping):
-        return True
+        return False  # in every protocol, a response is an object
     answer = cast("Mapping[str, Any]", document)
     status = answer.get("status")
     if isinstance(status, Mapping) and "status" in status:
