@@ -31,6 +31,7 @@ from support.operator_values import (
     silence,
     unready,
     verdict,
+    with_service,
 )
 
 GOOD = model()
@@ -195,6 +196,18 @@ def test_with_an_invalid_spec_the_endpoints_are_those_of_the_spec_that_ran(ready
     url = found["endpoints"][0]["url"]
     assert url == "http://digits.ns.svc.cluster.local:9000/v2/models/iris/infer"
     assert found["model"]["platform"] == ("onnx_onnxv1" if ready else "loads")
+
+
+@pytest.mark.parametrize("facts", [{"paused": True}, {"replicas": -1}])
+def test_the_service_of_a_rolling_update_selects_the_pods_of_every_revision(
+    facts: dict[str, Any],
+) -> None:
+    of = model(generation=2, runtime={"image": "new:1"}, **facts)
+    new = pod("new", EDITED)
+    history = {revision(each): record(each) for each in (GOOD, EDITED)}
+    seen = observed(new, probes=said(new), status=STATUS, history=history)
+
+    assert verdict(planned(of, with_service(seen)))[0] == "True"
 
 
 # ---------------------------------------------------------------------- retries

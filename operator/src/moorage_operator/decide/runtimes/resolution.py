@@ -58,8 +58,8 @@ def resolve(
     """
     resolution = _resolve(own, spec, status, runtimes, may_follow=may_follow)
     state = resolution.state
-    why = (held or {}).get(state.awaits, "")
-    if state.pending is None or state.follows or not why:
+    why = (held or {}).get(state.awaits)
+    if state.pending is None or not why:
         return resolution
     pending = replace(state.pending, message=f"{state.pending.message}; {why}")
     return replace(resolution, state=replace(state, pending=pending))
@@ -86,7 +86,7 @@ def _resolve(
         return Resolution(model, RuntimeState(kept))
     if kept and kept.spec_hash == mark:
         return _unedited(own, spec, kept, found, may_follow=may_follow)
-    if kept is None and _runs_without(own, spec, status):
+    if found and kept is None and _runs_without(own, spec, status):
         return _introduced(own, spec, mark, found, may_follow=may_follow)
     return _edited(own, spec, mark, kept, found)
 
@@ -141,7 +141,7 @@ def _introduced(
     own: InferenceModel,
     spec: Mapping[str, Any],
     mark: str,
-    found: InferenceRuntime | Problem | None,
+    found: InferenceRuntime | Problem,
     *,
     may_follow: bool,
 ) -> Resolution:
@@ -149,8 +149,6 @@ def _introduced(
     if isinstance(found, Problem):
         finding = Finding(Reason(found.reason), f"the model keeps no runtime: {found}")
         return Resolution(own, RuntimeState(pending=finding))
-    if found is None:
-        return Resolution(own)
     newest = _with_content(own, spec, found.name, found.content)
     if _is_same(newest, own):
         return Resolution(own, _used(found, mark))

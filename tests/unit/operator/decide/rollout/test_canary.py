@@ -220,6 +220,7 @@ def test_a_canary_advances_by_time_and_approval_and_is_promoted() -> None:
     early = world.look(59)
     assert early.requeue_after == pytest.approx(1)
     assert progress(early)["step"] == 1
+    assert "retiring" not in early.status["revisions"]
     assert "until 2026-03-04T05:07:07Z" in message(early)
     assert verdict(early) == ("True", "ServingPreviousRevision")
 

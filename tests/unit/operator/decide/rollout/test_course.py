@@ -140,6 +140,18 @@ def test_a_revision_past_its_deadline_is_given_up_with_its_cause():
     assert applied_revision(plan) == revision(BAD)  # rolled back once it is in the status
 
 
+def test_a_revision_without_pods_is_given_up_with_what_prevents_them():
+    quota = DeploymentCondition("ReplicaFailure", status=True, message="exceeded quota: cpu")
+    conditions = (*STUCK, quota)
+    where = deployment(revision=revision(BAD), conditions=conditions)
+
+    plan = planned(BAD, after(served(), of=BAD, deployment=where))
+
+    rejected = plan.status["revisions"]["rejected"]
+    assert rejected["reason"] == "ForbiddenByQuota"
+    assert "exceeded quota: cpu" in rejected["message"]
+
+
 def test_a_condition_of_an_older_deployment_is_ignored():
     lagging = deployment(generation=2, revision=revision(BAD), conditions=STUCK)
 

@@ -228,6 +228,29 @@ def test_an_earlier_spec_applied_again_reuses_its_deployment():
     assert second.status["revisions"]["retiring"]["revision"] == revision(NEW)
 
 
+def test_a_retiring_revision_that_is_applied_again_no_longer_retires():
+    world = replaced()
+    assert world.status["revisions"]["retiring"]["revision"] == revision(GOOD)
+    old, new = world.pods
+    starts = dataclasses.replace(old, ready=False)
+    back = dataclasses.replace(GOOD, generation=3)
+
+    plan = planned(back, dataclasses.replace(world, pods=(starts, new)))
+
+    assert plan.status["revisions"]["lastGood"] == revision(NEW)
+    assert "retiring" not in plan.status["revisions"]
+
+
+def test_a_paused_model_records_no_switch_to_a_revision_that_serves():
+    world = seen(pod("old", GOOD), pod("new", NEW), status=served(), deployments=BOTH)
+
+    going = planned(NEW, world)
+    paused = planned(dataclasses.replace(NEW, paused=True), world)
+
+    assert going.status["revisions"]["lastGood"] == revision(NEW)
+    assert paused.status["revisions"]["lastGood"] == revision(GOOD)
+
+
 def test_a_revision_that_is_given_up_loses_its_deployment():
     rejected = {"revision": revision(NEW), "reason": "ModelLoadFailed", "message": "m",
                 "time": "2026-03-04T05:06:07Z"}  # fmt: skip

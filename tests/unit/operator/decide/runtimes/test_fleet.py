@@ -126,11 +126,11 @@ def test_never_more_than_the_limit_move_and_all_arrive(models, limit, seed):
 
 
 def test_a_status_counts_the_models():
-    users = [user("a"), user("b", is_outdated=False), user("c", runtime="x")]
+    users = [user("a"), user("b", is_outdated=False), user("c", runtime="x"), user("d")]
 
     status = runtime_status(AUTOMATIC, runtimes(AUTOMATIC), users, {}, NOW)
 
-    assert (status["models"], status["outdatedModels"]) == (2, 1)
+    assert (status["models"], status["outdatedModels"]) == (3, 2)
     assert status["conditions"][0]["reason"] == "Valid"
 
 
@@ -281,6 +281,8 @@ def test_a_user_is_read_from_a_status():
     assert user_of(of_status({"runtime": use, "conditions": conditions})) == user(
         "a", is_up_to_date=False
     )
+    done = [{"type": "UpToDate", "status": "True"}, conditions[0]]
+    assert user_of(of_status({"runtime": use, "conditions": done})) == user("a")
     following = {"runtime": {**use, "following": True}, "conditions": conditions}
     assert user_of(of_status(following)) == user("a", **ON_THE_WAY)
     assert user_of(of_status({})) is None

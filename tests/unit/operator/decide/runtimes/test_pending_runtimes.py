@@ -52,6 +52,9 @@ def default(name: str, image: str) -> InferenceRuntime:
     return runtime(name, image=image, default=True)
 
 
+# An operator with another hash of this spec would take every model for edited at its upgrade.
+SPEC_HASH = "v1:bad09248d9"
+
 AUTOMATIC = {"updatePolicy": "Automatic"}
 GATED = {"allowedNamespaces": {"selector": {"matchLabels": {"team": "none"}}}}
 
@@ -205,6 +208,7 @@ def test_another_runtime_without_content_is_recorded_without_a_rollout() -> None
         found = resolved(PLAIN, runtimes(other), start)
         assert start.state.use
         assert found.state == RuntimeState(replace(start.state.use, name="b", generation=3))
+        assert found.model == start.model
 
 
 def test_a_default_without_an_effect_is_recorded_for_a_model_that_runs() -> None:
@@ -216,6 +220,7 @@ def test_a_default_without_an_effect_is_recorded_for_a_model_that_runs() -> None
     assert found.model == before.model
     assert found.state.use
     assert (found.state.use.name, found.state.use.generation) == ("standard", 4)
+    assert found.state.use.spec_hash == SPEC_HASH
     assert found.state.pending is None
 
 
@@ -261,7 +266,8 @@ def test_a_model_that_takes_no_runtime_any_more_forgets_it() -> None:
     before = resolved(PLAIN, runtimes(default("a", "a:1")))
 
     for spec in ({"runtime": {"image": "mine:1"}}, {**PLAIN, "protocol": "Auto"}):
-        assert resolved(spec, runtimes(), before).state == RuntimeState()
+        own = parse({**body(), "spec": spec})
+        assert resolved(spec, runtimes(), before) == Resolution(own)
 
 
 def test_a_model_that_is_deleted_is_not_resolved() -> None:
@@ -270,3 +276,80 @@ def test_a_model_that_is_deleted_is_not_resolved() -> None:
     found = resolve(own, NAMED, {}, runtimes(TRITON), may_follow=True)
 
     assert found == Resolution(own)
+
+
+def test_a_model_follows_a_new_default_runtime_with_the_policy_at_its_turn() -> None:
+    before = resolved(PLAIN, runtimes())
+    automatic = runtime("standard", image="server:1", default=True, **AUTOMATIC)
+
+    waits = resolved(PLAIN, runtimes(automatic), before)
+    follows = resolved(PLAIN, runtimes(automatic), before, may_follow=True)
+    done = resolved(PLAIN, runtimes(automatic), follows)
+
+    assert (waits.state.use, waits.state.awaits, waits.state.follows) == (None, "standard", False)
+    content = '{"runtime":{"image":"server:1"}}'
+    use = RuntimeUse("standard", 1, SPEC_HASH, content, is_following=True)
+    assert follows == Resolution(before.model, RuntimeState(use, follows=True, awaits="standard"))
+    assert done.model.runtime.image == "server:1"
+
+
+def test_a_model_that_follows_is_not_told_what_holds_the_update() -> None:
+    before = resolved(NAMED, runtimes(TRITON))
+    assert before.state.use
+    own = parse({**body(), "spec": NAMED})
+    status = {"runtime": write_runtime_use(before.state.use)}
+
+    def found(**facts: Any) -> Resolution:
+        known = runtimes(edited(**AUTOMATIC))
+        return resolve(own, NAMED, status, known, may_follow=True, **facts)
+
+    assert found(held={"triton": "update held"}) == found()
+
+
+def test_a_runtime_is_for_the_namespace_of_the_model() -> None:
+    risk = {"selector": {"matchLabels": {"team": "risk"}}}
+    limited = runtime("triton", image="triton:1", allowedNamespaces=risk)
+
+    for namespace, image in (("ns", "triton:1"), ("other", "")):
+        whole = body()
+        whole["metadata"]["namespace"] = namespace
+        own = parse({**whole, "spec": NAMED})
+        found = resolve(own, NAMED, {}, runtimes(limited), may_follow=False)
+        assert found.model.runtime.image == image
+        assert bool(found.model.problems) is (image == "")
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        runtime("standard", default=True),
+        runtime("standard", default=True, protocol="OpenInference"),
+    ],
+    ids=["without content", "with defaults of the API"],
+)
+def test_a_runtime_without_an_effect_leaves_the_pods_of_a_model(server: InferenceRuntime) -> None:
+    plain = resolved(PLAIN, runtimes())
+
+    by_name = resolved({**PLAIN, "runtime": {"name": "standard"}}, runtimes(server))
+
+    for found in (resolved(PLAIN, runtimes(server)), by_name):
+        assert found.model == plain.model
+
+
+def test_the_generation_of_a_model_is_that_of_its_own_spec() -> None:
+    own = parse({**body(generation=5), "spec": NAMED})
+
+    found = resolve(own, NAMED, {}, runtimes(TRITON), may_follow=False)
+
+    assert found.model.generation == 5
+
+
+def test_an_edit_of_a_model_in_the_image_of_its_runtime_is_noticed() -> None:
+    spec = {"model": {"name": "a"}, "runtime": {"name": "triton"}}
+    before = resolved(spec, runtimes(TRITON))
+
+    kept = resolved(spec, runtimes(edited()), before)
+    found = resolved({**spec, "model": {"name": "b"}}, runtimes(edited()), before)
+
+    assert kept.model.runtime.image == "triton:1"
+    assert found.model.runtime.image == "triton:2"
