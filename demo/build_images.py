@@ -16,9 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import images
 import sbom
 from choice import DemoError
 from demo import ROOT, chart_version, quiet_output
+from images import build_arguments, check_extras
 from progress import Progress, fail
 
 OUTPUT = ROOT / "build" / "images"
@@ -99,9 +101,7 @@ def checked(registry: str, tag: str, extras: str, push: str, platforms: str = ""
         raise DemoError(f"TAG={tag!r} is invalid: use only letters, digits, '.', '_' and '-'")
     if push not in ("", "1"):
         raise DemoError(f"PUSH={push!r} is invalid: set PUSH=1 to push, or omit it")
-    for extra in extras.split():
-        if not (ROOT / "runtime" / f"requirements-{extra}.txt").exists():
-            raise DemoError(f"EXTRAS={extras!r} is invalid: the runtime has no extra {extra!r}")
+    check_extras(ROOT, extras)
     found = tuple(platforms.replace(",", " ").split())
     for platform in found:
         if platform not in PLATFORMS:
@@ -160,7 +160,13 @@ def make(progress: Progress, wanted: Wanted) -> None:
 
 def by_docker(progress: Progress, wanted: Wanted, name: str, archive: Path) -> None:
     """Build with the Docker engine."""
-    words = ["docker", "build", "--file", ROOT / name / "Dockerfile", *arguments(wanted, name)]
+    words = [
+        "docker",
+        "build",
+        "--file",
+        ROOT / name / "Dockerfile",
+        *build_arguments(name, wanted.extras),
+    ]
     progress.run(f"build-{name}", [*words, "--tag", wanted.reference(name), ROOT])
     progress.run(f"save-{name}", ["docker", "save", "--output", archive, wanted.reference(name)])
 
@@ -169,15 +175,8 @@ def by_buildah(progress: Progress, wanted: Wanted, name: str, archive: Path) -> 
     """Build with buildah, on a Debian made by debootstrap."""
     words = [*CLUSTER, "build", "--file", ROOT / name / "Dockerfile", "--context", ROOT]
     words += ["--tag", wanted.reference(name), "--output", archive]
-    words += ["--build-arg", f"BASE_IMAGE={BASE_IMAGE}", *arguments(wanted, name)]
+    words += ["--build-arg", f"BASE_IMAGE={BASE_IMAGE}", *build_arguments(name, wanted.extras)]
     progress.run(f"build-{name}", words, downloads="PyPI")
-
-
-def arguments(wanted: Wanted, name: str) -> list[str]:
-    """The build arguments of an image; pure."""
-    if name != "runtime" or not wanted.extras:
-        return []
-    return ["--build-arg", f"EXTRAS={wanted.extras}"]
 
 
 def pushed(progress: Progress, reference: str, *, docker: bool) -> str:
@@ -221,7 +220,7 @@ def pushed_for_all(progress: Progress, wanted: Wanted, name: str) -> str:
 def index_command(wanted: Wanted, name: str, metadata: Path) -> list[str | Path]:
     """The command of buildx, with an SBOM and the provenance in the index; pure."""
     words: list[str | Path] = ["docker", "buildx", "build", "--file", ROOT / name / "Dockerfile"]
-    words += ["--platform", ",".join(wanted.platforms), *arguments(wanted, name)]
+    words += ["--platform", ",".join(wanted.platforms), *build_arguments(name, wanted.extras)]
     words += ["--sbom=true", "--provenance=mode=max", "--metadata-file", metadata, "--push"]
     return [*words, "--tag", wanted.reference(name), ROOT]
 
@@ -235,12 +234,11 @@ def write_bill(wanted: Wanted, name: str, archive: Path) -> None:
 
 def values_text(wanted: Wanted, digests: Mapping[str, str]) -> str:
     """The chart's values for these images; pure."""
-    lines = ["# Written by `make images`.", "image:", f"  registry: {json.dumps(wanted.registry)}"]
-    for name in NAMES:
-        digest = digests.get(name, "")
-        key, value = ("digest", digest) if digest else ("tag", wanted.tag)
-        lines.append(f"  {name}: {{{key}: {json.dumps(value)}}}")
-    return "".join(f"{line}\n" for line in lines)
+    pins = {
+        name: ("digest", digests[name]) if digests.get(name) else ("tag", wanted.tag)
+        for name in NAMES
+    }
+    return images.values_text("make images", wanted.registry, pins)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from choice import DemoError
-from images import LOCAL_REGISTRY, Image
+from images import LOCAL_REGISTRY, Image, build_arguments
 from progress import Progress, Tasks
 
 HTTP_PORT = 8000
@@ -143,7 +143,8 @@ class LocalCluster:
 
     def path_hint(self) -> str:
         """The built kubectl and helm, if the machine has none."""
-        return "" if shutil.which("kubectl") else f'; eval "$({self._program} env)"'
+        found = all(shutil.which(program) for program in ("kubectl", "helm"))
+        return "" if found else f'; eval "$({self._program} env)"'
 
     @contextmanager
     def reach(self, service: str, env: dict[str, str]) -> Generator[tuple[str, str]]:
@@ -188,6 +189,7 @@ class LocalCluster:
                     image.reference,
                     "--build-arg",
                     "BASE_IMAGE=localhost/moorage-base:bookworm",
+                    *build_arguments(image.name, image.extras),
                     "--output",
                     partial,
                 ],

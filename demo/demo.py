@@ -27,6 +27,7 @@ from progress import Progress, Tasks, fail
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / "build" / "demo"
 CHOICE_FILE = STATE / "cluster"
+VALUES_FILE = STATE / "values.yaml"
 EXAMPLE = ROOT / "examples" / "01-digits"
 MODEL = "digits"
 RELEASE_NAMESPACE = "moorage-system"
@@ -70,7 +71,12 @@ def up(progress: Progress, *, ask: bool) -> None:
     progress.say(f"cluster: {choice.kind} ({choice.why})")
     target = make_target(choice, progress)
     version = chart_version()
-    wanted = [images.find(ROOT, name, version) for name in ("operator", "runtime")]
+    extras = os.environ.get("EXTRAS", "")
+    images.check_extras(ROOT, extras)
+    wanted = [
+        images.find(ROOT, "operator", version),
+        images.find(ROOT, "runtime", version, extras),
+    ]
     CHOICE_FILE.write_text(choice.kind)
 
     tasks = Tasks()
@@ -87,6 +93,7 @@ def up(progress: Progress, *, ask: bool) -> None:
         show(progress, target, env)
     progress.say(f"kubeconfig: {target.kubeconfig()}")
     progress.say(f"use it:     export KUBECONFIG={target.kubeconfig()}{target.path_hint()}")
+    progress.say(f"values:     {VALUES_FILE.relative_to(ROOT)}, for helm upgrade -f")
     progress.say("remove it:  make demo-down")
 
 
@@ -164,9 +171,9 @@ def install_chart(
     command: list[str | Path] = ["helm", "upgrade", "--install", "moorage"]
     command += [ROOT / "charts" / "moorage", "--namespace", RELEASE_NAMESPACE]
     command += ["--create-namespace", "--wait", "--timeout", "3m"]
-    command += ["--set", f"image.registry={target.registry()}"]
-    for image in wanted:
-        command += ["--set", f"image.{image.name}.tag={image.tag}"]
+    pins = {image.name: ("tag", image.tag) for image in wanted}
+    VALUES_FILE.write_text(images.values_text("make demo", target.registry(), pins))
+    command += ["-f", VALUES_FILE]
     with progress.step("Installing the chart", "15 s"):
         try:
             run_helm(progress, command, env)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from choice import DemoError
 from clusters import GRPC_PORT, HTTP_PORT
-from images import LOCAL_REGISTRY, Image
+from images import LOCAL_REGISTRY, Image, build_arguments
 from progress import Progress, Tasks
 
 KIND_CLUSTER = "moorage-demo"
@@ -36,6 +36,7 @@ class DockerBuild:
                     "build",
                     "--file",
                     self._root / image.name / "Dockerfile",
+                    *build_arguments(image.name, image.extras),
                     "--tag",
                     reference,
                     self._root,

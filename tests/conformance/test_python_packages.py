@@ -82,7 +82,7 @@ def test_two_models_of_one_server_have_different_versions_of_a_package(tmp_path,
 def test_a_server_that_installs_no_packages_refuses_the_model(tmp_path, wheels):
     model = write_model(tmp_path / "m", pinned(wheels, "1.0"))
 
-    with pytest.raises(InvalidConfig, match="--python-packages"):
+    with pytest.raises(InvalidConfig, match="MOORAGE_PYTHON_PACKAGES"):
         Packages().installed(model)
 
 

@@ -174,7 +174,7 @@ async def play_all(
 
 
 class Report:
-    """Counts runs, and prints each that failed."""
+    """Counts runs, and prints each that failed, and the progress."""
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
@@ -186,6 +186,8 @@ class Report:
         if outcome.failures:
             failures = "\n    ".join(each[:600] for each in outcome.failures[:8])
             print(f"FAILED {outcome.scenario}: {outcome.injection}\n    {failures}", flush=True)
+        if len(self.outcomes) % 100 == 0:
+            print(f"{len(self.outcomes)} runs, {len(self.failed)} failed", flush=True)
 
     @property
     def failed(self) -> list[Outcome]:

@@ -94,6 +94,26 @@ def test_a_field_that_somebody_else_has_set_needs_force(
     assert spec_of(api)["model"]["uri"].startswith("configmap://digits-model-")
 
 
+def test_what_a_rollback_restored_is_replaced_without_force_and_scaled_replicas_are_not(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    moorage(api, "deploy", "https://models.example/1.onnx", "--name=iris", *SOON)
+    moorage(api, "deploy", "https://models.example/2.onnx", "--name=iris", *SOON)
+    code, _, err = moorage(api, "rollback", "iris")
+    assert (code, spec_of(api, "iris")["model"]["uri"]) == (0, "https://models.example/1.onnx"), (
+        err
+    )
+
+    moorage(api, "deploy", "https://models.example/3.onnx", "--name=iris", *SOON)
+    assert spec_of(api, "iris")["model"]["uri"] == "https://models.example/3.onnx"
+
+    moorage(api, "scale", "iris", "3")
+    third = ("deploy", "https://models.example/3.onnx", "--name=iris", "--replicas=2", *SOON)
+    code, _, err = moorage(api, *third)
+    assert (code, spec_of(api, "iris")["replicas"]) == (1, 3)
+    assert ".spec.replicas" in err
+
+
 def test_a_dry_run_prints_what_a_deployment_writes_and_writes_nothing(
     operator: OperatorProcess, api: Api, kubelet: Kubelet
 ) -> None:

@@ -10,6 +10,12 @@ from pathlib import Path
 
 from moorage_cli.ask.cluster import Cluster
 from moorage_cli.ask.interrupts import immediate_interrupt
+from moorage_cli.ask.standard_streams import (
+    complain,
+    discard_output,
+    open_streams,
+    write_output,
+)
 from moorage_cli.command_line.arguments import parser
 from moorage_cli.commands import RUN, Shell
 from moorage_cli.printing.failures import Failure, WrongUsage
@@ -24,14 +30,32 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status; without a command, print the help."""
+    open_streams()
     program = "kubectl moorage" if Path(sys.argv[0]).name.startswith("kubectl-") else "moorage"
+    try:
+        return _run(program, arguments)
+    except Failure as failure:
+        complain(f"{program}: {clean(failure)}\n")
+        return ExitCode.USAGE if isinstance(failure, WrongUsage) else ExitCode.NOT_OK
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader, such as `head`, has closed the pipe: write nothing more, not even at exit.
+        discard_output()
+        return ExitCode.NOT_OK
+
+
+def _run(program: str, arguments: Sequence[str] | None) -> int:
     reader = parser(program)
-    given = reader.parse_args(arguments)
+    try:
+        given = reader.parse_args(arguments)
+    finally:
+        write_output("")  # the help, which argparse has written
     if given.command is None:
-        reader.print_help()
+        write_output(reader.format_help())
         return ExitCode.OK
     form = getattr(given, "output", "text")
-    progress = Progress(_write_progress, is_terminal=sys.stderr.isatty())
+    progress = Progress(complain, is_terminal=sys.stderr.isatty())
     shell = Shell(
         connect=_connect,
         palette=_palette(form),
@@ -40,29 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell=progress.tell,
         count=progress.count,
     )
-    try:
-        watches = getattr(given, "watch", False) or given.command in {"wait", "logs"}
-        last_words = f"{SHOW_CURSOR}\n".encode() if shell.live else b""
-        ended = immediate_interrupt(ExitCode.INTERRUPTED, last_words)
-        with ended if watches else nullcontext():
-            report = RUN[given.command](shell, given)
-        _print(report, form)
-        sys.stderr.write("".join(f"{program}: {clean(note)}\n" for note in report.notes))
-    except Failure as failure:
-        sys.stderr.write(f"{program}: {clean(failure)}\n")
-        return ExitCode.USAGE if isinstance(failure, WrongUsage) else ExitCode.NOT_OK
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader, such as `head`, has closed the pipe: write nothing more, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.NOT_OK
+    watches = getattr(given, "watch", False) or given.command in {"wait", "logs"}
+    last_words = f"{SHOW_CURSOR}\n".encode() if shell.live else b""
+    ended = immediate_interrupt(ExitCode.INTERRUPTED, last_words)
+    with ended if watches else nullcontext():
+        report = RUN[given.command](shell, given)
+    _print(report, form)
+    complain("".join(f"{program}: {clean(note)}\n" for note in report.notes))
     return report.exit_code
-
-
-def _write_progress(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()
 
 
 def _connect(given: argparse.Namespace) -> Cluster:
@@ -84,12 +93,11 @@ def _live(form: str) -> Callable[[], LiveView] | None:
 def _print(report: Report, form: str) -> None:
     if form == "json":
         text = json.dumps(clean_document(report.document), indent=2, ensure_ascii=False)
-        sys.stdout.write(f"{text}\n")
+        write_output(f"{text}\n")
     elif form == "name":
-        sys.stdout.write("".join(f"{clean(name)}\n" for name in report.names))
+        write_output("".join(f"{clean(name)}\n" for name in report.names))
     else:
-        sys.stdout.write(report.text)
-    sys.stdout.flush()
+        write_output(report.text)
 
 
 if __name__ == "__main__":

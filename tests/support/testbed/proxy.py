@@ -235,8 +235,8 @@ class Proxy:
         )
         made = web.StreamResponse(status=answer.status, headers=_kept(answer))
         made.enable_chunked_encoding()
-        await made.prepare(request)
         try:
+            await made.prepare(request)
             if answer.status != 200 or not kind:
                 await made.write(await answer.read())
                 return made

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from build_images import NAMES, Wanted, arguments, checked, index_command, values_text
+from build_images import NAMES, Wanted, checked, index_command, values_text
 from choice import DemoError
 from demo import ROOT
+from images import build_arguments
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -46,8 +47,8 @@ def test_a_value_that_cannot_be_used_is_named(words, said):
 def test_extras_are_for_the_runtime_alone():
     wanted = Wanted("r.example/team", "1", "openvino tables", push=False)
 
-    assert arguments(wanted, "operator") == []
-    assert arguments(wanted, "runtime") == ["--build-arg", "EXTRAS=openvino tables"]
+    assert build_arguments("operator", wanted.extras) == []
+    assert build_arguments("runtime", wanted.extras) == ["--build-arg", "EXTRAS=openvino tables"]
 
 
 @pytest.mark.parametrize(

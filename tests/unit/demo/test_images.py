@@ -2,7 +2,8 @@
 
 import pytest
 
-from images import Image, find, stale_archives
+from choice import DemoError
+from images import Image, build_arguments, check_extras, find, stale_archives
 
 OPERATOR = Image("operator", "localhost/moorage-operator", "0.1.0-aaa")
 RUNTIME = Image("runtime", "localhost/moorage-runtime", "0.1.0-bbb")
@@ -48,6 +49,24 @@ def test_a_change_of_any_input_changes_the_tag(tree, change):
             pass
     after = find(tree, "operator", "0.2.0" if change == "version" else "0.1.0").tag
     assert after != before
+
+
+def test_extras_change_the_tag_and_reach_the_build_of_the_runtime(tree):
+    plain, extended = (find(tree, "operator", "0.1.0", extras) for extras in ("", "tables"))
+
+    assert plain.tag != extended.tag
+    assert build_arguments("runtime", extended.extras) == ["--build-arg", "EXTRAS=tables"]
+    assert build_arguments("runtime", plain.extras) == []
+
+
+def test_an_unknown_extra_is_refused_with_those_that_exist(tree):
+    (tree / "runtime").mkdir()
+    for extra in ("tables", "text"):
+        (tree / "runtime" / f"requirements-{extra}.txt").write_text("")
+    check_extras(tree, "text tables")
+
+    with pytest.raises(DemoError, match="no extra 'table'; use tables, text"):
+        check_extras(tree, "text table")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from moorage_cli.printing.failures import Failure, reason_of
+from moorage_cli.printing.failures import Failure, causes_of, reason_of
 
 __all__ = ["PLAINTEXT", "Access", "Trust", "why_no_tls"]
 
@@ -106,15 +106,11 @@ PLAINTEXT = Access()
 
 def why_no_tls(error: BaseException, trust: Trust) -> str:
     """Why a TLS connection failed; empty if TLS was not the cause."""
-    found: BaseException | None = error
-    seen: set[int] = set()
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
+    for found in causes_of(error):
         if isinstance(found, ssl.SSLCertVerificationError):
             return _refused(found, trust)
         if isinstance(found, ssl.SSLError):
             return "the server does not speak TLS, or not a common version of it"
-        found = found.__cause__ or found.__context__
     return ""
 
 

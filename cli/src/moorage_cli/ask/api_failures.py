@@ -1,19 +1,42 @@
 """The failures of the Kubernetes API as sentences."""
 
+import http.client
 import json
-from collections.abc import Generator
+import re
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from typing import Any, NoReturn
 
 from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import DecodeError, HTTPError, IncompleteRead, InvalidChunkLength
 
-from moorage_cli.printing.failures import Failure, reason_of
+from moorage_cli.ask.access import Trust, why_no_tls
+from moorage_cli.printing.failures import Failure, causes_of, reason_of
 
-__all__ = ["Conflict", "Expired", "Forbidden", "Missing", "Unauthenticated", "failures_of"]
+__all__ = [
+    "Conflict",
+    "Expired",
+    "Forbidden",
+    "MalformedAnswer",
+    "Missing",
+    "NoCluster",
+    "Unauthenticated",
+    "failures_of",
+    "raise_status",
+]
 
 
 class Conflict(Failure):
-    """The model has changed since it was read."""
+    """The model has changed since it was read, or others own fields of an apply.
+
+    Args:
+        sentence: The API server's own message.
+        owned: The fields of an apply that others own, each with the name of its manager.
+    """
+
+    def __init__(self, sentence: str, owned: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(sentence)
+        self.owned = owned
 
 
 class NoCluster(Failure):
@@ -36,12 +59,22 @@ class Expired(Exception):
     """The start of the watch has expired (HTTP 410)."""
 
 
+class MalformedAnswer(Exception):
+    """A response that does not have the form of the Kubernetes API, and why."""
+
+
+CHECK_SERVER = "check the server of the kubeconfig"
+TRUST = Trust(
+    named="the CAs of the kubeconfig",
+    fix="set certificate-authority-data of its cluster",
+)
+CLOSED = (http.client.RemoteDisconnected, http.client.IncompleteRead, IncompleteRead)
 KINDS: dict[int, type[Failure]] = {
     401: Unauthenticated,
     403: Forbidden,
     404: Missing,
-    409: Conflict,
 }
+MANAGER = re.compile(r'conflict with "(?P<name>[^"]*)"')
 
 
 @contextmanager
@@ -52,21 +85,62 @@ def failures_of(what: str) -> Generator[None]:
     except ApiException as error:
         if error.status == 410:
             raise Expired from error
+        if error.status == 409:
+            raise Conflict(f"{what}: {_sentence(error)}", _owned(error)) from error
         kind = KINDS.get(error.status or 0, Failure)
         raise kind(f"{what}: {_sentence(error)}") from error
+    except MalformedAnswer as error:
+        raise Failure(
+            f"{what}: the response is not one of a Kubernetes API server: {error}: {CHECK_SERVER}"
+        ) from error
     except (HTTPError, OSError) as error:
-        raise Failure(f"{what}: the API server does not answer: {reason_of(error)}") from error
+        raise Failure(f"{what}: the API server does not answer: {_unanswered(error)}") from error
+
+
+def raise_status(status: Mapping[str, Any]) -> NoReturn:
+    """Raise the error that a watch reports as an event, a Status object."""
+    code = status.get("code")
+    raise ApiException(code if isinstance(code, int) else 500, body=json.dumps(dict(status)))
+
+
+def _unanswered(error: BaseException) -> str:
+    """Why there is no response, or not a whole one."""
+    for each in causes_of(error):
+        if isinstance(each, CLOSED):
+            return "it closed the connection before the end of its response"
+        if isinstance(each, http.client.HTTPException | InvalidChunkLength):
+            return f"its response is not HTTP: {CHECK_SERVER}"
+        if isinstance(each, DecodeError):
+            return "its response cannot be decompressed"
+    return why_no_tls(error, TRUST) or reason_of(error)
 
 
 def _sentence(error: ApiException) -> str:
-    """The API server's own message."""
+    """The API server's own message, or the status of a response without one."""
     try:
         message = json.loads(error.body or "")["message"]
-    except (ValueError, TypeError, KeyError):
-        message = _of_web_socket(str(error.reason))
-    if error.status == 404 and "not found" not in str(message):
+    except (ValueError, TypeError, KeyError, RecursionError):
+        message = _of_web_socket(str(error.reason or ""))
+    if not isinstance(message, str) or not message or message == error.reason:
+        message = f"HTTP {error.status} {error.reason or ''}".rstrip()
+    if 300 <= (error.status or 0) < 400:
+        return f"{message}: a redirect is not followed: {CHECK_SERVER}"
+    if error.status == 404 and "not found" not in message:
         return f"{message} (is it installed in this cluster?)"
-    return str(message)
+    return message
+
+
+def _owned(error: ApiException) -> tuple[tuple[str, str], ...]:
+    """The fields that others own and their managers; empty if it is another conflict."""
+    try:
+        listed = [
+            (str(cause["field"]), MANAGER.match(str(cause["message"])))
+            for cause in json.loads(error.body or "")["details"]["causes"]
+            if cause["reason"] == "FieldManagerConflict"
+        ]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ()
+    return tuple((field, found["name"] if found else "") for field, found in listed)
 
 
 def _of_web_socket(reason: str) -> str:

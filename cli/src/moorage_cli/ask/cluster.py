@@ -1,31 +1,31 @@
 """The cluster, as the commands see it: objects as dictionaries, and failures as sentences.
 
-Only this module, `objects` and `api_failures` import the `kubernetes` package. They make no
-decisions.
+Only this module, `objects`, `kubeconfig` and `api_failures` import the `kubernetes` package. They
+make no decisions.
 """
 
-import json
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-import yaml
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import InsecureRequestWarning
 
-from kubernetes import client, config, stream, watch
+from kubernetes import client, config, stream
+from moorage_cli.ask.answers import RETRIES, items_of, list_of, object_of, watch_events_of
 from moorage_cli.ask.api_failures import Conflict, Expired, NoCluster, failures_of
+from moorage_cli.ask.kubeconfig import load_kubeconfig
 from moorage_cli.ask.objects import Objects
 from moorage_cli.ask.port_forward import PortForward
 from moorage_cli.edit.model import Patch
 from moorage_cli.judge.model_view import moment
 from moorage_cli.judge.why import EventView
-from moorage_cli.printing.failures import Failure, reason_of
+from moorage_cli.printing.failures import Failure
 
-__all__ = ["Cluster", "Conflict", "TokenAccount"]
+__all__ = ["FIELD_MANAGER", "Cluster", "Conflict", "TokenAccount"]
 
 GROUP, VERSION, PLURAL = "moorage.dev", "v1alpha1", "inferencemodels"
 RUNTIMES = "inferenceruntimes"
@@ -33,7 +33,9 @@ RUNTIMES = "inferenceruntimes"
 TIMEOUT_SECONDS = 30
 WATCH_SECONDS = 240
 EVENT_LIMIT = 500
+SHORT_WATCH_SECONDS = 1.0
 FIELD_MANAGER = "moorage-cli"
+ASKED: dict[str, Any] = {"_request_timeout": TIMEOUT_SECONDS, "_preload_content": False}
 
 # The last failure is reported as one sentence; the client's notes on its retries only repeat it.
 logging.getLogger("urllib3").setLevel(logging.CRITICAL)
@@ -81,6 +83,7 @@ class Cluster:
             self._configuration = account.configuration()
         else:
             self._load(kubeconfig, context)
+        self._configuration.retries = RETRIES
         self._client = client.ApiClient(self._configuration)
         self._open_feed: Any = None
         self._has_ended = False
@@ -92,15 +95,10 @@ class Cluster:
 
     def _load(self, kubeconfig: str, context: str) -> None:
         try:
-            self.namespace = _current_namespace(kubeconfig, context)
-            self._configuration = client.Configuration()
-            config.load_kube_config(
-                kubeconfig or None, context or None, client_configuration=self._configuration
-            )
-        except (ConfigException, OSError, yaml.YAMLError) as error:
-            if kubeconfig or context or not self._load_in_cluster():
-                kind = NoCluster if not kubeconfig and _is_absent(error) else Failure
-                raise kind(_without_cluster(kubeconfig, error)) from error
+            self._configuration, self.namespace = load_kubeconfig(kubeconfig, context)
+        except NoCluster:
+            if context or not self._load_in_cluster():
+                raise
 
     def _load_in_cluster(self) -> bool:
         """Load the configuration of the pod that this runs in; whether there is one."""
@@ -124,18 +122,15 @@ class Cluster:
         """
         api: Any = client.CustomObjectsApi(self._client)
         with failures_of(f"inferencemodel {namespace}/{name}"):
-            return api.get_namespaced_custom_object(
-                GROUP, VERSION, namespace, PLURAL, name, _request_timeout=TIMEOUT_SECONDS
+            return object_of(
+                api.get_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, name, **ASKED)
             )
 
     def runtimes(self) -> list[dict[str, Any]]:
         """All InferenceRuntimes."""
         api: Any = client.CustomObjectsApi(self._client)
         with failures_of("inferenceruntimes"):
-            listed = api.list_cluster_custom_object(
-                GROUP, VERSION, RUNTIMES, _request_timeout=TIMEOUT_SECONDS
-            )
-        return listed["items"]
+            return items_of(api.list_cluster_custom_object(GROUP, VERSION, RUNTIMES, **ASKED))
 
     def runtime(self, name: str) -> dict[str, Any]:
         """One InferenceRuntime.
@@ -145,56 +140,45 @@ class Cluster:
         """
         api: Any = client.CustomObjectsApi(self._client)
         with failures_of(f"inferenceruntime {name}"):
-            return api.get_cluster_custom_object(
-                GROUP, VERSION, RUNTIMES, name, _request_timeout=TIMEOUT_SECONDS
+            return object_of(
+                api.get_cluster_custom_object(GROUP, VERSION, RUNTIMES, name, **ASKED)
             )
 
     def changes(self, namespace: str | None, name: str) -> Iterator[dict[str, Any]]:
         """The models as they are, then each change, forever."""
-        while True:
-            listed = self._list_models(namespace, name)
-            yield from listed["items"]
-            yield from self._watched(namespace, name, listed["metadata"]["resourceVersion"])
+        for kind, found in self.feed(namespace, name):
+            if kind == "ALL":
+                yield from found
+            elif kind == "PUT":
+                yield found
 
-    def feed(self, namespace: str | None) -> Iterator[tuple[str, Any]]:
-        """All models as they are, then each change with its kind, until the watch ends.
+    def feed(self, namespace: str | None, name: str = "") -> Iterator[tuple[str, Any]]:
+        """All models as they are, then each change with its kind, until `end_feed`.
+
+        Args:
+            namespace: Whose models; None for all namespaces.
+            name: Only this model.
 
         Yields:
             `("ALL", resources)` first, and again after the start of the watch has expired; then
             `("PUT", resource)` and `("DELETED", resource)`.
         """
-        call, arguments = self._models_call(namespace, "")
-
-        def opened(*arguments: str, **words: Any) -> Any:
-            self._open_feed = call(*arguments, **words)
-            if self._has_ended:
-                raise Failure("the feed has ended")
-            return self._open_feed
-
         # the server ends each watch after some time; the next one starts at the last version
         since = ""
-        watcher: Any = watch.Watch()
         while not self._has_ended:
             if not since:
-                listed = self._list_models(namespace)
-                since = listed["metadata"]["resourceVersion"]
+                listed = self._list_models(namespace, name)
+                since = _version(listed)
                 # popped: a watch of hours would keep every model as it was
                 yield "ALL", listed.pop("items")
+            began = time.monotonic()
             try:
-                with failures_of("inferencemodels"):
-                    for event in watcher.stream(
-                        opened,
-                        *arguments,
-                        resource_version=since,
-                        timeout_seconds=WATCH_SECONDS,
-                        _request_timeout=WATCH_SECONDS + TIMEOUT_SECONDS,
-                    ):
-                        if event["type"] in {"ADDED", "MODIFIED", "DELETED"}:
-                            since = event["object"]["metadata"]["resourceVersion"]
-                            kind = "DELETED" if event["type"] == "DELETED" else "PUT"
-                            yield kind, event["object"]
+                for kind, found in self._watched(namespace, name, since, WATCH_SECONDS):
+                    since = _version(found)
+                    yield ("DELETED" if kind == "DELETED" else "PUT"), found
             except Expired:
                 since = ""
+            _pause(began)
 
     def end_feed(self) -> None:
         """End `feed`, which another thread runs: it returns or raises Failure."""
@@ -212,19 +196,34 @@ class Cluster:
         """
         call, arguments = self._models_call(namespace, "")
         with failures_of("inferencemodels"):
-            call(*arguments, limit=1, _request_timeout=TIMEOUT_SECONDS)
+            list_of(call(*arguments, limit=1, **ASKED))
 
-    def _watched(self, namespace: str | None, name: str, since: str) -> Iterator[dict[str, Any]]:
-        """Changes until the API server ends the watch or its start has expired."""
+    def _watched(
+        self, namespace: str | None, name: str, since: str, seconds: float
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The kind and the model of each change until the API server ends the watch.
+
+        Raises:
+            Expired: The start of the watch is too old.
+        """
         call, arguments = self._models_call(namespace, name)
-        try:
-            with failures_of("inferencemodels"):
-                stream_of: Any = watch.Watch().stream
-                for event in stream_of(call, *arguments, resource_version=since):
-                    if event["type"] in {"ADDED", "MODIFIED"}:
-                        yield event["object"]
-        except Expired:
-            return
+        what = f"inferencemodel {namespace}/{name}" if name else "inferencemodels"
+        limits: dict[str, Any] = {
+            "timeout_seconds": max(1, round(seconds)),
+            "_request_timeout": seconds + TIMEOUT_SECONDS,
+            "_preload_content": False,
+        }
+        with failures_of(what):
+            answer = call(*arguments, watch=True, resource_version=since, **limits)
+            self._open_feed = answer
+            try:
+                if self._has_ended:
+                    raise Failure("the feed has ended")
+                for kind, found in watch_events_of(answer):
+                    if kind in {"ADDED", "MODIFIED", "DELETED"}:
+                        yield kind, found
+            finally:
+                answer.close()
 
     def follow(self, namespace: str, name: str, seconds: float) -> Iterator[dict[str, Any]]:
         """One model as it is, then each change, until it is deleted or the time is over.
@@ -239,28 +238,15 @@ class Cluster:
             left = deadline - time.monotonic()
             if left <= 0:
                 return
-            yield from self._followed(namespace, name, found, left)
-
-    def _followed(
-        self, namespace: str, name: str, found: dict[str, Any], seconds: float
-    ) -> Iterator[dict[str, Any]]:
-        """Changes of one model until the time is over or its version has expired."""
-        call, arguments = self._models_call(namespace, name)
-        limits = {
-            "timeout_seconds": max(1, round(seconds)),
-            "_request_timeout": seconds + TIMEOUT_SECONDS,
-        }
-        since = found["metadata"]["resourceVersion"]
-        try:
-            with failures_of(f"inferencemodel {namespace}/{name}"):
-                stream_of: Any = watch.Watch().stream
-                for event in stream_of(call, *arguments, resource_version=since, **limits):
-                    if event["type"] == "DELETED":
+            began = time.monotonic()
+            try:
+                for kind, changed in self._watched(namespace, name, _version(found), left):
+                    if kind == "DELETED":
                         raise Failure(f"inferencemodel {namespace}/{name}: it was deleted")
-                    if event["type"] in {"ADDED", "MODIFIED"}:
-                        yield event["object"]
-        except Expired:
-            return
+                    yield changed
+            except Expired:
+                continue
+            _pause(began)
 
     def patch(self, namespace: str, name: str, patch: Patch) -> dict[str, Any]:
         """Change one model; a list is a JSON patch, an object a merge patch.
@@ -272,16 +258,18 @@ class Cluster:
         api: Any = client.CustomObjectsApi(self._client)
         how = "json" if isinstance(patch, list) else "merge"
         with failures_of(f"inferencemodel {namespace}/{name}"):
-            return api.patch_namespaced_custom_object(
-                GROUP,
-                VERSION,
-                namespace,
-                PLURAL,
-                name,
-                patch,
-                field_manager=FIELD_MANAGER,
-                _content_type=f"application/{how}-patch+json",
-                _request_timeout=TIMEOUT_SECONDS,
+            return object_of(
+                api.patch_namespaced_custom_object(
+                    GROUP,
+                    VERSION,
+                    namespace,
+                    PLURAL,
+                    name,
+                    patch,
+                    field_manager=FIELD_MANAGER,
+                    _content_type=f"application/{how}-patch+json",
+                    **ASKED,
+                )
             )
 
     def revisions(self, namespace: str, selector: str) -> list[dict[str, Any]]:
@@ -293,13 +281,7 @@ class Cluster:
             ("controllerrevisions", api.list_namespaced_controller_revision),
         ):
             with failures_of(f"{kind} of {namespace}"):
-                answer = call(
-                    namespace,
-                    label_selector=selector,
-                    _request_timeout=TIMEOUT_SECONDS,
-                    _preload_content=False,
-                )
-                found += json.loads(answer.data)["items"]
+                found += items_of(call(namespace, label_selector=selector, **ASKED))
         return found
 
     def events(self, namespace: str, names: list[str]) -> list[EventView]:
@@ -312,23 +294,16 @@ class Cluster:
                     namespace,
                     field_selector=f"involvedObject.name={name}",
                     limit=EVENT_LIMIT,
-                    _request_timeout=TIMEOUT_SECONDS,
-                    _preload_content=False,
+                    **ASKED,
                 )
-                found += [_event(item) for item in json.loads(answer.data)["items"]]
+                found += [_event(item) for item in items_of(answer)]
         return found
 
     def pods(self, namespace: str, selector: str) -> list[dict[str, Any]]:
         """The pods that a selector selects."""
         api: Any = client.CoreV1Api(self._client)
         with failures_of(f"pods of {namespace}"):
-            answer = api.list_namespaced_pod(
-                namespace,
-                label_selector=selector,
-                _request_timeout=TIMEOUT_SECONDS,
-                _preload_content=False,
-            )
-            return json.loads(answer.data)["items"]
+            return items_of(api.list_namespaced_pod(namespace, label_selector=selector, **ASKED))
 
     def pod_metrics(self, namespace: str, selector: str) -> list[dict[str, Any]]:
         """Usage of these pods, from the metrics API.
@@ -338,14 +313,16 @@ class Cluster:
         """
         api: Any = client.CustomObjectsApi(self._client)
         with failures_of("the metrics API (metrics.k8s.io)"):
-            return api.list_namespaced_custom_object(
-                "metrics.k8s.io",
-                "v1beta1",
-                namespace,
-                "pods",
-                label_selector=selector,
-                _request_timeout=TIMEOUT_SECONDS,
-            )["items"]
+            return items_of(
+                api.list_namespaced_custom_object(
+                    "metrics.k8s.io",
+                    "v1beta1",
+                    namespace,
+                    "pods",
+                    label_selector=selector,
+                    **ASKED,
+                )
+            )
 
     def forward(self, namespace: str, pod: str, port: int) -> PortForward:
         """A local port that is forwarded to a pod's port."""
@@ -368,7 +345,7 @@ class Cluster:
     def _list_models(self, namespace: str | None, name: str = "") -> dict[str, Any]:
         call, arguments = self._models_call(namespace, name)
         with failures_of("inferencemodels"):
-            return call(*arguments, _request_timeout=TIMEOUT_SECONDS)
+            return list_of(call(*arguments, **ASKED))
 
     def _models_call(
         self, namespace: str | None, name: str
@@ -390,15 +367,15 @@ def _selected(name: str) -> dict[str, str]:
     return {"field_selector": f"metadata.name={name}"} if name else {}
 
 
-def _current_namespace(kubeconfig: str, context: str) -> str:
-    listed: Any = config.list_kube_config_contexts(kubeconfig or None)
-    contexts, current = listed
-    chosen = next((item for item in contexts if item["name"] == context), None)
-    if context and chosen is None:
-        known = ", ".join(item["name"] for item in contexts)
-        raise Failure(f"--context: {context!r} does not exist: must be one of {known or 'none'}")
-    namespace = (chosen or current)["context"].get("namespace")
-    return cast("str | None", namespace) or "default"
+def _version(found: Mapping[str, Any]) -> str:
+    """The version at which a watch goes on; without one, it begins again."""
+    return str(found["metadata"].get("resourceVersion") or "")
+
+
+def _pause(began: float) -> None:
+    """Wait if a watch ended as soon as it began, as those of a broken proxy do."""
+    if time.monotonic() - began < SHORT_WATCH_SECONDS:
+        time.sleep(SHORT_WATCH_SECONDS)
 
 
 def _event(item: dict[str, Any]) -> EventView:
@@ -413,26 +390,4 @@ def _event(item: dict[str, Any]) -> EventView:
         message=item.get("message") or "",
         count=series.get("count") or item.get("count") or 1,
         last=moment(next((time for time in times if time), None)),
-    )
-
-
-def _is_absent(error: Exception) -> bool:
-    return "No configuration found" in str(error)
-
-
-def _without_cluster(kubeconfig: str, error: Exception) -> str:
-    """Why there is no configuration of a cluster."""
-    if isinstance(error, OSError):
-        reason = reason_of(error)
-    elif isinstance(error, yaml.YAMLError):
-        reason = "it is not valid YAML"
-    elif _is_absent(error):
-        reason = "no kubeconfig exists, or it is empty"
-    else:
-        reason = str(error).rstrip(".")
-    if kubeconfig:
-        return f"--kubeconfig: {kubeconfig} is not a usable kubeconfig: {reason}"
-    return (
-        f"no cluster is configured: {reason}: set --kubeconfig or KUBECONFIG, or create "
-        "~/.kube/config"
     )

@@ -3,11 +3,11 @@
 Makes no decisions; `cluster` has the models.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kubernetes import client
+from moorage_cli.ask.answers import check_deletion, items_of, lines_of, object_of
 from moorage_cli.ask.api_failures import Missing, failures_of
 
 __all__ = ["DEPLOY_MANAGER", "Objects"]
@@ -18,6 +18,7 @@ DEPLOY_MANAGER = "moorage-deploy"
 TIMEOUT_SECONDS = 30
 # A ConfigMap of the maximum size over a slow connection.
 WRITE_SECONDS = 120
+ASKED: dict[str, Any] = {"_request_timeout": TIMEOUT_SECONDS, "_preload_content": False}
 MODELS = ("moorage.dev", "v1alpha1")
 KINDS = {
     "ConfigMap": "config_map",
@@ -44,36 +45,30 @@ class Objects:
         """One object, or None if it does not exist."""
         try:
             with failures_of(f"{kind} {namespace}/{name}"):
-                answer = getattr(self._core, f"read_namespaced_{KINDS[kind]}")(
-                    name, namespace, _request_timeout=TIMEOUT_SECONDS, _preload_content=False
-                )
+                read = getattr(self._core, f"read_namespaced_{KINDS[kind]}")
+                return object_of(read(name, namespace, **ASKED))
         except Missing:
             return None
-        return json.loads(answer.data)
 
     def labelled(self, kind: str, namespace: str, selector: str) -> list[dict[str, Any]]:
         """The objects of a kind with these labels."""
         with failures_of(f"{kind} objects of {namespace}"):
-            answer = getattr(self._core, f"list_namespaced_{KINDS[kind]}")(
-                namespace,
-                label_selector=selector,
-                _request_timeout=TIMEOUT_SECONDS,
-                _preload_content=False,
-            )
-        return json.loads(answer.data)["items"]
+            read = getattr(self._core, f"list_namespaced_{KINDS[kind]}")
+            return items_of(read(namespace, label_selector=selector, **ASKED))
 
     def create(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Create an object; its name may be generated."""
         kind, metadata = document["kind"], document["metadata"]
         with failures_of(f"{kind} {metadata['namespace']}/{metadata.get('name', '')}"):
-            answer = getattr(self._core, f"create_namespaced_{KINDS[kind]}")(
-                metadata["namespace"],
-                dict(document),
-                field_manager=DEPLOY_MANAGER,
-                _request_timeout=TIMEOUT_SECONDS,
-                _preload_content=False,
+            create = getattr(self._core, f"create_namespaced_{KINDS[kind]}")
+            return object_of(
+                create(
+                    metadata["namespace"],
+                    dict(document),
+                    field_manager=DEPLOY_MANAGER,
+                    **ASKED,
+                )
             )
-        return json.loads(answer.data)
 
     def apply(self, document: Mapping[str, Any], *, force: bool = False) -> dict[str, Any]:
         """Write an object by server-side apply.
@@ -93,25 +88,21 @@ class Objects:
         }
         with failures_of(f"{kind} {where[1]}/{where[0]}"):
             if kind == "InferenceModel":
-                # raw, because the client returns nothing for an object that it creates
                 answer = self._custom.patch_namespaced_custom_object(
                     *MODELS, where[1], "inferencemodels", where[0], dict(document), **options
                 )
             else:
                 call = getattr(self._core, f"patch_namespaced_{KINDS[kind]}")
                 answer = call(*where, dict(document), **options)
-        return json.loads(answer.data)
+            return object_of(answer)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Delete an object; one that does not exist counts as deleted, and a pod ends at once."""
-        options: dict[str, Any] = {"_request_timeout": TIMEOUT_SECONDS}
-        if kind == "Pod":
-            options["grace_period_seconds"] = 0
+        options: dict[str, Any] = {"grace_period_seconds": 0} if kind == "Pod" else {}
         try:
             with failures_of(f"{kind} {namespace}/{name}"):
-                getattr(self._core, f"delete_namespaced_{KINDS[kind]}")(
-                    name, namespace, _preload_content=False, **options
-                )
+                delete = getattr(self._core, f"delete_namespaced_{KINDS[kind]}")
+                check_deletion(delete(name, namespace, **options, **ASKED))
         except Missing:
             return
 
@@ -122,22 +113,23 @@ class Objects:
             Missing: It does not exist.
         """
         with failures_of(f"inferencemodel {namespace}/{name}"):
-            self._custom.delete_namespaced_custom_object(
-                *MODELS,
-                namespace,
-                "inferencemodels",
-                name,
-                propagation_policy="Background",
-                _request_timeout=TIMEOUT_SECONDS,
+            check_deletion(
+                self._custom.delete_namespaced_custom_object(
+                    *MODELS,
+                    namespace,
+                    "inferencemodels",
+                    name,
+                    propagation_policy="Background",
+                    **ASKED,
+                )
             )
 
     def deployments_everywhere(self, selector: str) -> list[dict[str, Any]]:
         """The Deployments of all namespaces with these labels."""
         with failures_of("deployments of all namespaces"):
-            answer = self._apps.list_deployment_for_all_namespaces(
-                label_selector=selector, _request_timeout=TIMEOUT_SECONDS, _preload_content=False
+            return items_of(
+                self._apps.list_deployment_for_all_namespaces(label_selector=selector, **ASKED)
             )
-        return json.loads(answer.data)["items"]
 
     def log(
         self, namespace: str, pod: str, container: str, *, follow: bool, previous: bool, tail: int
@@ -154,9 +146,5 @@ class Objects:
                 _preload_content=False,
                 _request_timeout=None if follow else TIMEOUT_SECONDS,
             )
-            left = b""
-            for chunk in answer.stream(65536, decode_content=False):
-                *whole, left = (left + chunk).split(b"\n")
-                yield from (line.decode("utf-8", "replace") for line in whole)
-            if left:
-                yield left.decode("utf-8", "replace")
+            for line in lines_of(answer):
+                yield line.decode("utf-8", "replace")

@@ -8,6 +8,7 @@ import importlib.metadata
 import textwrap
 from collections.abc import Sequence
 
+from moorage_cli.command_line.argument_types import count, namespace, object_name, port
 from moorage_cli.command_line.declared import (
     ACCESS,
     ALL,
@@ -17,9 +18,7 @@ from moorage_cli.command_line.declared import (
     NAMESPACE,
     Argument,
     Command,
-    count,
     output,
-    port,
     timeout,
 )
 from moorage_cli.command_line.offline import COMPLETION, MANIFESTS
@@ -67,6 +66,7 @@ COMMANDS: tuple[Command, ...] = (
                 "runtime",
                 metavar="NAME",
                 nargs="?",
+                type=object_name,
                 default="",
                 help="name of an InferenceRuntime",
             ),
@@ -74,6 +74,7 @@ COMMANDS: tuple[Command, ...] = (
                 "-n",
                 "--namespace",
                 metavar="NS",
+                type=namespace,
                 default="",
                 help="with NAME, models of this namespace; defaults to all namespaces",
             ),
@@ -206,6 +207,7 @@ COMMANDS: tuple[Command, ...] = (
                 "-n",
                 "--namespace",
                 metavar="NS",
+                type=namespace,
                 default="",
                 help="models of this namespace; defaults to all namespaces",
             ),

@@ -3,9 +3,10 @@
 `starting`, `offline` and `arguments` declare the commands.
 """
 
-import argparse
 from dataclasses import dataclass
 from typing import Any
+
+from moorage_cli.command_line.argument_types import ABSENT, namespace, object_name, seconds, text
 
 __all__ = [
     "ACCESS",
@@ -16,21 +17,24 @@ __all__ = [
     "NAMESPACE",
     "Argument",
     "Command",
-    "count",
     "output",
-    "port",
-    "rate",
-    "seconds",
     "timeout",
 ]
 
 
 class Argument:
-    """One argument of argparse, also used for completion."""
+    """One argument of argparse, also used for completion.
+
+    Without a type, it is a text that must not be empty. The default "" means that it is absent.
+    """
 
     def __init__(self, *names: str, **options: Any) -> None:
         self.names = names
         self.options = options
+        if not options.keys() & {"type", "action", "choices"}:
+            options["type"] = text
+        if options.get("default") == "":
+            options["default"] = ABSENT
 
     @property
     def is_option(self) -> bool:
@@ -50,7 +54,7 @@ class Command:
 
 
 NAMESPACE = Argument(
-    "-n", "--namespace", metavar="NS", default="",
+    "-n", "--namespace", metavar="NS", type=namespace, default="",
     help="namespace; defaults to the namespace of the kubeconfig's context",
 )  # fmt: skip
 ALL = Argument("-A", "--all-namespaces", action="store_true", help="models of all namespaces")
@@ -58,9 +62,14 @@ CLUSTER = (
     Argument("--kubeconfig", metavar="FILE", default="", help="path of the kubeconfig"),
     Argument("--context", metavar="NAME", default="", help="context of the kubeconfig"),
 )
-NAME = Argument("name", metavar="NAME", help="name of the InferenceModel")
+NAME = Argument("name", metavar="NAME", type=object_name, help="name of the InferenceModel")
 MAYBE_NAME = Argument(
-    "name", metavar="NAME", nargs="?", default="", help="name of an InferenceModel"
+    "name",
+    metavar="NAME",
+    nargs="?",
+    type=object_name,
+    default="",
+    help="name of an InferenceModel",
 )
 
 
@@ -83,39 +92,9 @@ def output(*forms: str) -> Argument:
     return Argument("-o", "--output", choices=forms, default=forms[0], help="output format")
 
 
-def seconds(text: str) -> float:
-    """A positive number of seconds."""
-    value = float(text)
-    if not 0 < value <= 86400:
-        raise argparse.ArgumentTypeError(f"{text} is invalid: must be above 0, at most 86400")
-    return value
-
-
-def rate(text: str) -> float:
-    """A positive number of requests per second."""
-    value = float(text)
-    if not 0 < value <= 100_000:
-        raise argparse.ArgumentTypeError(f"{text} is invalid: must be above 0, at most 100000")
-    return value
-
-
 def timeout(default: float) -> Argument:
     """The option for the time to wait for a response."""
     return Argument(
         "--timeout", metavar="SECONDS", type=seconds, default=default,
         help="how long to wait for a response",
     )  # fmt: skip
-
-
-def count(text: str) -> int:
-    """A whole number that is not negative."""
-    if not (text.isdecimal() and int(text) <= 2**31 - 1):
-        raise argparse.ArgumentTypeError(f"{text!r} is invalid: must be 0 or greater")
-    return int(text)
-
-
-def port(text: str) -> int:
-    """A port number; 0 means any free port."""
-    if not (text.isdecimal() and int(text) <= 65535):
-        raise argparse.ArgumentTypeError(f"{text!r} is invalid: must be a number from 0 to 65535")
-    return int(text)

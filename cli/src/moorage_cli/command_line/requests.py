@@ -1,6 +1,7 @@
 """The commands that send requests to a model."""
 
 from moorage_cli.ask.inference.request import InferenceProtocol
+from moorage_cli.command_line.argument_types import rate, seconds, target
 from moorage_cli.command_line.declared import (
     ACCESS,
     CLUSTER,
@@ -9,8 +10,6 @@ from moorage_cli.command_line.declared import (
     Argument,
     Command,
     output,
-    rate,
-    seconds,
     timeout,
 )
 
@@ -80,7 +79,12 @@ REQUESTS: tuple[Command, ...] = (
         "Ctrl-C ends it with the results so far and exit status 130. The exit status is 0 if all "
         "requests succeed, otherwise 1.",
         (
-            Argument("target", metavar="NAME|URL", help="name of an InferenceModel, or URL"),
+            Argument(
+                "target",
+                metavar="NAME|URL",
+                type=target,
+                help="name of an InferenceModel, or URL",
+            ),
             Argument("--rate", metavar="N", type=rate, default=10.0, help="requests per second"),
             Argument(
                 "--duration",

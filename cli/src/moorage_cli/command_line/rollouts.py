@@ -1,14 +1,13 @@
 """The commands that follow and control the rollout of a model."""
 
+from moorage_cli.command_line.argument_types import count, seconds
 from moorage_cli.command_line.declared import (
     CLUSTER,
     NAME,
     NAMESPACE,
     Argument,
     Command,
-    count,
     output,
-    seconds,
 )
 
 __all__ = ["ROLLOUTS"]

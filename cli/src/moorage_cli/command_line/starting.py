@@ -1,14 +1,12 @@
 """The commands that start to serve a model: `run` on this machine, `deploy` in a cluster."""
 
+from moorage_cli.command_line.argument_types import count, object_name, port, seconds
 from moorage_cli.command_line.declared import (
     CLUSTER,
     NAMESPACE,
     Argument,
     Command,
-    count,
     output,
-    port,
-    seconds,
 )
 
 __all__ = ["STARTING"]
@@ -63,9 +61,19 @@ STARTING: tuple[Command, ...] = (
         "the time is over.",
         (
             Argument("source", metavar="PATH|URI", help="model file, folder, or supported URI"),
-            Argument("--name", metavar="NAME", required=True, help="name of the InferenceModel"),
             Argument(
-                "--runtime", metavar="NAME", default="", help="InferenceRuntime that serves it"
+                "--name",
+                metavar="NAME",
+                type=object_name,
+                required=True,
+                help="name of the InferenceModel",
+            ),
+            Argument(
+                "--runtime",
+                metavar="NAME",
+                type=object_name,
+                default="",
+                help="InferenceRuntime that serves it",
             ),
             Argument(
                 "--replicas", metavar="N", type=count, default=None, help="number of replicas"
@@ -82,6 +90,7 @@ STARTING: tuple[Command, ...] = (
             Argument(
                 "--claim",
                 metavar="CLAIM",
+                type=object_name,
                 default="",
                 help="claim that gets the files, created if it does not exist; defaults to "
                 "NAME-models for files that do not fit a ConfigMap",
@@ -89,6 +98,7 @@ STARTING: tuple[Command, ...] = (
             Argument(
                 "--storage-class",
                 metavar="CLASS",
+                type=str,  # an empty one is a claim without a class
                 default=None,
                 help="storage class of a new claim; defaults to the cluster's",
             ),

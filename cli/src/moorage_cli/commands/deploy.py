@@ -21,7 +21,7 @@ import yaml
 
 from moorage_cli.ask import upload
 from moorage_cli.ask.api_failures import NoCluster
-from moorage_cli.ask.cluster import Conflict
+from moorage_cli.ask.cluster import FIELD_MANAGER, Conflict
 from moorage_cli.ask.inference import request as inference
 from moorage_cli.ask.inference.sample import describe, sample_request, sample_tensors
 from moorage_cli.ask.interrupts import immediate_interrupt, interrupted_by_signals
@@ -85,17 +85,32 @@ def run_deploy(shell: Shell, given: argparse.Namespace) -> Report:
     cluster = shell.connect(given)
     with interrupted_by_signals():
         uri = _uploaded(shell, cluster, target, source, given)
-    try:
-        written = cluster.objects.apply(deploying.model_of(target, uri), force=given.force)
-    except Conflict as conflict:
-        raise Failure(
-            f"{conflict}: somebody else has set this field: leave out the option, or take the "
-            "field over with --force"
-        ) from conflict
+    written = _written(cluster, deploying.model_of(target, uri), force=given.force)
     _own(cluster, target, source, written)
     shell.tell(f"{target.name}: the spec is written, generation {_generation(written)}")
     with immediate_interrupt(ExitCode.INTERRUPTED):
         return _followed(shell, cluster, target, given)
+
+
+def _written(cluster: ClusterLike, document: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
+    """The model as written; what `moorage rollback` has restored is replaced without `force`.
+
+    Raises:
+        Failure: Somebody else has set a field, or `moorage scale` the replicas.
+    """
+    try:
+        return cluster.objects.apply(document, force=force)
+    except Conflict as conflict:
+        # Of these fields, this tool itself sets the replicas, and those that a rollback restores.
+        if conflict.owned and all(
+            manager == FIELD_MANAGER and field != ".spec.replicas"
+            for field, manager in conflict.owned
+        ):
+            return cluster.objects.apply(document, force=True)
+        raise Failure(
+            f"{conflict}: somebody else has set this field: leave out the option, or take the "
+            "field over with --force"
+        ) from conflict
 
 
 def _namespace(shell: Shell, given: argparse.Namespace) -> str:

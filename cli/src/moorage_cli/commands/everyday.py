@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from moorage_cli.ask.standard_streams import complain
 from moorage_cli.commands.pods import REVISION_LABEL
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.edit.model import Resource
@@ -50,11 +51,13 @@ def run_logs(shell: Shell, given: argparse.Namespace) -> Report:
             lines.put(failure)
         lines.put(None)
 
-    return _merged([lambda pod=pod: read(pod) for pod in pods], lines)
+    return _merged(shell, [lambda pod=pod: read(pod) for pod in pods], lines)
 
 
 def _merged(
-    readers: list[Callable[[], None]], lines: "queue.SimpleQueue[str | Failure | None]"
+    shell: Shell,
+    readers: list[Callable[[], None]],
+    lines: "queue.SimpleQueue[str | Failure | None]",
 ) -> Report:
     """Print what all readers find, as it comes; failures become notes."""
     for reader in readers:
@@ -67,8 +70,7 @@ def _merged(
         elif isinstance(found, Failure):
             notes.append(str(found))
         else:
-            sys.stdout.write(found)
-            sys.stdout.flush()
+            shell.show(Report(found, {}, ok=True))
     return Report("", {}, ok=len(notes) < len(readers), notes=tuple(notes))
 
 
@@ -144,8 +146,5 @@ def _agreed(name: str, namespace: str, replicas: str) -> bool:
     if not sys.stdin.isatty():
         raise WrongUsage("delete asks for confirmation, and there is no terminal: add --yes")
     serving = f", which has {clean(replicas)} replicas serving" if replicas else ""
-    sys.stderr.write(
-        f"Delete model {clean(name)} in namespace {clean(namespace)}{serving}? [y/N] "
-    )
-    sys.stderr.flush()
+    complain(f"Delete model {clean(name)} in namespace {clean(namespace)}{serving}? [y/N] ")
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from moorage_cli.ask.onnx_file import read_onnx
@@ -16,9 +17,13 @@ from moorage_cli.printing.report import Report
 
 __all__ = ["read_text", "run_completion", "run_convert", "run_lint"]
 
+# A request with the largest tensors that a server accepts is smaller.
+TEXT_LIMIT = 1 << 26
+
 
 def run_lint(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage lint`."""
+    _check_files(given.files)
     tensors = read_onnx(given.model) if given.model else None
     return lint([(name, read_text(name)) for name in given.files], shell.palette, tensors)
 
@@ -26,6 +31,7 @@ def run_lint(shell: Shell, given: argparse.Namespace) -> Report:
 def run_convert(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage convert`: no file is written unless all of them can be converted."""
     del shell
+    _check_files(given.files)
     if given.in_place and "-" in given.files:
         raise WrongUsage("--in-place cannot be combined with '-', which is standard input")
     texts = {name: read_text(name) for name in given.files}
@@ -47,6 +53,16 @@ def run_convert(shell: Shell, given: argparse.Namespace) -> Report:
     return Report("".join(lines), {"converted": changed}, ok=True, notes=notes)
 
 
+def _check_files(names: Sequence[str]) -> None:
+    """Refuse to read standard input twice.
+
+    Raises:
+        WrongUsage: It is given more than once.
+    """
+    if names.count("-") > 1:
+        raise WrongUsage("FILE: '-', which is standard input, can be given only once")
+
+
 def _converted(name: str, text: str, uri: str) -> Converted:
     folder = "" if name == "-" else Path(name).absolute().parent.name
     try:
@@ -65,11 +81,23 @@ def run_completion(shell: Shell, given: argparse.Namespace) -> Report:
 
 
 def read_text(name: str) -> str:
-    """The text of a file; '-' is standard input."""
+    """The text of a file, without a byte order mark; '-' is standard input.
+
+    Raises:
+        Failure: It cannot be read, is not UTF-8, or is too large.
+    """
     try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{name} cannot be read: {reason_of(error)}") from error
+        if name == "-":
+            text = sys.stdin.read(TEXT_LIMIT + 1).removeprefix("\ufeff")
+        else:
+            with Path(name).open(encoding="utf-8-sig") as file:
+                text = file.read(TEXT_LIMIT + 1)
+    except (OSError, ValueError) as error:
+        shown = "standard input" if name == "-" else name
+        raise Failure(f"{shown} cannot be read: {reason_of(error)}") from error
+    if len(text) > TEXT_LIMIT:
+        raise Failure(f"{name} cannot be read: it is larger than {TEXT_LIMIT >> 20} MiB")
+    return text
 
 
 def _write(name: str, text: str) -> None:

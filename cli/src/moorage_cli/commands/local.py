@@ -5,7 +5,6 @@ PATH --> model_files --> the program moorage-runtime --> its metadata --> sample
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from urllib.parse import quote
 
 from moorage_cli.ask import local_server, wire
 from moorage_cli.ask.inference.sample import describe, sample_request, sample_tensors
+from moorage_cli.ask.standard_streams import complain
 from moorage_cli.commands.model_sources import check_trust, find_models
 from moorage_cli.commands.samples import sample_command
 from moorage_cli.commands.shell import Shell
@@ -89,8 +89,7 @@ def _check(found: Sequence[FoundModel], given: argparse.Namespace) -> None:
 
 
 def _show_log(line: str) -> None:
-    sys.stderr.write(f"{clean(line)}\n")
-    sys.stderr.flush()
+    complain(f"{clean(line)}\n")
 
 
 def _opened(server: local_server.LocalServer) -> tuple[int, int]:

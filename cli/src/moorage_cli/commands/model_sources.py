@@ -20,9 +20,15 @@ def find_models(path: Path, name: str = "") -> list[FoundModel]:
     Raises:
         Failure: The path does not exist, cannot be read, or holds no model.
     """
-    if not path.exists():
-        raise Failure(f"PATH: {path} does not exist: must be a model file or a folder")
-    own = Path(os.path.abspath(path)).name  # noqa: PTH100 - resolve() would follow links
+    try:
+        path.stat()
+        own = Path(os.path.abspath(path)).name  # noqa: PTH100 - resolve() would follow links
+    except FileNotFoundError as error:
+        raise Failure(f"PATH: {path} does not exist: must be a model file or a folder") from error
+    except (OSError, ValueError) as error:
+        raise Failure(f"PATH: {path} cannot be read: {reason_of(error)}") from error
+    if not (path.is_file() or path.is_dir()):
+        raise Failure(f"PATH: {path} is neither a file nor a folder")
     found = [find_of_file(own)] if path.is_file() else find_in_folder(_files_below(path), own)
     if len(found) == 1:
         (only,) = found

@@ -267,10 +267,14 @@ def view(resource: Mapping[str, Any]) -> ModelView:
 def _server_name(
     metadata: Mapping[str, Any], spec: Mapping[str, Any], endpoints: Sequence[Mapping[str, Any]]
 ) -> str:
-    """The name in the spec, otherwise that of the Service."""
-    own = [_text(each, "url").partition("://")[2].partition(":")[0] for each in endpoints[:1]]
-    default = f"{_text(metadata, 'name')}.{_text(metadata, 'namespace')}.svc"
-    return _text(_object(spec, "tls"), "serverName") or next(filter(None, own), default)
+    """The name that the operator requires: that in the spec, otherwise NAME.NAMESPACE.svc.
+
+    NAME is the Service, whose name can be a shortened one. The endpoints have it.
+    """
+    hosts = [_text(each, "url").partition("://")[2] for each in endpoints[:1]]
+    service = next((host.partition(".")[0] for host in hosts if host), _text(metadata, "name"))
+    default = f"{service}.{_text(metadata, 'namespace')}.svc"
+    return _text(_object(spec, "tls"), "serverName") or default
 
 
 def moment(value: object) -> datetime | None:

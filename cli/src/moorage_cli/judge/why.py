@@ -6,6 +6,7 @@ pods and log lines to it; other reasons are causes of their own. The fixes come 
 docs/reference/conditions.md.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -30,12 +31,13 @@ NO_OPERATOR = (
     "kubectl get pods -A -l app.kubernetes.io/name=moorage"
 )
 EVENT_LIMIT = 10
+PLACEHOLDER = re.compile(r"\bNAME\b")
 # A state that has lasted longer does not resolve by waiting.
 PATIENCE_SECONDS = 600
 # Conditions that are worth a note while they are true, also of a model that serves.
 TOLD_WHILE_TRUE = ("Paused", RUNTIME_UPDATE_PENDING)
-# Conditions that are worth a note while they are not true: clients inside the cluster are served.
-TOLD_UNLESS_TRUE = ("RouteAccepted",)
+# Conditions that are worth a note while they are not true, although Ready does not depend on them.
+TOLD_UNLESS_TRUE = ("RouteAccepted", "ScalingActive")
 # UpToDate with these reasons only says that the rollout waits for the root cause.
 CONSEQUENCES = frozenset({"RollingOut", "OperatorUpdatePending"})
 
@@ -105,13 +107,13 @@ def causes(model: ModelView, now: datetime) -> list[Cause]:
             found.append(_of_condition(note, model, now))
     known = {cause.reason for cause in found}
     found += [
-        _advised(_where(pods), reason, message)
+        _advised(_where(pods), reason, message, model.name)
         for (reason, message), pods in _failing_replicas(model).items()
         if reason not in known
     ]
     failure = _open_failure(model)
     if failure and failure.reason not in {cause.reason for cause in found}:
-        found.append(_advised(_container(failure), failure.reason, failure.message))
+        found.append(_advised(_container(failure), failure.reason, failure.message, model.name))
     return _without_repetition(found)
 
 
@@ -157,7 +159,7 @@ def _of_condition(condition: Condition, model: ModelView, now: datetime) -> Caus
         log = failure.message if failure.message not in condition.message else ""
     elif pods:
         where = f"{where}; {_where(pods)}"
-    cause = _advised(where, condition.reason, condition.message, log)
+    cause = _advised(where, condition.reason, condition.message, model.name, log)
     return _without_waiting(cause, condition, now)
 
 
@@ -202,11 +204,13 @@ def _container(failure: FailureView) -> str:
     return f"container {failure.container} of {failure.pod}{code}"
 
 
-def _advised(where: str, reason: str, message: str, log: str = "") -> Cause:
+def _advised(where: str, reason: str, message: str, name: str, log: str = "") -> Cause:
     advice = advice_for(reason)
     if advice is None:
         return Cause(where, reason, message, log=log)
-    return Cause(where, reason, message, advice.means, advice.do, log)
+    # The commands of the advice work as they are pasted.
+    do = PLACEHOLDER.sub(lambda _: clean(name), advice.do)
+    return Cause(where, reason, message, advice.means, do, log)
 
 
 def _without_repetition(found: Sequence[Cause]) -> list[Cause]:

@@ -4,16 +4,21 @@ Documents are read as the API server reads them: JSON values, no duplicate keys,
 """
 
 import json
+import math
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
 __all__ = ["Document", "DocumentError", "dump", "read_documents"]
 
 WIDTH = 110
+# Aliases may multiply what a text says tenfold, and beyond that to so many values and characters.
+EXPANDED_LIMIT = 1_000_000
+MERGED_LIMIT = 10_000
+WITHOUT_JSON = ("binary", "omap", "pairs", "set", "timestamp")
 # What YAML 1.1 treats as line breaks besides the newline.
 LINE_BREAKS = frozenset("\r\x85\u2028\u2029")
 
@@ -63,11 +68,19 @@ def read_documents(text: str) -> list[Document]:
         DocumentError: The text is not valid YAML, or has values without a JSON equivalent.
     """
     try:
-        values = [_plain(item) for item in yaml.load_all(text, _StrictLoader)]
+        values = [_plain(item, len(text)) for item in yaml.load_all(text, _StrictLoader)]
         places = _places(text)
         comments = _comments(text)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise DocumentError(_yaml_problem(error)) from error
+    except UnicodeEncodeError as error:
+        raise DocumentError("it contains half of a surrogate pair") from error
+    except RecursionError as error:
+        raise DocumentError("it is nested too deeply") from error
+    except DocumentError:
+        raise
+    except (ValueError, OverflowError) as error:
+        raise DocumentError("it has an escape sequence that is not a character") from error
     ends = [*(place.start for place in places), len(text)][1:]
     found: list[Document] = []
     for value, place, end in zip(values, places, ends, strict=True):
@@ -127,24 +140,44 @@ def _comments(text: str) -> list[int]:
     return found
 
 
-def _yaml_problem(error: Exception) -> str:
+def _yaml_problem(error: yaml.YAMLError) -> str:
     """Line, column and problem of a parser's error."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
-    if isinstance(error, yaml.YAMLError):
-        return "it contains a character that YAML does not allow"
-    return "it is nested too deeply, contains itself, or has a value without a JSON equivalent"
+    return "it contains a character that YAML does not allow"
 
 
-def _plain(document: Any) -> Any:
+def _plain(document: Any, characters: int) -> Any:
     """The document as JSON values.
 
     Raises:
-        ValueError: It contains itself, or text that UTF-8 cannot encode.
-        TypeError: It has a value without a JSON equivalent.
+        DocumentError: It contains itself, or its aliases repeat too much.
+        UnicodeEncodeError: It has text that UTF-8 cannot encode.
     """
+    if _expanded(document, {}) > 10 * characters + EXPANDED_LIMIT:
+        raise DocumentError("its aliases repeat too much: write the values without aliases")
     return json.loads(json.dumps(document, ensure_ascii=False).encode())
+
+
+def _expanded(value: Any, known: dict[int, int | None]) -> int:
+    """The number of values and characters if each alias is replaced by what it stands for.
+
+    Raises:
+        DocumentError: The value contains itself.
+    """
+    if not isinstance(value, dict | list):
+        return len(value) if isinstance(value, str) else 1
+    mark = id(cast("Any", value))
+    if mark not in known:
+        known[mark] = None
+        items = cast("dict[str, Any] | list[Any]", value)
+        below = (*items.keys(), *items.values()) if isinstance(items, dict) else items
+        known[mark] = 1 + sum(_expanded(each, known) for each in below)
+    size = known[mark]
+    if size is None:
+        raise DocumentError("it contains itself, by an alias")
+    return size
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -156,6 +189,50 @@ class _StrictLoader(yaml.SafeLoader):
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
+    # Values without a JSON equivalent.
+    yaml_constructors = {  # noqa: RUF012 - pyyaml's own declaration
+        tag: constructor
+        for tag, constructor in yaml.SafeLoader.yaml_constructors.items()
+        if tag not in {f"tag:yaml.org,2002:{each}" for each in WITHOUT_JSON}
+    }
+
+    def construct_yaml_int(self, node: Any) -> int:
+        """The value of a whole number.
+
+        Raises:
+            ConstructorError: It has more digits than any field allows.
+        """
+        try:
+            return super().construct_yaml_int(node)
+        except ValueError as error:
+            problem = "the number has too many digits or is malformed"
+            raise yaml.constructor.ConstructorError(
+                None, None, problem, node.start_mark
+            ) from error
+
+    def construct_yaml_float(self, node: Any) -> float:
+        """The value of a number.
+
+        Raises:
+            ConstructorError: JSON has no such number.
+        """
+        value = super().construct_yaml_float(node)
+        if not math.isfinite(value):
+            problem = f"{node.value} has no equivalent in JSON"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return value
+
+    def flatten_mapping(self, node: Any) -> None:
+        """Add the fields of merge keys to a mapping.
+
+        Raises:
+            ConstructorError: They repeat too much.
+        """
+        super().flatten_mapping(node)
+        if len(node.value) > MERGED_LIMIT:
+            problem = f"merge keys add more than {MERGED_LIMIT} fields"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         """The mapping of a node.
 
@@ -166,12 +243,23 @@ class _StrictLoader(yaml.SafeLoader):
         for key, _ in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 continue
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key must not be a list or an object", key.start_mark
+                )
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"duplicate key {key.value!r}", key.start_mark
                 )
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
+
+
+for _kind, _constructor in (
+    ("int", _StrictLoader.construct_yaml_int),
+    ("float", _StrictLoader.construct_yaml_float),
+):
+    _StrictLoader.add_constructor(f"tag:yaml.org,2002:{_kind}", _constructor)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -8,7 +8,6 @@ are ignored, apart from Gateways, which routes are compared with. A file without
 these kinds is a problem, because nothing was checked.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
@@ -20,6 +19,7 @@ from moorage_cli.manifests.access_check import access_notes
 from moorage_cli.manifests.convert.earlier import moved_fields
 from moorage_cli.manifests.documents import DocumentError, read_documents
 from moorage_cli.manifests.model_check import ModelTensors, model_problems
+from moorage_cli.manifests.object_names import OBJECT_NAME, is_object_name
 from moorage_cli.manifests.route_check import GatewayDocument, read_gateway, route_problems
 from moorage_cli.manifests.runtime_check import Named, runtime_problems, together
 from moorage_cli.manifests.spec_check import spec_problems
@@ -33,8 +33,6 @@ __all__ = ["Finding", "Schemas", "crd", "lint", "lint_text", "resource_problems"
 MODEL, RUNTIME = "InferenceModel", "InferenceRuntime"
 CRDS = {MODEL: "inferencemodels.yaml", RUNTIME: "inferenceruntimes.yaml"}
 GROUP = "moorage.dev"
-# RFC 1123 subdomain, which the API server requires as the name of an object.
-_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 Schemas = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """The schemas by kind and `apiVersion`."""
@@ -213,10 +211,11 @@ def _wrong_names(metadata: Any) -> list[Problem]:
     name = given.get("name")
     if name is None and given.get("generateName"):
         return []
-    if isinstance(name, str) and len(name) <= 253 and _OBJECT_NAME.fullmatch(name):
+    if isinstance(name, str) and is_object_name(name):
         return []
-    allowed = "must be at most 253 lowercase letters, digits, '-' and '.'"
-    return [Problem("metadata.name", f"{name!r} is invalid: {allowed}")]
+    if name is None:
+        return [Problem("metadata.name", "is required")]
+    return [Problem("metadata.name", f"{name!r} is invalid: must be {OBJECT_NAME}")]
 
 
 def _label(body: Mapping[str, Any], kind: str, number: int) -> str:

@@ -125,7 +125,8 @@ def _put(page: "queue.Queue[Message | None]", message: Message | None) -> bool:
     try:
         page.put_nowait(message)
     except queue.Full:
-        page.queue.clear()
-        page.put_nowait(None)
+        with page.mutex:  # its reader may take the last message meanwhile
+            page.queue.clear()
+            page.queue.append(None)
         return False
     return True

@@ -27,6 +27,8 @@ TOKEN = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/-]{1,16384}=*)")
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # Each has a connection to the API server, a thread and all rows of its namespace in memory.
 FEED_LIMIT = 64
+# Of one token, so that one user with tabs of many namespaces leaves room for others.
+TOKEN_FEED_LIMIT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,7 @@ class TokenAccess:
         with self._lock:
             followed = self._feeds.get(key)
             if followed is None:
-                if len(self._feeds) >= self._feed_limit:
-                    sentence = f"{self._feed_limit} other users follow models: try again later"
-                    raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, sentence)
+                self._check_room(token)
                 followed = self._feeds[key] = _Followed(account.feed(namespace or None))
             followed.pages += 1
         page = followed.feed.follow()
@@ -121,3 +121,17 @@ class TokenAccess:
                 if not followed.pages:
                     del self._feeds[key]
                     followed.feed.close()
+
+    def _check_room(self, token: bytes) -> None:
+        if sum(each == token for each, _ in self._feeds) >= TOKEN_FEED_LIMIT:
+            sentence = (
+                f"this token follows {TOKEN_FEED_LIMIT} namespaces, the most at a time: close the "
+                "page of one, or choose all namespaces"
+            )
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, sentence)
+        if len(self._feeds) >= self._feed_limit:
+            sentence = (
+                f"the page follows {self._feed_limit} namespaces of its users, the most it can: "
+                "try again later"
+            )
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, sentence)

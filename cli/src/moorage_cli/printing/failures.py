@@ -1,6 +1,8 @@
 """The ways in which a command ends early: a sentence for people, and an exit status; pure."""
 
-__all__ = ["Failure", "WrongUsage", "reason_of"]
+from collections.abc import Iterator
+
+__all__ = ["Failure", "WrongUsage", "causes_of", "reason_of"]
 
 
 class Failure(Exception):
@@ -11,27 +13,30 @@ class WrongUsage(Failure):
     """Arguments that are invalid together, or that only the command itself can check."""
 
 
-def reason_of(error: BaseException) -> str:
-    """The operating system's words for an error, without error numbers and Python class names.
-
-    Libraries wrap the error of a socket several times, so the innermost one is looked for.
-    """
-    if isinstance(error, Failure):
-        return str(error)
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it wraps: libraries wrap the error of a socket several times."""
     seen: set[int] = set()
     inner: BaseException | None = error
-    found = ""
     while inner is not None and id(inner) not in seen:
         seen.add(id(inner))
+        yield inner
+        wrapped = (getattr(inner, "reason", None), *inner.args)
+        within = next((each for each in wrapped if isinstance(each, BaseException)), None)
+        inner = within or inner.__cause__ or inner.__context__
+
+
+def reason_of(error: BaseException) -> str:
+    """The operating system's words for an error, without error numbers and Python class names."""
+    if isinstance(error, Failure):
+        return str(error)
+    found = ""
+    for inner in causes_of(error):
         if isinstance(inner, UnicodeDecodeError):
             return "the text is not UTF-8"
         if isinstance(inner, TimeoutError):
             return "timed out"
         if isinstance(inner, OSError) and inner.strerror:
             found = getattr(inner, "verify_message", "") or inner.strerror
-        wrapped = getattr(inner, "reason", None)
-        is_wrapped = isinstance(wrapped, BaseException)
-        inner = wrapped if is_wrapped else inner.__cause__ or inner.__context__
     words = found or str(error) or type(error).__name__
     is_acronym = words[1:2].isupper()
     return words if is_acronym else words[:1].lower() + words[1:]

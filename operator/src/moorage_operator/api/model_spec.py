@@ -23,8 +23,9 @@ __all__ = [
     "parse_object_name",
 ]
 
-# A model's name or version is used as one segment of URL paths and file paths.
-MODEL_NAME = re.compile(r"[A-Za-z0-9._-]+")
+# A model's name or version is used as one segment of URL paths and file paths, where dots alone
+# have a meaning of their own.
+MODEL_NAME = re.compile(r"\.*[A-Za-z0-9_-][A-Za-z0-9._-]*")
 # RFC 1123 subdomain, the name of a Secret.
 OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # The name of a model format, which an InferenceRuntime lists.
@@ -228,5 +229,5 @@ def _parse_name(fields: Fields, name: str, default: str = "") -> str:
     text = fields.text(name, default)
     if not text or MODEL_NAME.fullmatch(text):
         return text
-    fields.reject(name, text, "one or more letters, digits, '.', '_' and '-'")
+    fields.reject(name, text, "letters, digits, '.', '_' and '-', and not only dots")
     return default

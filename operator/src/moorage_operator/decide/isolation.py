@@ -53,23 +53,25 @@ class Isolation:
             heard: Whether any replica that its kubelet reports ready answers; None if there is
                 no such replica.
         """
-        was_silent = key in self._silent
         if heard is None:
-            self._silent.pop(key, None)
-            self._answering.pop(key, None)
-        elif heard:
+            self.forget(key)
+            return
+        was_silent = key in self._silent
+        if heard:
             self._silent.pop(key, None)
             self._answering[key] = pod_uid
         else:
             self._answering.pop(key, None)
             self._silent[key] = None
         self._judge()
-        if heard is False and not was_silent and not self.is_cut_off:
+        if not heard and not was_silent and not self.is_cut_off:
             self._ask_others()
 
     def forget(self, key: ObjectKey) -> None:
-        """Remove a deleted model."""
-        self.record(key, "", heard=None)
+        """Remove a model that is deleted or that no kubelet reports ready."""
+        self._silent.pop(key, None)
+        self._answering.pop(key, None)
+        self._judge()
 
     def _judge(self) -> None:
         """Compare the counts; an outage begins at one half and ends at a quarter."""

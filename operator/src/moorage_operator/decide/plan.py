@@ -7,7 +7,7 @@ never raises for user input, and the same input gives the same bytes. A spec wit
 objects, so running pods are left unchanged.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -28,7 +28,7 @@ from moorage_operator.resources.references import references
 from moorage_operator.resources.route import GRPC_ROUTE, ROUTE
 from moorage_operator.resources.service import make_service
 from moorage_operator.values.objects import DeploymentObserved
-from moorage_operator.values.observed import Observed, Reference, Refusal
+from moorage_operator.values.observed import Observed, Refusal
 from moorage_operator.values.plan import Plan, PollPace
 from moorage_operator.values.revisions import Retirement, Revisions, read_revisions
 
@@ -236,7 +236,7 @@ def _make_plan(
         poll_interval_seconds=float(model.health.poll_interval_seconds),
         requeue_after=_again_after(decided, observed, replicas, hashes, now),
         heard=_heard(replicas),
-        references=_references(course.model, course.template) if course else frozenset(),
+        references=references(course.template) if course else frozenset(),
     )
 
 
@@ -257,10 +257,6 @@ def _pending(
     if decided is None:
         return ()
     return pending_changes(objects, observed, keeps_others=decided.arrangement.unreadable)
-
-
-def _references(_: InferenceModel, template: Mapping[str, Any]) -> frozenset[Reference]:
-    return references(template)
 
 
 def _make_objects(
@@ -381,7 +377,8 @@ def _retiring(decided: _Decided, after: Revisions, now: datetime) -> Retirement 
     sides = {each.revision for each in decided.arrangement.sides}
     if after.last_good != before.last_good and before.last_good in sides:
         return Retirement(before.last_good)
-    canary, continued = before.canary, after.canary.revision if after.canary else ""
+    canary = before.canary
+    continued = after.canary.revision if after.canary else after.last_good
     if canary and canary.step and canary.revision not in {after.last_good, continued}:
         return Retirement(canary.revision)
     if is_kept(course.model, before, now) is None:

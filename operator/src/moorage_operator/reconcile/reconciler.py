@@ -254,6 +254,7 @@ class Reconciler:
     def _forget(self, key: ObjectKey) -> None:
         # The garbage collector deletes the children; this only frees memory.
         self._hands.poller.forget(key)
+        self._hands.applier.forget(key)
         self._hands.pace.forget(key)
         self._isolation.forget(key)
         self._hands.lookups.forget(key)
@@ -296,10 +297,8 @@ def _retracts(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def _ready_of(plan: Plan) -> dict[str, str]:
-    for condition in plan.status.get("conditions", []):
-        if condition["type"] == "Ready":
-            return {"ready": condition["status"], "reason": condition["reason"]}
-    return {}
+    ready = find_condition(plan.status, ConditionType.READY)
+    return {"ready": ready["status"], "reason": ready["reason"]} if ready else {}
 
 
 async def work(

@@ -10,8 +10,6 @@ API reference, "Models".
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from urllib.parse import quote
 
 from moorage_operator.api import names
 from moorage_operator.api.config import OperatorConfig
@@ -96,7 +94,7 @@ def paths(model: InferenceModel, protocol: Protocol) -> Paths:
         kubelet_ready = ready
     if protocol is Protocol.OPENAI:
         # The list of models has one path, and its status says nothing about this model.
-        kubelet_ready = ready
+        kubelet_ready = written.ready or own.kubelet_ready
         own = replace(own, server=written.model_ready or own.server)
     return replace(
         own,
@@ -193,7 +191,7 @@ def _url(
     if protocol is Protocol.NONE:
         return server
     named = infer_model(model, config, protocol)
-    query = f"?model={_quoted(named)}" if named else ""
+    query = f"?model={named}" if named else ""
     return f"{server}{infer_path(model, protocol)}{query}"
 
 
@@ -224,17 +222,12 @@ def infer_model(model: InferenceModel, config: OperatorConfig, protocol: Protoco
 
 
 def _versioned(root: str, model: InferenceModel) -> str:
-    """Return `<root>/<name>[/versions/<version>]`, percent-encoded."""
-    path = f"{root}/{_quoted(model.model.name)}"
-    if model.model.version:
-        path += f"/versions/{_quoted(model.model.version)}"
-    return path
+    """Return `<root>/<name>[/versions/<version>]`.
 
-
-@lru_cache(maxsize=1024)
-def _quoted(text: str) -> str:
-    """Percent-encode a path segment; cached because each reconcile needs the same few."""
-    return quote(text, safe="")
+    Names and versions need no percent-encoding: the API allows only unreserved characters in them.
+    """
+    version = f"/versions/{model.model.version}" if model.model.version else ""
+    return f"{root}/{model.model.name}{version}"
 
 
 def _open_inference(model: InferenceModel) -> Paths:
@@ -258,7 +251,7 @@ def _tensorflow_serving(model: InferenceModel) -> Paths:
         ready="",
         model_ready="",
         metadata=metadata,
-        server=f"/v1/models/{_quoted(model.model.name)}",
+        server=f"/v1/models/{model.model.name}",
         kubelet_ready=metadata,
     )
 

@@ -50,7 +50,7 @@ def make_fetch_container(
     return {
         "name": names.FETCH_CONTAINER,
         "image": config.runtime_image,
-        **({"imagePullPolicy": config.image_pull_policy} if config.image_pull_policy else {}),
+        "imagePullPolicy": config.image_pull_policy,
         "command": [COMMAND],
         "args": words,
         **({"envFrom": [source]} if secret else {}),

@@ -30,20 +30,7 @@ PROBE_HANDLERS = {"exec", "grpc", "httpGet", "tcpSocket"}
 
 def merged(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
     """Return a new object: `base` merged with `overlay`; neither is changed."""
-    result = dict(base)
-    for key, value in overlay.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, Mapping):
-            below = result.get(key)
-            part = cast("Mapping[str, Any]", below) if isinstance(below, Mapping) else {}
-            upper = cast("Mapping[str, Any]", value)
-            result[key] = merged(_without_handlers(key, part, upper), upper)
-        elif isinstance(value, list) and isinstance(result.get(key), list):
-            result[key] = _merged_list(key, result[key], cast("list[Any]", value))
-        else:
-            result[key] = value
-    return result
+    return _laid(base, overlay, keeps_null=False)
 
 
 def overlaid(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,15 +38,27 @@ def overlaid(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, A
 
     Unlike `merged`, it keeps null, which removes a field of what the result is merged into.
     """
-    result = merged(base, overlay)
+    return _laid(base, overlay, keeps_null=True)
+
+
+def _laid(
+    base: Mapping[str, Any], overlay: Mapping[str, Any], *, keeps_null: bool
+) -> dict[str, Any]:
+    result = dict(base)
     for key, value in overlay.items():
-        if value is None:
-            result[key] = None
-        elif isinstance(value, Mapping):
-            below = base.get(key)
+        below = result.get(key)
+        if isinstance(value, Mapping):
             part = cast("Mapping[str, Any]", below) if isinstance(below, Mapping) else {}
             upper = cast("Mapping[str, Any]", value)
-            result[key] = overlaid(_without_handlers(key, part, upper), upper)
+            part = _without_handlers(key, part, upper)
+            result[key] = _laid(part, upper, keeps_null=keeps_null)
+        elif isinstance(value, list) and isinstance(below, list):
+            items = cast("list[Any]", value)
+            result[key] = _laid_list(key, below, items, keeps_null=keeps_null)
+        elif value is not None or keeps_null:
+            result[key] = value
+        else:
+            result.pop(key, None)
     return result
 
 
@@ -72,7 +71,7 @@ def _without_handlers(
     return {name: value for name, value in part.items() if name not in PROBE_HANDLERS}
 
 
-def _merged_list(key: str, base: list[Any], overlay: list[Any]) -> list[Any]:
+def _laid_list(key: str, base: list[Any], overlay: list[Any], *, keeps_null: bool) -> list[Any]:
     merge_key = MERGED_ITEMS.get(key) or REPLACED_ITEMS.get(key)
     if merge_key is None:
         return overlay
@@ -82,7 +81,7 @@ def _merged_list(key: str, base: list[Any], overlay: list[Any]) -> list[Any]:
         if place is None:
             result.append(item)
         elif key in MERGED_ITEMS:
-            result[place] = merged(result[place], item)
+            result[place] = _laid(result[place], item, keeps_null=keeps_null)
         else:
             result[place] = item
     return result

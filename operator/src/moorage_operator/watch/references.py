@@ -2,7 +2,7 @@
 
 They are not watched, because that would need the right to list all Secrets of the cluster.
 Instead, the operator looks up the metadata of each by name while a pod of the model waits to
-start: at once, then with a backoff. Results go into the store; a change triggers a reconcile.
+start: at once, then less and less often. Results go into the store; a change triggers a reconcile.
 Secrets are looked up only if the operator may read them, because RBAC cannot limit that to
 metadata.
 """
@@ -18,7 +18,11 @@ from moorage_operator.values.observed import ObjectKey, Reference, ReferenceKind
 logger = logging.getLogger(__name__)
 
 FIRST_SECONDS = 1.0
-LAST_SECONDS = 5.0
+LAST_SECONDS = 15.0
+"""The longest pause while a reference is missing; a status may lag behind its creation so long."""
+
+LAST_EXISTING_SECONDS = 300.0
+"""The longest pause while none is missing: thousands of pods may be waiting for a node."""
 
 _KINDS = {
     ReferenceKind.CONFIG_MAP: kinds.CONFIG_MAPS,
@@ -81,7 +85,7 @@ class Lookups:
             if not any(self._may_look_up(each) for each in references):
                 return
             await asyncio.sleep(delay)
-            delay = min(2 * delay, LAST_SECONDS)
+            delay = min(2 * delay, longest_pause(states))
 
     async def _state(self, namespace: str, reference: Reference) -> ReferenceState:
         if not self._may_look_up(reference):
@@ -100,3 +104,9 @@ class Lookups:
 
     def _may_look_up(self, reference: Reference) -> bool:
         return self._secret_hints or reference.kind is not ReferenceKind.SECRET
+
+
+def longest_pause(states: States) -> float:
+    """Return the longest pause between two lookups in seconds. Pure."""
+    awaited = {ReferenceState.MISSING, ReferenceState.UNKNOWN}
+    return LAST_EXISTING_SECONDS if awaited.isdisjoint(states.values()) else LAST_SECONDS

@@ -102,12 +102,12 @@ class Applier:
         self._turns = turns
         self._missing = missing
         self._clock = clock
-        # Fields that the API server dropped from our apply, which never become ours.
-        self._dropped: dict[str, frozenset[str]] = {}
+        # Fields that the API server dropped from our apply, by the child's uid; never ours again.
+        self._dropped: dict[ObjectKey, dict[str, frozenset[str]]] = {}
         # The states in which a child was unchanged, by its hash.
         self._intact: dict[str, AppliedState] = {}
         # The time of the last refusal of each child.
-        self._refused_at: dict[tuple[ObjectKey, str, str], float] = {}
+        self._refused_at: dict[ObjectKey, dict[ChildKey, float]] = {}
 
     async def apply(
         self, record: ModelRecord, objects: tuple[Object, ...], *, keeps_others: bool
@@ -154,6 +154,11 @@ class Applier:
         if failures:
             raise failures[0]
         return changed
+
+    def forget(self, key: ObjectKey) -> None:
+        """Free what is known about a deleted model."""
+        self._dropped.pop(key, None)
+        self._refused_at.pop(key, None)
 
     async def _found_unlabelled(self, record: ModelRecord, objects: Sequence[Object]) -> bool:
         """Whether a Deployment without its label was found.
@@ -226,7 +231,11 @@ class Applier:
         if child and child.deleting:  # its DELETED event starts the next reconcile
             is_own = child.owner_uid == record.model.uid
             return False if is_own else self._refuse(record.key, body, still_deleting(kind, name))
-        if child and child.owner_uid == record.model.uid and self._is_applied(child, body):
+        if (
+            child
+            and child.owner_uid == record.model.uid
+            and self._is_applied(record.key, child, body)
+        ):
             return self._clear(record.key, kind, name)
         if self._was_just_refused(record.key, body):
             return False
@@ -323,7 +332,7 @@ class Applier:
             child is not None
             and not child.deleting
             and child.owner_uid == record.model.uid
-            and self._is_applied(child, body)
+            and self._is_applied(record.key, child, body)
         )
 
     def _is_refused(self, record: ModelRecord, body: Object) -> bool:
@@ -331,13 +340,14 @@ class Applier:
         refusal = self._store.refusal(record.key, kind, name)
         return refusal is not None and refusal.applied_hash == _applied_hash(body)
 
-    def _is_applied(self, child: Child, body: Object) -> bool:
+    def _is_applied(self, key: ObjectKey, child: Child, body: Object) -> bool:
         planned_hash = _applied_hash(body)
         if child.applied_hash != planned_hash:
             return False
         if self._intact.get(planned_hash) == child.applied_state:
             return True
-        lost = field_ownership.lost(body, child.fields) - self._dropped.get(child.uid, frozenset())
+        dropped = self._dropped.get(key, {}).get(child.uid, frozenset())
+        lost = field_ownership.lost(body, child.fields) - dropped
         if lost:
             logger.info(
                 "child was edited",
@@ -361,7 +371,7 @@ class Applier:
             refusal is not None
             and refusal.reason not in {NAME_TAKEN, AWAITING_DELETION}
             and refusal.applied_hash == _applied_hash(body)
-            and self._clock() - self._refused_at[key, kind, name]
+            and self._clock() - self._refused_at[key][kind, name]
             < refusal.retry_seconds * HELD_SHARE
         )
 
@@ -418,9 +428,9 @@ class Applier:
             body, field_ownership.fields_of(written, names.FIELD_MANAGER)
         )
         if dropped:
-            self._dropped[uid] = dropped
+            self._dropped.setdefault(record.key, {})[uid] = dropped
         else:
-            self._dropped.pop(uid, None)
+            self._dropped.get(record.key, {}).pop(uid, None)
         self._sinks[kind].keep(written)
         child = self._store.child(record.key, kind, name)
         if child and (child.uid, child.resource_version) == (uid, version):
@@ -433,7 +443,7 @@ class Applier:
         missing = self._store.child(key, kind, name) is None
         refusal = replace(_refusal(body, error, known), missing=missing)
         self._store.put_refusal(key, refusal)
-        self._refused_at[key, kind, name] = self._clock()
+        self._refused_at.setdefault(key, {})[kind, name] = self._clock()
         if known != refusal:
             event = "child write failed" if refusal.transient else "child refused"
             logger.warning(event, extra={"kind": kind, "object": name, "error": error.message})

@@ -62,7 +62,7 @@ def imported(extra: str, module: str, file: str) -> Any:
             f"'{error.name}'): use an image built with EXTRAS={extra}, or run pip install "
             f"moorage-runtime[{extra}]"
         ) from error
-    except ImportError as error:
+    except (ImportError, OSError) as error:  # OSError: a library of the system is missing
         log.exception("the library of the extra '%s' cannot be imported", extra)
         raise InvalidConfig(
             f"{file} requires the extra '{extra}', which is installed but cannot be imported: "

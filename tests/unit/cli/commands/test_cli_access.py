@@ -55,7 +55,9 @@ class SecuredCluster:
                 "observedGeneration": 1,
                 "selector": "a=b",
                 "protocol": {"detected": "OpenInference"},
-                "endpoints": [{"url": f"https://{NAME}:8000"}],
+                "endpoints": [
+                    {"url": f"https://{NAME}.cluster.local:8000/v2/models/digits/infer"}
+                ],
             },
         }
 

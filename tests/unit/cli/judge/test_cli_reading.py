@@ -186,19 +186,41 @@ def test_what_holds_back_a_serving_model_is_a_note(type_):
     assert "the InferenceRuntime 'triton' was edited" in report.text
 
 
-@pytest.mark.parametrize(
-    ("state", "notes"),
-    [("False", ["GatewayRefused"]), ("Unknown", ["GatewayRefused"]), ("True", [])],
-)
-def test_a_route_that_is_not_accepted_is_a_note(state, notes):
+def test_the_commands_of_a_fix_name_the_model():
     conditions = SERVING["status"]["conditions"]
-    route = condition("RouteAccepted", state, "GatewayRefused", "not allowed by listeners")
-    status = {**SERVING["status"], "conditions": [*conditions, route]}
+    paused = condition("Paused", "True", "Paused", "the operator writes nothing")
+    waiting = condition("UpToDate", "False", "AwaitingApproval", "20 percent")
+    status = {**SERVING["status"], "conditions": [*conditions[:-1], waiting, paused]}
+
+    fixes = [cause.do for cause in causes(view({**SERVING, "status": status}), NOW)]
+
+    assert fixes == [
+        "check the canary, then run moorage promote iris or moorage abort iris",
+        "run moorage resume iris, or set paused to false",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("type_", "reason", "fix"),
+    [
+        ("RouteAccepted", "GatewayRefused", "allowedRoutes"),
+        ("ScalingActive", "AutoscalerFailing", "metrics-server"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("state", "is_noted"), [("False", True), ("Unknown", True), ("True", False)]
+)
+def test_a_route_or_an_autoscaler_that_does_not_work_is_a_note(
+    type_, reason, fix, state, is_noted
+):
+    conditions = SERVING["status"]["conditions"]
+    beside = condition(type_, state, reason, "the message of another controller")
+    status = {**SERVING["status"], "conditions": [*conditions, beside]}
 
     found = causes(view({**SERVING, "status": status}), NOW)
 
-    assert [cause.reason for cause in found] == notes
-    assert all("allowedRoutes" in cause.do for cause in found)
+    assert [cause.reason for cause in found] == ([reason] if is_noted else [])
+    assert all(fix in cause.do for cause in found)
 
 
 def test_the_status_of_one_model_has_its_url_outside_the_cluster():

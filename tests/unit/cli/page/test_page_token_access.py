@@ -13,7 +13,7 @@ from moorage_cli.ask.api_failures import Forbidden, Unauthenticated
 from moorage_cli.page.access import Actions, Refused
 from moorage_cli.page.feed import Change, Feed
 from moorage_cli.page.server import PageServer
-from moorage_cli.page.token_access import Account, TokenAccess
+from moorage_cli.page.token_access import TOKEN_FEED_LIMIT, Account, TokenAccess
 from moorage_cli.printing.failures import Failure
 
 SECONDS = 20
@@ -109,7 +109,8 @@ def test_a_request_without_a_usable_token_is_told_to_have_one(base: str, given: 
     headers = {"Authorization": given.encode("latin-1")} if given else {}
     answer = httpx.get(f"{base}/api/model", headers=headers, timeout=SECONDS)  # type: ignore[arg-type]
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
-    assert not {"ü", "a" * 100} & set(answer.text)
+    assert "ü" not in answer.text
+    assert "a" * 100 not in answer.text
 
 
 def test_what_the_api_server_refuses_has_its_status_and_sentence(
@@ -142,11 +143,31 @@ def test_pages_of_one_token_and_namespace_share_a_feed_that_ends_with_the_last(
             assert cluster.started == [("a", "models")]
         assert cluster.ended == []
         third = access.admit(bearer("b")).follow("models")
-        with visit.follow(""), pytest.raises(Refused, match="2 other") as found, third:
+        with (
+            visit.follow(""),
+            pytest.raises(Refused, match="follows 2 namespaces") as found,
+            third,
+        ):
             pass
         assert found.value.status == 503
         assert cluster.ended == [("a", None)]
     assert (access.feeds, cluster.ended) == (0, [("a", None), ("a", "models")])
+
+
+def test_one_token_leaves_room_for_others(cluster: Cluster) -> None:
+    access = TokenAccess(cluster.account)
+    with ExitStack() as pages:
+        for number in range(TOKEN_FEED_LIMIT):
+            pages.enter_context(access.admit(bearer("a")).follow(f"team-{number}"))
+        with (
+            pytest.raises(Refused, match=f"this token follows {TOKEN_FEED_LIMIT}") as found,
+            access.admit(bearer("a")).follow("one-more"),
+        ):
+            pass
+        assert found.value.status == 429
+        pages.enter_context(access.admit(bearer("a")).follow("team-0"))
+        pages.enter_context(access.admit(bearer("b")).follow("one-more"))
+    assert access.feeds == 0
 
 
 def test_a_token_that_ends_ends_its_pages_and_is_checked_again(

@@ -92,6 +92,8 @@ def test_an_invalid_uri_is_reported_with_the_valid_forms(uri, reason, fact):
         ({"protocol": "SOAP"}, "spec.protocol", "one of Auto, OpenInference"),
         ({"transport": "UDP"}, "spec.transport", "one of HTTP, GRPC"),
         ({"model": {"name": "a/b"}}, "spec.model.name", "letters, digits"),
+        ({"model": {"name": ".."}}, "spec.model.name", "not only dots"),
+        ({"model": {"version": "."}}, "spec.model.version", "not only dots"),
         ({"model": {"version": 3}}, "spec.model.version", "a string"),
         ({"health": "good"}, "spec.health", "an object"),
         ({"runtime": {"args": "a"}}, "spec.runtime.args", "a list"),

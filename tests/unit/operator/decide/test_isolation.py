@@ -78,14 +78,28 @@ def test_an_outage_ends_when_three_quarters_answer_again():
     assert seen.again[3:] == ["m", "n", "o", "p"]
 
 
-def test_deleted_models_and_those_not_ready_for_kubelets_do_not_count():
+def test_models_that_are_not_ready_for_kubelets_do_not_count():
     seen = Counting()
+    seen.tell("new", heard=None)
     seen.tell(*"abc", heard=False)
+    assert seen.isolation.is_cut_off
 
     seen.tell("a", heard=None)
-    seen.isolation.forget(ObjectKey("ns", "b"))
 
     assert not seen.isolation.is_cut_off
+
+
+def test_deleted_models_do_not_count():
+    seen = Counting()
+    seen.tell(*"uvw", heard=True)
+    seen.tell(*"abc", heard=False)
+    assert not seen.isolation.is_cut_off
+
+    seen.isolation.forget(ObjectKey("ns", "u"))
+    assert seen.changes == [(3, 5)]
+    seen.isolation.forget(ObjectKey("ns", "b"))
+
+    assert seen.changes == [(3, 5), (2, 4)]
 
 
 def test_a_model_that_falls_silent_triggers_polls_of_others_once():
@@ -100,6 +114,16 @@ def test_a_model_that_falls_silent_triggers_polls_of_others_once():
 
     assert len(first) == ASKED_AGAIN
     assert len(seen.asked) == len(set(seen.asked)) == 2 * ASKED_AGAIN
+
+
+def test_each_model_that_falls_silent_triggers_polls_of_the_same_few_others():
+    seen = Counting()
+    seen.tell(*"abcdefg", heard=True)
+
+    seen.tell("a", "b", heard=False)
+
+    others = [f"pod-{name}" for name in "cdefg"]
+    assert seen.asked == ["pod-b", *others, *others]
 
 
 # ---------------------------------------------------------------------- what the plan makes of it

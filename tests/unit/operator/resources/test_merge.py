@@ -1,4 +1,4 @@
-"""merged(): a strategic merge patch of a pod template, for arbitrary input."""
+"""merged() and overlaid(): strategic merge patches of a pod template, for arbitrary input."""
 
 import copy
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage_operator.resources.merge import merged
+from moorage_operator.resources.merge import merged, overlaid
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,19 @@ from moorage_operator.resources.merge import merged
             },
         ),
         (
-            {"env": [{"name": "A", "value": "1"}]},
-            {"env": [{"name": "A", "valueFrom": {}}]},
-            {"env": [{"name": "A", "valueFrom": {}}]},
+            {"env": [{"name": "A", "value": "1"}, {"name": "B"}]},
+            {"env": [{"name": "A", "valueFrom": {}}, {"name": "C"}, "none"]},
+            {"env": [{"name": "A", "valueFrom": {}}, {"name": "B"}, {"name": "C"}, "none"]},
+        ),
+        (
+            {"volumeMounts": [{"name": "m", "mountPath": "/a"}]},
+            {"volumeMounts": [{"name": "m", "mountPath": "/b"}]},
+            {
+                "volumeMounts": [
+                    {"name": "m", "mountPath": "/a"},
+                    {"name": "m", "mountPath": "/b"},
+                ]
+            },
         ),
         ({"containers": [{"name": "r"}]}, {"containers": "none"}, {"containers": "none"}),
         ({"containers": [1]}, {"containers": [{}]}, {"containers": [1, {}]}),
@@ -51,6 +61,46 @@ from moorage_operator.resources.merge import merged
 )
 def test_an_overlay_is_merged(base, overlay, result):
     assert merged(base, overlay) == result
+
+
+PROBED = {"name": "r", "livenessProbe": {"httpGet": {"path": "/"}, "periodSeconds": 5}}
+
+
+@pytest.mark.parametrize(
+    ("base", "lower", "upper"),
+    [
+        ({"a": 1, "b": 2, "c": 3}, {"b": 4, "c": 5}, {"c": 6}),
+        ({"a": 1, "b": 2}, {"a": None}, {"b": None}),
+        ({"a": 1}, {"a": None}, {"a": 2}),
+        ({"a": 1}, {"a": 2}, {"a": None}),
+        ({"a": {"b": 1, "c": 2, "d": 3}}, {"a": {"b": None, "c": 4}}, {"a": {"d": None}}),
+        ({"a": {"b": {"c": 1}}}, {"a": {"e": 1}}, {"a": {"b": {"c": None}}}),
+        ({"a": 1}, {"a": 2}, {"a": {"b": 3}}),
+        ({"args": ["a"]}, {"args": ["b"]}, {"args": ["c"]}),
+        (
+            {"env": [{"name": "A"}]},
+            {"env": [{"name": "B"}]},
+            {"env": [{"name": "A", "value": "1"}]},
+        ),
+        (
+            {"containers": [PROBED]},
+            {"containers": [{"name": "r", "image": "i"}, {"name": "s"}]},
+            {"containers": [{"name": "r", "livenessProbe": None}, {"name": "s", "image": "j"}]},
+        ),
+        (
+            {"containers": [PROBED]},
+            {"containers": [{"name": "r", "livenessProbe": {"exec": {"command": ["a"]}}}]},
+            {"containers": [{"name": "r", "livenessProbe": {"grpc": {"port": 1}}}]},
+        ),
+        (
+            {"containers": [PROBED]},
+            {"containers": [{"name": "r", "livenessProbe": {"timeoutSeconds": 2}}]},
+            {"containers": [{"name": "r", "livenessProbe": {"periodSeconds": None}}]},
+        ),
+    ],
+)
+def test_an_overlay_of_two_does_what_both_do_in_turn(base, lower, upper):
+    assert merged(base, overlaid(lower, upper)) == merged(merged(base, lower), upper)
 
 
 names = st.sampled_from(["a", "containers", "env", "volumes", "readinessProbe", "httpGet", "name"])

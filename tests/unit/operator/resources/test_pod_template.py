@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from moorage_operator.api import labels
 from moorage_operator.resources import endpoints
 from moorage_operator.resources.deployment import make_deployment
+from moorage_operator.resources.explicit import explicit
 from moorage_operator.resources.owned import applied_hash
 from moorage_operator.resources.pod_template import canonical_hash, make_pod_template, revision_of
 from moorage_operator.resources.references import references
@@ -244,9 +245,15 @@ def test_the_patterns_of_files_are_arguments_of_the_download():
 
 
 def test_a_public_model_is_downloaded_without_a_secret():
-    (fetch,) = template(model={"uri": "https://host/iris.tgz"})["spec"]["initContainers"]
+    made = template(model={"uri": "https://host/iris.tgz"})["spec"]
 
+    (fetch,) = made["initContainers"]
     assert "envFrom" not in fetch
+    assert fetch["args"] == [
+        *("https://host/iris.tgz", "--volume", "/mnt/volume"),
+        *("--message-file", "/dev/termination-log"),
+    ]
+    assert {"name": "model", "emptyDir": {}} in made["volumes"]
     assert fetch["resources"]["limits"] == {"memory": "512Mi"}
 
 
@@ -451,6 +458,13 @@ def test_a_pull_policy_of_the_spec_is_kept():
     assert container(runtime={"image": "s"}, podTemplate=overlay)["imagePullPolicy"] == "Never"
 
 
+@pytest.mark.parametrize("containers", [1, [1, {}, {"image": 5}, {"image": ""}, {"image": None}]])
+def test_malformed_containers_are_left_to_the_api_server(containers):
+    made = explicit({"containers": containers, "initContainers": containers})
+
+    assert made["containers"] == made["initContainers"] == containers
+
+
 @pytest.mark.parametrize(
     ("spec", "account"),
     [
@@ -565,6 +579,78 @@ def test_an_openai_server_is_told_the_name_so_that_another_one_needs_new_pods():
 
     assert {"name": "MOORAGE_MODEL_NAME", "value": "a"} in first["spec"]["containers"][0]["env"]
     assert first["metadata"]["labels"] != other["metadata"]["labels"]
+
+
+NAMED = {"runtime": {"name": "triton", "image": "triton:1"}}
+NAME = {"name": "MOORAGE_MODEL_NAME", "value": "digits"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (
+            {**NAMED, "model": {"uri": "pvc://weights/a"}},
+            [
+                {"name": "MOORAGE_MODEL_REPOSITORY", "value": "/mnt/models/a"},
+                NAME,
+                {"name": "MOORAGE_MODEL_PATH", "value": "/mnt/models/a"},
+            ],
+        ),
+        (NAMED, [NAME]),
+        (OTHER, []),
+    ],
+)
+def test_the_command_of_an_inference_runtime_gets_the_name_and_the_path(spec, expected):
+    assert [each for each in container(**spec)["env"] if "_MODEL_" in each["name"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "image", "expected"),
+    [
+        ("Always", "", "Always"),
+        ("", "", "IfNotPresent"),
+        ("Always", "other:1", "IfNotPresent"),
+        ("Never", "other", "Always"),
+    ],
+)
+def test_the_pull_policy_of_the_installation_is_for_its_own_image(policy, image, expected):
+    config = replace(CONFIG, image_pull_policy=policy)
+
+    made = make_pod_template(
+        model(runtime={"image": image}, model={"uri": "s3://models/iris"}), config
+    )["spec"]
+
+    assert made["containers"][0]["imagePullPolicy"] == expected
+    assert made["initContainers"][0]["imagePullPolicy"] == (policy or "IfNotPresent")
+
+
+TENSOR = {"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}
+
+
+@pytest.mark.parametrize(
+    ("contract", "tests", "edited", "restarts"),
+    [
+        ("Enforce", "Warn", "contract", True),
+        ("Enforce", "Warn", "tests", False),
+        ("Warn", "Enforce", "contract", False),
+        ("Warn", "Enforce", "tests", True),
+        ("Enforce", "Enforce", "contract", True),
+        ("Enforce", "Enforce", "tests", True),
+        ("Warn", "Warn", "contract", False),
+        ("Warn", "Warn", "tests", False),
+    ],
+)
+def test_only_an_edit_of_an_enforced_check_restarts_the_pods(contract, tests, edited, restarts):
+    def made(datatype="FP32", name="a"):
+        inputs = [{"name": "x", "datatype": datatype}]
+        return template(
+            contract={"policy": contract, "inputs": inputs},
+            smokeTests={"policy": tests, "tests": [{"name": name, "inputs": [TENSOR]}]},
+        )
+
+    other = made(datatype="FP64") if edited == "contract" else made(name="b")
+
+    assert (revision_of(made()) != revision_of(other)) is restarts
 
 
 def urls(**spec):

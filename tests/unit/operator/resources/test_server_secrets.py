@@ -69,6 +69,7 @@ V2, LIVE, READY = "/v2/models/m/ready", "/v2/health/live", "/v2/health/ready"
     [
         (TLS, V2, LIVE),
         ({**TLS, **GRPC}, V2, LIVE),
+        ({**TLS, **GRPC, "protocol": "Auto"}, V2, LIVE),
         ({**TLS, **GRPC, **SERVER}, READY, LIVE),
         ({**TLS, **GRPC, **GRPS}, "/grps/v1/health/ready", "/grps/v1/health/live"),
         ({**TLS, **TFS}, "/v1/models/m/metadata", None),

@@ -114,3 +114,18 @@ async def test_lookups_stop_when_no_references_are_wanted() -> None:
     await lookups.close()
 
     assert api.asked[asked:].count("secrets") == 0
+
+
+@pytest.mark.parametrize(
+    ("secret", "claim", "seconds"),
+    [
+        (ReferenceState.EXISTS, ReferenceState.EXISTS, 300),
+        (ReferenceState.FORBIDDEN, ReferenceState.EXISTS, 300),
+        (ReferenceState.EXISTS, ReferenceState.MISSING, 15),
+        (ReferenceState.UNKNOWN, ReferenceState.EXISTS, 15),
+    ],
+)
+def test_only_a_missing_reference_is_looked_up_often(
+    secret: ReferenceState, claim: ReferenceState, seconds: float
+) -> None:
+    assert references.longest_pause({SECRET: secret, CLAIM: claim}) == seconds

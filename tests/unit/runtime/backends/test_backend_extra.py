@@ -48,8 +48,9 @@ def test_a_missing_library_says_what_to_install(tmp_path, monkeypatch):
         assert fact in caught.value.message
 
 
-def test_a_broken_library_is_not_reported_as_missing(tmp_path, monkeypatch):
-    extra = backend(tmp_path, monkeypatch, "raise ImportError('libgomp.so.1: no such file')")
+@pytest.mark.parametrize("error", ["ImportError", "OSError"])
+def test_a_broken_library_is_not_reported_as_missing(tmp_path, monkeypatch, error):
+    extra = backend(tmp_path, monkeypatch, f"raise {error}('libgomp.so.1: no such file')")
 
-    with pytest.raises(InvalidConfig, match=r"model\.joblib"):
+    with pytest.raises(InvalidConfig, match=r"model\.joblib .*'things'.*libgomp\.so\.1"):
         extra.load(source(tmp_path))

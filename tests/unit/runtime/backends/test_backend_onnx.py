@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -174,3 +177,26 @@ def test_an_output_that_is_not_a_tensor_is_not_served(tmp_path, caplog):
     assert warning.levelname == "WARNING"
     assert "'dictionaries'" in warning.message
     assert loaded.merge_obstacle == ""
+
+
+ENVIRONMENT_OF_THE_LIBRARY = """
+import importlib, os, sys
+
+class Watch:
+    def find_spec(self, name, *_):
+        if name == "onnxruntime":
+            print(os.environ.get("ORT_DISABLE_TELEMETRY"))
+
+sys.meta_path.insert(0, Watch())
+importlib.import_module(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("first", ["moorage_runtime.app", "moorage_runtime.backends.onnx.backend"])
+def test_telemetry_is_off_before_the_library_is_imported(first):
+    command = [sys.executable, "-c", ENVIRONMENT_OF_THE_LIBRARY, first]
+    env = {"PATH": os.environ["PATH"]}
+
+    done = subprocess.run(command, env=env, capture_output=True, check=True, timeout=60)
+
+    assert done.stdout == b"1\n"

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from io import FileIO
 from pathlib import Path
 
 import catboost
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.tables import catboost as catboost_backend
 from moorage_runtime.backends.tables import catboost_trial
 from moorage_runtime.backends.tables.catboost import CatboostBackend
 from moorage_runtime.values.errors import InvalidConfig
@@ -67,14 +69,32 @@ def test_an_error_of_the_library_is_reported_in_its_words(tmp_path):
     path = tmp_path / "model.cbm"
     path.write_bytes(b"CBM1\x08\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff")
 
-    with pytest.raises(ValueError, match="CatBoostError: "):
-        catboost_trial.try_loading(path)
+    with FileIO(path) as file, pytest.raises(ValueError, match="CatBoostError: "):
+        catboost_trial.try_loading(file)
 
 
 def test_a_load_without_end_is_ended(model):
-    with pytest.raises(ValueError, match=r"did not end within 0\.01 s"):
-        catboost_trial.try_loading(model, timeout_seconds=0.01)
+    with FileIO(model) as file, pytest.raises(ValueError, match=r"did not end within 0\.01 s"):
+        catboost_trial.try_loading(file, timeout_seconds=0.01)
 
 
 def test_a_sound_file_passes(model):
-    catboost_trial.try_loading(model)
+    with FileIO(model) as file:
+        catboost_trial.try_loading(file)
+
+
+def test_a_file_that_is_replaced_during_the_trial_is_not_loaded(model, tmp_path, monkeypatch):
+    path = tmp_path / "model.cbm"
+    path.write_bytes(model.read_bytes())
+
+    def tried_then_replaced(file: FileIO) -> None:
+        catboost_trial.try_loading(file)
+        other = tmp_path / "other"
+        other.write_bytes(b"untried")
+        other.replace(path)
+
+    monkeypatch.setattr(catboost_backend, "try_loading", tried_then_replaced)
+
+    loaded = CatboostBackend().load(ModelSource("m", "1", path))
+
+    assert loaded.inputs

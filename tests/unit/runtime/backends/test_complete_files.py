@@ -56,8 +56,9 @@ pandas_categorical:null
 
 def sized(text: str) -> str:
     """The text with the sizes of its trees."""
-    start, end = text.index("Tree=0"), text.index("end of trees")
-    second = text.index("Tree=1")
+    data = text.encode()
+    start, end = data.index(b"Tree=0"), data.index(b"end of trees")
+    second = data.index(b"Tree=1")
     return re.sub(r"tree_sizes=.*", f"tree_sizes={second - start} {end - second}", text)
 
 
@@ -68,30 +69,67 @@ def test_a_complete_text_names_its_categorical_columns():
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("tree\nversion", "Tree\nversion", "first line"),
-        ("end of trees", "end", "'end of trees' is missing"),
-        ("max_feature_idx=2", "max_feature_idx=many", "max_feature_idx is 'many'"),
-        ("num_class=1", "", "num_class is ''"),
+        ("tree\nversion", "Tree\nversion", "the first line must be 'tree'"),
+        ("end of trees", "end", "the line 'end of trees' is missing: the file is incomplete"),
+        (
+            "max_feature_idx=2",
+            "max_feature_idx=many",
+            "max_feature_idx is 'many': must be an integer",
+        ),
+        ("num_class=1", "", "num_class is '': must be an integer"),
         ("feature_names=a b c", "feature_names=a b", "feature_names has 2 entries: must have 3"),
         ("feature_infos=[-1:1]", "feature_infos=", "feature_infos has 2 entries: must have 3"),
-        ("leaf_weight=1 2 3", "leaf_weight=1 2", "tree 0: leaf_weight must have 3"),
+        ("leaf_weight=1 2 3", "leaf_weight=1 2", "tree 0: leaf_weight must have 3 entries"),
         ("split_gain=1 2", "split_gain=1 2_0", "tree 0: split_gain must contain numbers"),
         ("split_gain=1 2", "split_gain", "tree 0: the line 'split_gain' must be KEY=VALUE"),
         ("shrinkage=1", "shrinkage=1 2", "tree 0: shrinkage must be a number"),
-        ("cat_boundaries=0 1", "cat_boundaries=0 9999999999", "integers of 32 bits"),
+        (
+            "cat_boundaries=0 1",
+            "cat_boundaries=0 9999999999",
+            "tree 0: cat_boundaries must contain integers of 32 bits",
+        ),
         ("num_leaves=3", "num_leaves=0", "tree 0: num_leaves is 0"),
-        ("leaf_value=0.1 0.2 0.3", "leaf_value=0.1", "tree 0: leaf_value must have 3"),
+        ("leaf_value=0.1 0.2 0.3", "leaf_value=0.1", "tree 0: leaf_value must have 3 entries"),
         ("leaf_value=0.1 0.2 0.3", "leaf_value=a b c", "tree 0: leaf_value must contain numbers"),
-        ("split_feature=0 1", "split_feature=0 3", "split_feature must be from 0 to 2"),
-        ("split_feature=0 1", "split_feature=0 x", "split_feature must contain integers"),
-        ("threshold=0.5 0", "threshold=0.5", "threshold must have 2 entries"),
-        ("left_child=1 -2", "left_child=1 -9", "do not form a tree"),
-        ("left_child=1 -2", "left_child=0 -2", "do not form a tree"),
-        ("right_child=-1 -3", "right_child=-1 -2", "do not form a tree"),
-        ("num_cat=1", "num_cat=0", "num_cat is 0, but a node is categorical"),
-        ("num_cat=1", "num_cat=2", "cat_boundaries must have 3"),
-        ("cat_boundaries=0 1", "cat_boundaries=0 2", "cat_threshold must have 2 entries"),
-        ("threshold=0.5 0\n", "threshold=0.5 7\n", "threshold of a categorical node"),
+        ("split_feature=0 1", "split_feature=0 3", "tree 0: split_feature must be from 0 to 2"),
+        ("split_feature=0 1", "split_feature=0 x", "tree 0: split_feature must contain integers"),
+        (
+            "split_feature=0 1",
+            "split_feature=0_0 1",
+            "tree 0: split_feature must contain integers",
+        ),
+        ("left_child=1 -2", "left_child=0_1 -2", "tree 0: left_child must contain integers"),
+        ("left_child=1 -2", "left_child=\u0661 -2", "tree 0: left_child must contain integers"),
+        (
+            "leaf_value=0.1 0.2",
+            "leaf_value=0.\u0661 0.2",
+            "tree 0: leaf_value must contain numbers",
+        ),
+        ("num_leaves=3", "num_leaves=0_3", "tree 0: num_leaves is '0_3': must be an integer"),
+        ("threshold=0.5 0", "threshold=0.5", "tree 0: threshold must have 2 entries"),
+        (
+            "left_child=1 -2",
+            "left_child=1 -9",
+            "tree 0: left_child and right_child do not form a tree",
+        ),
+        (
+            "left_child=1 -2",
+            "left_child=0 -2",
+            "tree 0: left_child and right_child do not form a tree",
+        ),
+        (
+            "right_child=-1 -3",
+            "right_child=-1 -2",
+            "tree 0: left_child and right_child do not form a tree",
+        ),
+        ("num_cat=1", "num_cat=0", "tree 0: num_cat is 0, but a node is categorical"),
+        ("num_cat=1", "num_cat=2", "tree 0: cat_boundaries must have 3 ascending entries from 0"),
+        ("cat_boundaries=0 1", "cat_boundaries=0 2", "tree 0: cat_threshold must have 2 entries"),
+        (
+            "threshold=0.5 0\n",
+            "threshold=0.5 7\n",
+            "tree 0: threshold of a categorical node must be from 0 to 0",
+        ),
         ("Tree=1\n", "Tree=2\n", "tree 1 does not start where tree_sizes says"),
     ],
 )
@@ -100,8 +138,9 @@ def test_a_damaged_text_is_refused_with_the_place(old, new, reason):
     if "Tree=" not in new:
         damaged = sized(damaged) if "end of trees" in damaged else damaged
 
-    with pytest.raises(ValueError, match=re.escape(reason)):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
         lightgbm_text.parse(damaged)
+    assert str(error.value) == reason
 
 
 def test_a_number_of_trees_other_than_listed_is_refused():
@@ -160,20 +199,24 @@ def test_any_bytes_are_accepted_or_refused_with_the_place(data):
     ("data", "reason"),
     [
         (b"[]", "the first byte must be '{'"),
-        (b"{}x", "byte 2: the document ends"),
+        (b"{}x", "byte 2: the document ends, but the file does not"),
         (b"{i\x01ax}", "byte 4: b'x' is no type"),
         (b"{i\x01a[$d]}", "byte 7: a type must be followed by a count"),
-        (b"{i\xffa", "a length is -1"),
+        (b"{i\xffa", "byte 3: a length is -1"),
         (b"{i\x01\xff", "byte 3: the text is not UTF-8"),
-        (b"{d", "b'd' is no type of a length"),
-        (b"{i\x01a[$Z#L\x7f" + b"\xff" * 7, "b'Z' is no type of several values"),
-        (b"{i\x01a[$d#L\x7f" + b"\xff" * 7, "bytes must follow: the file is incomplete"),
-        (b"{i\x01a" * 100, "is no type"),
+        (b"{d", "byte 1: b'd' is no type of a length"),
+        (b"{i\x01a[$Z#L\x7f" + b"\xff" * 7, "byte 17: b'Z' is no type of several values"),
+        (
+            b"{i\x01a[$d#L\x7f" + b"\xff" * 7,
+            "byte 17: 36893488147419103228 bytes must follow: the file is incomplete",
+        ),
+        (b"{i\x01a" * 100, "byte 256: b'{' is no type"),
     ],
 )
 def test_an_invalid_document_is_refused_with_the_place(data, reason):
-    with pytest.raises(ValueError, match=re.escape(reason)):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
         ubjson.decode(data)
+    assert str(error.value) == reason
 
 
 # A categorical node with a leaf on its left and a node with two leaves on its right.
@@ -224,48 +267,84 @@ def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [
-        ("left_children", [1, -1, 3, -1], "left_children must have 5 entries"),
+        ("left_children", [1, -1, 3, -1], "tree 0: left_children must have 5 entries"),
         (
             "left_children",
             [1, -1, 9, -1, -1],
-            "left_children and right_children do not form a tree",
+            "tree 0: left_children and right_children do not form a tree",
         ),
         (
             "left_children",
             [1, -1, 0, -1, -1],
-            "left_children and right_children do not form a tree",
+            "tree 0: left_children and right_children do not form a tree",
         ),
         (
             "left_children",
             [2, -1, 3, -1, -1],
-            "left_children and right_children do not form a tree",
+            "tree 0: left_children and right_children do not form a tree",
         ),
         (
             "right_children",
             [2, 1, 4, -1, -1],
-            "left_children and right_children do not form a tree",
+            "tree 0: left_children and right_children do not form a tree",
         ),
-        ("left_children", "text", "left_children must be a list of numbers"),
-        ("left_children", [[1], [2, 3]], "left_children must be a list of numbers"),
-        ("parents", [2147483647, 0, 0, 2, 0], "parents must be those of"),
-        ("parents", [0, 0, 0, 2, 2], "parents must be those of"),
-        ("split_indices", [2, 0, 0, 0, 0], "split_indices must be from 0 to 1"),
-        ("base_weights", [0.0], "base_weights must have 5 entries"),
-        ("split_type", [2, 0, 0, 0, 0], "split_type must have 5 entries of 0 or 1"),
-        ("split_type", [0, 0, 0, 0, 0], "categories_nodes must be the nodes"),
-        ("categories_nodes", [2], "categories_nodes must be the nodes"),
-        ("categories_sizes", [], "categories_segments and categories_sizes must have 1"),
-        ("categories_sizes", [3], "categories_segments must end by 2"),
-        ("categories_segments", [-1], "categories_segments must end by 2"),
-        ("categories", [-1, 3], "categories must be from 0"),
-        ("tree_param", {"num_nodes": "0"}, "num_nodes is 0"),
-        ("tree_param", {"num_nodes": "x"}, "num_nodes must be an integer"),
-        ("tree_param", {"num_nodes": "5", "num_feature": "3"}, "num_feature must be 2"),
-        ("tree_param", None, "tree_param is missing"),
+        *(
+            (name, [1.0, 2.0, 3.0, 4.0, 5.0], f"tree 0: {name} must be a list of integers")
+            for name in ("left_children", "right_children", "parents")
+        ),
+        ("left_children", {}, "tree 0: left_children must be a list of numbers"),
+        ("left_children", "text", "tree 0: left_children must be a list of numbers"),
+        ("left_children", [[1], [2, 3]], "tree 0: left_children must be a list of numbers"),
+        (
+            "parents",
+            [2147483647, 0, 0, 2, 0],
+            "tree 0: parents must be those of left_children and right_children",
+        ),
+        (
+            "parents",
+            [0, 0, 0, 2, 2],
+            "tree 0: parents must be those of left_children and right_children",
+        ),
+        ("split_indices", [2, 0, 0, 0, 0], "tree 0: split_indices must be from 0 to 1"),
+        ("base_weights", [0.0], "tree 0: base_weights must have 5 entries"),
+        ("split_type", [2, 0, 0, 0, 0], "tree 0: split_type must have 5 entries of 0 or 1"),
+        (
+            "split_type",
+            [0, 0, 0, 0, 0],
+            "tree 0: categories_nodes must be the nodes whose split_type is 1",
+        ),
+        (
+            "categories_nodes",
+            [2],
+            "tree 0: categories_nodes must be the nodes whose split_type is 1",
+        ),
+        (
+            "categories_sizes",
+            [],
+            "tree 0: categories_segments and categories_sizes must have 1 entries",
+        ),
+        ("categories_sizes", [3], "tree 0: categories_segments must end by 2"),
+        ("categories_segments", [-1], "tree 0: categories_segments must end by 2"),
+        ("categories", [-1, 3], "tree 0: categories must be from 0 to 16777215"),
+        ("tree_param", {"num_nodes": "0"}, "tree 0: num_nodes is 0: must be from 1 to 2147483647"),
+        ("tree_param", {"num_nodes": float("inf")}, "tree 0: num_nodes must be an integer"),
+        ("tree_param", {"num_nodes": [1]}, "tree 0: num_nodes must be an integer"),
+        (
+            "tree_param",
+            {"num_nodes": 2**31},
+            "tree 0: num_nodes is 2147483648: must be from 1 to 2147483647",
+        ),
+        ("tree_param", {"num_nodes": "x"}, "tree 0: num_nodes must be an integer"),
+        (
+            "tree_param",
+            {"num_nodes": "5", "num_feature": "3"},
+            "tree 0: num_feature must be 2, as for the whole model",
+        ),
+        ("tree_param", None, "tree 0: tree_param is missing"),
         (
             "tree_param",
             {"num_nodes": "5", "num_feature": "2", "size_leaf_vector": "2"},
-            "base_weights and leaf_weights must have 2 entries per node",
+            "tree 0: base_weights and leaf_weights must have 2 entries per node",
         ),
     ],
 )
@@ -273,8 +352,9 @@ def test_a_damaged_tree_of_xgboost_is_refused_with_its_field(field, value, reaso
     document = model()
     document["learner"]["gradient_booster"]["model"]["trees"][0][field] = value
 
-    with pytest.raises(ValueError, match=re.escape(f"tree 0: {reason}")):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
         xgboost_trees.check(document)
+    assert str(error.value) == reason
 
 
 @pytest.mark.parametrize(
@@ -285,7 +365,7 @@ def test_a_damaged_tree_of_xgboost_is_refused_with_its_field(field, value, reaso
         (model(gradient_booster={"name": "gbtree"}), "model is missing"),
         (
             model(gradient_booster={"name": "gblinear", "model": {"weights": [1.0]}}),
-            "weights must have 3",
+            "weights must have 3 entries",
         ),
         (
             model(gradient_booster={"name": "gbtree", "model": {"trees": [TREE]}}),
@@ -313,5 +393,6 @@ def test_a_damaged_tree_of_xgboost_is_refused_with_its_field(field, value, reaso
     ],
 )
 def test_a_damaged_model_of_xgboost_is_refused_with_its_field(document, reason):
-    with pytest.raises(ValueError, match=re.escape(reason)):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
         xgboost_trees.check(document)
+    assert str(error.value) == reason

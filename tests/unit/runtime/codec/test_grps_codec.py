@@ -1,4 +1,4 @@
-"""GRPS messages: JSON and protobuf in both directions, refusals, and the mapping to tensors."""
+"""GRPS messages: JSON and protobuf in both directions, and refusals."""
 
 import json
 import math
@@ -11,7 +11,6 @@ from hypothesis.extra import numpy as hnp
 
 from moorage_runtime.codec._generated import grps_pb2 as pb
 from moorage_runtime.codec.grps import json_form as grps_json
-from moorage_runtime.codec.grps import mapping as grps_mapping
 from moorage_runtime.codec.grps import proto as grps_proto
 from moorage_runtime.codec.grps import tensor_types as grps_tensors
 from moorage_runtime.codec.grps.message import (
@@ -24,9 +23,8 @@ from moorage_runtime.codec.grps.message import (
     Tensors,
     Text,
 )
-from moorage_runtime.values.errors import InvalidRequest, UnsupportedDatatype
-from moorage_runtime.values.inference import ModelMetadata
-from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
+from moorage_runtime.values.errors import InvalidRequest
+from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor
 
 STATUS = {"code": 200, "msg": "OK", "status": "SUCCESS"}
 
@@ -164,69 +162,188 @@ def one(**members):
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({"str_data": 1}, "str_data: 1"),
-        ({"model": 1}, "model: 1"),
-        ({"bin_data": "AA=="}, "application/octet-stream"),
-        ({"str_data": "a", "gmap": {}}, "str_data and gmap are both set"),
-        ({"gtensors": []}, "gtensors: an array"),
-        ({"gtensors": {"tensors": {}}}, r"gtensors\.tensors: an object"),
-        ({"gtensors": {"tensors": [1]}}, r"gtensors\.tensors\[0\]: 1"),
-        (one(name=1, flat_int32=[1]), r"gtensors\.tensors\[0\]\.name: 1"),
-        (one(dtype="DT_BOOL"), 'gtensors\\.tensors\\[0\\]\\.dtype: "DT_BOOL"'),
-        (one(dtype=0), r"gtensors\.tensors\[0\]\.dtype: 0"),
-        (one(dtype=True), r"gtensors\.tensors\[0\]\.dtype: true"),
-        (one(dtype=None), r"gtensors\.tensors\[0\]\.dtype: null"),
-        (one(dtype=[1]), r"gtensors\.tensors\[0\]\.dtype: an array"),
-        (one(shape=[-1]), r"gtensors\.tensors\[0\]\.shape\[0\]: -1"),
-        (one(shape=["x"]), 'gtensors\\.tensors\\[0\\]\\.shape\\[0\\]: "x" is not a valid number'),
-        (one(shape=1), r"gtensors\.tensors\[0\]\.shape: 1"),
+        ({"str_data": 1}, "str_data: 1 is invalid: must be a string"),
+        ({"model": 1}, "model: 1 is invalid: must be a string"),
+        (
+            {"bin_data": "AA=="},
+            "bin_data is not supported in JSON: send the bytes as application/octet-stream",
+        ),
+        ({"str_data": "a", "gmap": {}}, "str_data and gmap are both set: set only one"),
+        (
+            {"str_data": "a", "strData": "b"},
+            "str_data and strData are both set: set only one",
+        ),
+        ({"gtensors": []}, "gtensors: an array is invalid: must be an object"),
+        (
+            {"gtensors": {"tensors": {}}},
+            "gtensors.tensors: an object is invalid: must be an array",
+        ),
+        ({"gtensors": {"tensors": [1]}}, "gtensors.tensors[0]: 1 is invalid: must be an object"),
+        (one(name=1, flat_int32=[1]), "gtensors.tensors[0].name: 1 is invalid: must be a string"),
+        (
+            one(dtype="DT_BOOL"),
+            (
+                'gtensors.tensors[0].dtype: "DT_BOOL" is invalid: must be the name or number '
+                "of one of DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, "
+                "DT_FLOAT32, DT_FLOAT64, DT_STRING"
+            ),
+        ),
+        (
+            one(dtype=0),
+            (
+                "gtensors.tensors[0].dtype: 0 is invalid: must be the name or number of one of "
+                "DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, DT_FLOAT32, "
+                "DT_FLOAT64, DT_STRING"
+            ),
+        ),
+        (
+            one(dtype=True),
+            (
+                "gtensors.tensors[0].dtype: true is invalid: must be the name or number of one "
+                "of DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, DT_FLOAT32, "
+                "DT_FLOAT64, DT_STRING"
+            ),
+        ),
+        (
+            one(dtype=None),
+            (
+                "gtensors.tensors[0].dtype: null is invalid: must be the name or number of one "
+                "of DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, DT_FLOAT32, "
+                "DT_FLOAT64, DT_STRING"
+            ),
+        ),
+        (
+            one(dtype=[1]),
+            (
+                "gtensors.tensors[0].dtype: an array is invalid: must be the name or number of "
+                "one of DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_FLOAT16, "
+                "DT_FLOAT32, DT_FLOAT64, DT_STRING"
+            ),
+        ),
+        (
+            one(shape=[-1]),
+            (
+                "gtensors.tensors[0].shape[0]: -1 is invalid: must be an integer from 0 to "
+                "4294967295, the range of UINT32"
+            ),
+        ),
+        (one(shape=["x"]), 'gtensors.tensors[0].shape[0]: "x" is not a valid number'),
+        (one(shape=1), "gtensors.tensors[0].shape: 1 is invalid: must be an array"),
         (
             one(shape=[2**31] * 3),
-            r"gtensors\.tensors\[0\]\.shape: the product of dimensions 0 to 1 is",
+            (
+                "gtensors.tensors[0].shape: the product of dimensions 0 to 1 is too large for "
+                "a tensor"
+            ),
         ),
-        (one(flat_int32=[1, 2]), r"gtensors\.tensors\[0\]\.flat_int32 has 2 elements"),
-        (one(), r"gtensors\.tensors\[0\]\.flat_int32 has 0 elements"),
-        (one(flat_int32=[2**31]), r"flat_int32\[0\]: 2147483648"),
+        (
+            one(flat_int32=[1, 2]),
+            "gtensors.tensors[0].flat_int32 has 2 elements: shape [1] requires 1",
+        ),
+        (one(), "gtensors.tensors[0].flat_int32 has 0 elements: shape [1] requires 1"),
+        (
+            one(flat_int32=[2**31]),
+            (
+                "gtensors.tensors[0].flat_int32[0]: 2147483648 is invalid: must be an integer "
+                "from -2147483648 to 2147483647, the range of INT32"
+            ),
+        ),
         (
             one(flat_int32=["1x"]),
-            'gtensors\\.tensors\\[0\\]\\.flat_int32\\[0\\]: "1x" is not a valid number',
+            'gtensors.tensors[0].flat_int32[0]: "1x" is not a valid number',
         ),
-        (one(flat_int32=[[1]]), r"gtensors\.tensors\[0\]\.flat_int32 contains an array"),
-        (one(flat_int32=[True]), r"flat_int32\[0\]: true"),
-        (one(flat_int32=1), r"gtensors\.tensors\[0\]\.flat_int32: 1"),
-        (one(flat_float32=[1]), r"gtensors\.tensors\[0\]\.flat_float32 has values: DT_INT32"),
-        (one(flat_double=[1]), r"gtensors\.tensors\[0\]\.flat_double has values: DT_INT32"),
+        (
+            one(flat_int32=[[1]]),
+            (
+                "gtensors.tensors[0].flat_int32 contains an array: must be one flat array of "
+                "elements"
+            ),
+        ),
+        (
+            one(flat_int32=[True]),
+            (
+                "gtensors.tensors[0].flat_int32[0]: true is invalid: must be an integer from "
+                "-2147483648 to 2147483647, the range of INT32"
+            ),
+        ),
+        (one(flat_int32=1), "gtensors.tensors[0].flat_int32: 1 is invalid: must be an array"),
+        (
+            one(flat_float32=[1]),
+            "gtensors.tensors[0].flat_float32 has values: DT_INT32 requires flat_int32",
+        ),
+        (
+            one(flat_double=[1]),
+            "gtensors.tensors[0].flat_double has values: DT_INT32 requires flat_int32",
+        ),
         (
             one(dtype="DT_FLOAT64", flat_double=[1], flat_float64=[1]),
-            r"gtensors\.tensors\[0\]: flat_double and flat_float64 are both set",
+            "gtensors.tensors[0]: flat_double and flat_float64 are both set: set only one",
         ),
         (
             one(dtype="DT_FLOAT32", flat_float32=["inf"]),
-            'gtensors\\.tensors\\[0\\]\\.flat_float32\\[0\\]: "inf" is not a valid number',
+            'gtensors.tensors[0].flat_float32[0]: "inf" is not a valid number',
         ),
         (
             {"ndarray": [[1], [2, 3]]},
             "ndarray: the lists at depth 2 are empty or differ in length",
         ),
-        ({"ndarray": [[], []]}, "ndarray: the lists at depth 2"),
+        ({"ndarray": [[], []]}, "ndarray: the lists at depth 2 are empty or differ in length"),
         ({"ndarray": [1, [2]]}, "ndarray: the lists at depth 2 are empty or differ in length"),
         ({"ndarray": [[2], 1]}, "ndarray: the lists at depth 2 are empty or differ in length"),
-        ({"ndarray": []}, "ndarray: the lists at depth 1"),
-        ({"ndarray": [{}]}, r"ndarray\[0\]: an object"),
-        ({"ndarray": ["1"]}, 'ndarray\\[0\\]: "1"'),
-        ({"gmap": {"s_s": 1}}, r"gmap\.s_s: 1"),
-        ({"gmap": {"s_s": {"k": 1}}}, r"gmap\.s_s\.k: 1"),
-        ({"gmap": {"s_b": {"k": "?"}}}, 'gmap\\.s_b\\.k: "\\?" is not valid base64'),
-        ({"gmap": {"s_b": {"k": "é"}}}, 'gmap\\.s_b\\.k: "é" is not valid base64'),
-        ({"gmap": {"s_i32": {"k": 2**31}}}, "gmap.s_i32.k"),
-        ({"gmap": {"s_i32": {"k": [1]}}}, "gmap.s_i32.k"),
-        ({"gmap": {"s_i64": {"k": "1.5"}}}, r"gmap.s_i64.k"),
-        ({"gmap": {"s_d": {"k": True}}}, "gmap.s_d.k"),
+        ({"ndarray": []}, "ndarray: the lists at depth 1 are empty or differ in length"),
+        (
+            {"ndarray": [{}]},
+            "ndarray[0]: an object is invalid: must be a number, as FP32 requires",
+        ),
+        ({"ndarray": ["1"]}, 'ndarray[0]: "1" is invalid: must be a number, as FP32 requires'),
+        ({"gmap": {"s_s": 1}}, "gmap.s_s: 1 is invalid: must be an object"),
+        ({"gmap": {"s_s": {"k": 1}}}, "gmap.s_s.k: 1 is invalid: must be a string"),
+        ({"gmap": {"s_b": {"k": "?"}}}, 'gmap.s_b.k: "?" is not valid base64'),
+        ({"gmap": {"s_b": {"k": "=YQ"}}}, 'gmap.s_b.k: "=YQ" is not valid base64'),
+        ({"gmap": {"s_b": {"k": "é"}}}, 'gmap.s_b.k: "é" is not valid base64'),
+        (
+            {"gmap": {"s_i32": {"k": 2**31}}},
+            (
+                "gmap.s_i32.k[0]: 2147483648 is invalid: must be an integer from -2147483648 "
+                "to 2147483647, the range of INT32"
+            ),
+        ),
+        (
+            {"gmap": {"s_i32": {"k": [1]}}},
+            "gmap.s_i32.k: an array is invalid: must be a number",
+        ),
+        ({"gmap": {"s_i64": {"k": "1.5"}}}, 'gmap.s_i64.k[0]: "1.5" is not a valid number'),
+        (
+            {"gmap": {"s_d": {"k": True}}},
+            "gmap.s_d.k[0]: true is invalid: must be a number, as FP64 requires",
+        ),
     ],
 )
 def test_invalid_json_is_refused_with_the_member(document, message):
-    with pytest.raises(InvalidRequest, match=message):
+    with pytest.raises(InvalidRequest) as error:
         read(document)
+    assert error.value.message == message
+
+
+def test_a_shape_may_be_numbers_in_strings():
+    document = one(shape=["2", 1], flat_int32=[1, 2])
+    assert tensors_of(read(document)) == [("", "INT32", (2, 1), [[1], [2]])]
+
+
+@pytest.mark.parametrize(
+    ("text", "element"),
+    [
+        ("", b""),
+        ("YQ", b"a"),
+        ("YQ==", b"a"),
+        ("YWI", b"ab"),
+        ("YWJj", b"abc"),
+        ("+/8=", b"\xfb\xff"),
+        ("-_8", b"\xfb\xff"),
+    ],
+)
+def test_bytes_are_base64_of_both_alphabets_with_or_without_padding(text, element):
+    assert read({"gmap": {"s_b": {"k": text}}}).data == Table({"s_b": {"k": element}})
 
 
 def test_the_printed_name_of_float64_elements_is_read():
@@ -235,68 +352,11 @@ def test_the_printed_name_of_float64_elements_is_read():
 
 
 @pytest.mark.parametrize(
-    ("item", "message"),
-    [
-        (pb.GenericTensor(shape=[1]), r"gtensors\.tensors\[0\]\.dtype: 0"),
-        (pb.GenericTensor(dtype=99, shape=[1]), r"gtensors\.tensors\[0\]\.dtype: 99"),
-        (
-            pb.GenericTensor(dtype="DT_INT32", shape=[2], flat_int32=[1]),
-            r"gtensors\.tensors\[0\]\.flat_int32 has 1 elements",
-        ),
-        (
-            pb.GenericTensor(dtype="DT_INT32", flat_int8=[1]),
-            r"gtensors\.tensors\[0\]\.flat_int8 has values: DT_INT32",
-        ),
-        (
-            pb.GenericTensor(dtype="DT_UINT8", flat_uint8=[256]),
-            r"gtensors\.tensors\[0\]\.flat_uint8\[0\]: 256",
-        ),
-        (
-            pb.GenericTensor(dtype="DT_INT8", flat_int8=[-129]),
-            r"gtensors\.tensors\[0\]\.flat_int8\[0\]: -129",
-        ),
-    ],
-)
-def test_invalid_protobuf_tensors_are_refused(item, message):
-    with pytest.raises(InvalidRequest, match=message):
-        grps_proto.decode(pb.GrpsMessage(gtensors=pb.GenericTensorData(tensors=[item])))
-
-
-def test_protobuf_kinds_are_read_and_ndarray_is_not():
-    assert grps_proto.decode(pb.GrpsMessage(model="m", str_data="")) == Message("m", Text(""))
-    assert grps_proto.decode(pb.GrpsMessage(bin_data=b"\0")) == Message("", Blob(b"\0"))
-    assert grps_proto.decode(pb.GrpsMessage()) == Message("", None)
-    table = pb.GenericMapData(s_b={"k": b"\xff"}, s_i64={"l": 2})
-    wanted = Table({"s_b": {"k": b"\xff"}, "s_i64": {"l": 2}})
-    assert grps_proto.decode(pb.GrpsMessage(gmap=table)).data == wanted
-    with pytest.raises(InvalidRequest, match="ndarray is supported only in JSON"):
-        grps_proto.decode(pb.GrpsMessage(ndarray=pb.NDArrayData()))
-    with pytest.raises(InvalidRequest, match=r"grps\.protos\.v1\.GrpsMessage"):
-        grps_proto.parse(b"\xff")
-
-
-@pytest.mark.parametrize(
-    ("data", "wire"),
-    [
-        (None, ""),
-        (Text("hello grps"), "220a68656c6c6f2067727073"),
-        (Blob(b"\0\xff"), "1a0200ff"),
-        (Table({"s_b": {"k": b"\0\xff"}}), "3a0912070a016b120200ff"),
-        (
-            Tensors((tensor("INT32", [1, 2, 3, 4, 5, 6], "in1", (3, 2)),)),
-            "2a150a130a03696e3110041a0203023a06010203040506",
-        ),
-    ],
-)
-def test_protobuf_answers_byte_by_byte(data, wire):
-    assert grps_proto.encode(OK, data).hex() == "0a0908c80112024f4b1801" + wire
-
-
-@pytest.mark.parametrize(
     ("data", "members"),
     [
         (None, {}),
         (Text(""), {"str_data": ""}),
+        (Blob(b"\0\xff"), {"bin_data": "AP8="}),
         (NestedArray(np.array([[1.5], [2]], np.float32)), {"ndarray": [[1.5], [2.0]]}),
         (NestedArray(np.array(1.5, np.float32)), {"ndarray": 1.5}),
         (NestedArray(np.array([[math.nan, 1]], np.float32)), {"ndarray": [["NaN", 1.0]]}),
@@ -310,8 +370,12 @@ def test_protobuf_answers_byte_by_byte(data, wire):
             {"gtensors": {"tensors": [{"name": "e", "dtype": "DT_INT8", "shape": [0]}]}},
         ),
         (
-            Table({"s_b": {"k": b"\0\xff"}, "s_i64": {"k": 1}, "s_f": {"k": 1.1}, "s_i32": {}}),
-            {"gmap": {"s_b": {"k": "AP8="}, "s_i64": {"k": "1"}, "s_f": {"k": 1.1}}},
+            Table({"s_b": {"k": b"\0\xff"}, "s_i64": {"k": 1}, "s_i32": {}}),
+            {"gmap": {"s_b": {"k": "AP8="}, "s_i64": {"k": "1"}}},
+        ),
+        (
+            Table({"s_f": {"k": float(np.float32(1.1))}, "s_d": {"k": 1.1}}),
+            {"gmap": {"s_f": {"k": 1.1}, "s_d": {"k": 1.1}}},
         ),
         (Table({"s_d": {"k": math.inf}}), {"gmap": {"s_d": {"k": "Infinity"}}}),
     ],
@@ -330,8 +394,11 @@ def test_a_failure_has_the_failure_flag():
 def test_strings_that_are_not_utf8_are_refused():
     data = Tensors((tensor("BYTES", [b"\xff"], "y"),))
     for encode in (grps_json.encode, grps_proto.encode):
-        with pytest.raises(InvalidRequest, match="output 'y' contains bytes that are not UTF-8"):
+        with pytest.raises(InvalidRequest) as error:
             encode(OK, data)
+        assert error.value.message == (
+            "output 'y' contains bytes that are not UTF-8, which gtensors do not support"
+        )
 
 
 @given(
@@ -370,188 +437,3 @@ def test_arbitrary_json_is_a_message_or_a_refusal(value):
         read({"gtensors": value} if not isinstance(value, dict) else value)
     except InvalidRequest as error:
         assert error.message  # noqa: PT017 - both outcomes are valid, but a refusal needs a message
-
-
-# Data and tensors.
-
-
-def model(*inputs, batching=False):
-    specs = tuple(TensorSpec(f"x{i}", Datatype(d), shape) for i, (d, shape) in enumerate(inputs))
-    return ModelMetadata("m", "1", ("1",), "p", specs, (), batching=batching, dynamic=not inputs)
-
-
-def given_to(data, *inputs, **options):
-    tensors = grps_mapping.inputs_of(data, model(*inputs, **options))
-    return [(t.name, str(t.datatype), t.array.tolist()) for t in tensors]
-
-
-@pytest.mark.parametrize(
-    ("data", "inputs", "wanted"),
-    [
-        (Text("é"), [], [("str_data", "BYTES", ["é".encode()])]),
-        (Text("a"), [("BYTES", (-1,))], [("x0", "BYTES", [b"a"])]),
-        (Text("a"), [("BYTES", (-1, 1))], [("x0", "BYTES", [[b"a"]])]),
-        (Text("a"), [("BYTES", ())], [("x0", "BYTES", b"a")]),
-        (Blob(b"\xff"), [], [("bin_data", "BYTES", [b"\xff"])]),
-        (Blob(b"\xff"), [("BYTES", (1,))], [("x0", "BYTES", [b"\xff"])]),
-        (Blob(bytes(8)), [("FP32", (-1,))], [("x0", "FP32", [0.0, 0.0])]),
-        (
-            NestedArray(np.ones((1, 2), np.float32)),
-            [("FP32", (-1, 2))],
-            [("x0", "FP32", [[1.0, 1.0]])],
-        ),
-        (NestedArray(np.ones(1, np.float32)), [], [("", "FP32", [1.0])]),
-        (Tensors((tensor("INT8", [1], "x0"),)), [("INT8", (1,))], [("x0", "INT8", [1])]),
-        (
-            Tensors((tensor("INT8", [1]), tensor("INT8", [2]))),
-            [("INT8", (1,)), ("INT8", (1,))],
-            [("x0", "INT8", [1]), ("x1", "INT8", [2])],
-        ),
-        (
-            Tensors((tensor("INT8", [1]), tensor("INT8", [2]))),
-            [],
-            [("input0", "INT8", [1]), ("input1", "INT8", [2])],
-        ),
-        (
-            Tensors((tensor("UINT8", [0, 2], "x0"),)),
-            [("BOOL", (2,))],
-            [("x0", "BOOL", [False, True])],
-        ),
-        (
-            Tensors((tensor("INT32", [65535], "x0"),)),
-            [("UINT16", (1,))],
-            [("x0", "UINT16", [65535])],
-        ),
-        (
-            Tensors((tensor("INT64", [2**63 - 1]),)),
-            [("UINT64", (1,))],
-            [("x0", "UINT64", [2**63 - 1])],
-        ),
-        (Tensors((tensor("INT8", [1], "other"),)), [("INT8", (1,))], [("other", "INT8", [1])]),
-        (
-            Table({"s_s": {"k": "v"}, "s_b": {"k": b"w"}, "s_i64": {"l": 2}}),
-            [],
-            [("s_s.k", "BYTES", [b"v"]), ("s_b.k", "BYTES", [b"w"]), ("s_i64.l", "INT64", [2])],
-        ),
-        (Table({"s_d": {"x0": 0.5}}), [("FP64", (-1, 1))], [("x0", "FP64", [[0.5]])]),
-    ],
-)
-def test_data_becomes_the_inputs_of_the_model(data, inputs, wanted):
-    assert given_to(data, *inputs) == wanted
-
-
-@pytest.mark.parametrize(
-    ("data", "inputs", "message"),
-    [
-        (
-            Text("a"),
-            [("FP32", (1,))],
-            "str_data",
-        ),
-        (Text("a"), [("BYTES", (1,))] * 2, "str_data"),
-        (Blob(b"a"), [("FP32", (-1,))], "input 'x0' has 1 bytes"),
-        (Blob(b"a"), [("FP32", (-1,))] * 2, "exactly one input"),
-        (
-            Tensors((tensor("INT8", [1], "a"), tensor("INT8", [1]))),
-            [("INT8", (1,))] * 2,
-            "name all or none",
-        ),
-        (
-            Tensors((tensor("INT8", [1]),) * 2),
-            [("INT8", (1,))],
-            "gtensors has 2 tensors: model 'm' has 1 inputs",
-        ),
-        (
-            Tensors((tensor("INT32", [65536]),)),
-            [("UINT16", (1,))],
-            "input 'x0': 65536 is out of the range of UINT16",
-        ),
-        (
-            Tensors((tensor("INT64", [-1]),)),
-            [("UINT64", (1,))],
-            "input 'x0': -1 is out of the range of UINT64",
-        ),
-    ],
-)
-def test_data_that_no_input_can_take_is_refused(data, inputs, message):
-    with pytest.raises(InvalidRequest, match=message):
-        given_to(data, *inputs)
-
-
-@pytest.mark.parametrize(
-    ("outputs", "request_data", "answer"),
-    [
-        ([tensor("BYTES", [b"a"], "y")], Text(""), Text("a")),
-        ([tensor("BYTES", [b"\xff"], "y")], Blob(b""), Blob(b"\xff")),
-        (
-            [tensor("INT32", [1], "y"), tensor("FP16", [0.5], "z"), tensor("BYTES", [b"a"], "t")],
-            Table({}),
-            Table({"s_i32": {"y": 1}, "s_f": {"z": 0.5}, "s_s": {"t": "a"}}),
-        ),
-        (
-            [tensor("BYTES", [b"a"], "s_b.k"), tensor("BYTES", [b"\xff"], "t")],
-            Table({}),
-            Table({"s_b": {"k": b"a", "t": b"\xff"}}),
-        ),
-        ([tensor("INT32", [1], "s_f.k")], Table({}), Table({"s_i32": {"s_f.k": 1}})),
-    ],
-)
-def test_the_response_has_the_form_of_the_request(outputs, request_data, answer):
-    assert grps_mapping.answer_of(outputs, request_data) == answer
-
-
-@pytest.mark.parametrize(
-    ("outputs", "request_data"),
-    [
-        ([tensor("BYTES", [b"a", b"b"], "y")], Text("")),
-        ([tensor("BYTES", [b"a"], "y"), tensor("BYTES", [b"a"], "z")], Blob(b"")),
-        ([tensor("FP32", [1], "y")], Text("")),
-        ([tensor("FP32", [1, 2], "y")], Table({})),
-        ([tensor("FP32", [1], "y")], NestedArray(np.ones(1))),
-    ],
-)
-def test_other_answers_are_tensors(outputs, request_data):
-    assert grps_mapping.answer_of(outputs, request_data) == Tensors(tuple(outputs))
-
-
-def test_a_text_answer_that_is_not_utf8_is_refused():
-    with pytest.raises(InvalidRequest, match="output 'y' contains bytes that are not UTF-8"):
-        grps_mapping.answer_of([tensor("BYTES", [b"\xff"], "y")], Text(""))
-
-
-@pytest.mark.parametrize(
-    ("datatype", "values", "carrier", "carried"),
-    [
-        ("BOOL", [True, False], "UINT8", [1, 0]),
-        ("UINT16", [65535], "INT32", [65535]),
-        ("UINT32", [2**32 - 1], "INT64", [2**32 - 1]),
-        ("UINT64", [2**63 - 1], "INT64", [2**63 - 1]),
-        ("BF16", [0x3FC0, 0xC000], "FP32", [1.5, -2.0]),
-        ("FP64", [0.1], "FP64", [0.1]),
-    ],
-)
-def test_datatypes_without_a_grps_type_use_a_wider_one(datatype, values, carrier, carried):
-    out = grps_tensors.carry(tensor(datatype, values))
-    assert (out.datatype, out.array.dtype, out.array.tolist()) == (
-        carrier,
-        NUMPY_DTYPE[Datatype(carrier)],
-        carried,
-    )
-
-
-def test_an_unsigned_element_above_int64_is_refused():
-    with pytest.raises(UnsupportedDatatype, match="'y' has UINT64 elements beyond INT64"):
-        grps_tensors.carry(tensor("UINT64", [2**63], "y"))
-
-
-def test_only_one_fp32_tensor_is_an_ndarray():
-    single = Tensors((tensor("FP32", [1.5]),))
-    assert grps_mapping.nested_of(single).array.tolist() == [1.5]
-    for data in (
-        Tensors(()),
-        Tensors(single.tensors * 2),
-        Tensors((tensor("FP64", [1]),)),
-        Text(""),
-    ):
-        with pytest.raises(InvalidRequest, match="not exactly one DT_FLOAT32 tensor"):
-            grps_mapping.nested_of(data)

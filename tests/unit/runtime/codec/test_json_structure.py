@@ -12,7 +12,7 @@ from moorage_runtime.codec.json import text as json_text
 from moorage_runtime.codec.json.string_mask import StringMask
 from moorage_runtime.codec.oip import request as oip_request
 from moorage_runtime.codec.unpack import limits
-from moorage_runtime.values.errors import InvalidRequest, PayloadTooLarge
+from moorage_runtime.values.errors import InvalidRequest
 from moorage_runtime.values.tensors import Datatype
 
 STRINGS = st.text(st.sampled_from('ab,[]{}"\\/ \n\té€😀\u2028')) | st.text(max_size=6)
@@ -48,36 +48,28 @@ def test_a_mask_marks_strings_for_any_split_of_the_text(text, data):
     assert len(found) == len(text)
 
 
+@pytest.mark.parametrize("split", range(1, 15))
+def test_a_mask_does_not_depend_on_where_an_escape_is_split(split):
+    text = rb'["a\\","\"[",1]'
+    masker = StringMask()
+
+    assert len(text) == 15
+    assert masker.of(text[:split]) + masker.of(text[split:]) == b"[sssss,sssss,1]"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ('{"a":"[[[","b":[1]}', 2),
         ('["\\"[[",["\\\\"],[]]', 2),
         ("]]]][[[[[[", 2),
+        ("[" * 70_000, 70_000),
         (f'["{"[" * 200_000}",[[1]]]', 3),
         (f"[{' ' * 70_000}{'[' * 50}", 51),
     ],
 )
 def test_depth_is_counted_outside_of_strings(text, expected):
     assert json_text.depth(text.encode()) == expected
-
-
-@pytest.mark.parametrize("part", ["{}", "[]", '{"a":[]}'])
-def test_a_body_with_too_many_brackets_is_refused(part):
-    count = limits.JSON_PARTS
-    text = f'{{"inputs":[{f"{part}," * count}0]}}'.encode()
-
-    with pytest.raises(InvalidRequest, match=f"{count} or fewer"):
-        json_text.parse(text)
-
-
-@pytest.mark.parametrize("value", ['""', '"abc"', '{"a":1}'])
-def test_a_body_of_too_many_values_is_refused(value):
-    count = limits.VALUES
-    text = f'{{"instances":[{f"{value}," * count}0]}}'.encode()
-
-    with pytest.raises(InvalidRequest, match="the JSON contains"):
-        json_text.parse(text)
 
 
 def test_brackets_and_commas_in_strings_do_not_count():
@@ -90,14 +82,6 @@ def test_a_long_list_of_numbers_may_have_more_values():
     text = json.dumps({"data": [1] * (limits.VALUES + 5)}).encode()
 
     assert json_text.parse(text, {"data"})["data"].size == limits.VALUES + 5
-
-
-def test_a_request_with_too_many_inputs_is_refused():
-    item = '{"name":"x","datatype":"INT8","shape":[1],"data":[1]}'
-    body = f'{{"inputs":[{",".join([item] * 20_000)}]}}'.encode()
-
-    with pytest.raises(InvalidRequest, match="inputs has 20000 entries"):
-        oip_request.decode(body, None, "m", "")
 
 
 @pytest.mark.parametrize(
@@ -137,9 +121,3 @@ def test_lists_beside_values_keep_their_order():
     array = json_data.decode_array(data, Datatype.INT8, (7,), "data")
 
     assert array.tolist() == [1, 2, 3, 4, 5, 6, 7]
-
-
-def test_json_above_the_limit_is_refused_with_an_alternative():
-    json_text.check_size(100, 100)
-    with pytest.raises(PayloadTooLarge, match="the JSON has 101 bytes"):
-        json_text.check_size(101, 100)

@@ -8,6 +8,7 @@ import pytest
 from moorage_runtime.codec.grps import json_form as grps_json
 from moorage_runtime.codec.grps.message import OK, Tensors
 from moorage_runtime.codec.tfs import document as tfs_document
+from moorage_runtime.codec.tfs import examples as tfs_examples
 from moorage_runtime.codec.tfs import predict_request as tfs_predict_request
 from moorage_runtime.codec.tfs import signatures as tfs_signatures
 from moorage_runtime.values.errors import InvalidRequest
@@ -19,8 +20,8 @@ MANY = 20_000
 VALUES = [index / 8 for index in range(MANY)]
 
 
-def predict(document, datatype="FP32", shape=(-1,)):
-    declared = ModelMetadata("m", "1", ("1",), "p", (spec("x", datatype, *shape),), ())
+def predict(document, datatype="FP32", shape=(-1,), name="x"):
+    declared = ModelMetadata("m", "1", ("1",), "p", (spec(name, datatype, *shape),), ())
     signature = tfs_signatures.signatures_of(declared)["serving_default"]
     parsed = tfs_document.parse_object(json.dumps(document).encode())
     (tensor,) = tfs_predict_request.decode_predict(parsed, signature).inputs
@@ -32,11 +33,29 @@ def test_a_long_list_is_a_tensor_in_rows_and_in_columns(document):
     np.testing.assert_array_equal(predict(document), np.array(VALUES, np.float32))
 
 
-def test_named_columns_and_rows_may_be_long():
+@pytest.mark.parametrize("name", ["x", "inputs", "instances"])
+def test_named_columns_and_rows_may_be_long(name):
     expected = np.array([VALUES, VALUES], np.float32)
 
-    np.testing.assert_array_equal(predict({"inputs": {"x": [VALUES, VALUES]}}), expected)
-    np.testing.assert_array_equal(predict({"instances": [{"x": VALUES}] * 2}), expected)
+    columns = predict({"inputs": {name: [VALUES, VALUES]}}, name=name)
+    rows = predict({"instances": [{name: VALUES}] * 2}, name=name)
+
+    np.testing.assert_array_equal(columns, expected)
+    np.testing.assert_array_equal(rows, expected)
+
+
+@pytest.mark.parametrize("name", ["x", "inputs", "instances"])
+def test_features_may_be_long(name):
+    bound = tfs_signatures.BoundSignature("s", "classify", {name: spec(name, "FP32", -1, -1)}, {})
+
+    for document in (
+        {"examples": [{name: VALUES}]},
+        {"context": {name: VALUES}, "examples": [{}]},
+    ):
+        parsed = tfs_document.parse_object(json.dumps(document).encode())
+        (tensor,) = tfs_examples.decode_examples(parsed, bound)
+
+        np.testing.assert_array_equal(tensor.array, np.array([VALUES], np.float32))
 
 
 def test_the_shape_of_a_long_nesting_is_the_tensors():
@@ -79,18 +98,27 @@ def test_grps_tensors_may_be_long(field):
 
 
 def test_a_long_grps_field_must_be_flat():
-    with pytest.raises(
-        InvalidRequest, match=r"gtensors\.tensors\[0\]\.flat_float32 contains an array"
-    ):
+    with pytest.raises(InvalidRequest) as error:
         grps("flat_float32", [VALUES, VALUES], "DT_FLOAT32", [2, MANY])
+    assert error.value.message == (
+        "gtensors.tensors[0].flat_float32 contains an array: must be one flat array of elements"
+    )
 
 
 def test_a_long_ndarray_has_the_shape_of_its_nesting():
     body = json.dumps({"ndarray": np.array(VALUES).reshape(100, 200).tolist()}).encode()
 
     assert grps_json.decode(body).data.array.shape == (100, 200)
-    with pytest.raises(InvalidRequest, match="differ in length"):
-        grps_json.decode(json.dumps({"ndarray": [VALUES, VALUES[1:]]}).encode())
+    for values, message in (
+        ([VALUES, VALUES[1:]], "ndarray: the lists at depth 2 are empty or differ in length"),
+        (
+            [VALUES, [*VALUES[1:], None]],
+            "ndarray[1][19999]: null is invalid: must be a number, as FP32 requires",
+        ),
+    ):
+        with pytest.raises(InvalidRequest) as error:
+            grps_json.decode(json.dumps({"ndarray": values}).encode())
+        assert error.value.message == message
 
 
 @pytest.mark.parametrize("is_quick", [True, False])
@@ -178,7 +206,7 @@ def tensor_of(array, datatype):
 
 
 @pytest.mark.parametrize(
-    "shape", [(50_000,), (50_000, 2), (2, 50_000), (100_000, 1), (2, 3, 20_000)]
+    "shape", [(32 * 1024,), (50_000,), (50_000, 2), (2, 50_000), (100_000, 1), (2, 3, 20_000)]
 )
 @pytest.mark.parametrize("datatype", ["BYTES", "FP32", "INT64"])
 def test_long_responses_equal_those_of_one_piece(shape, datatype):

@@ -87,6 +87,7 @@ def test_integers_are_exact_or_refused(dtype, values, fits):
     found = piece.integers(np.dtype(dtype))
 
     assert (None if found is None else found.tolist()) == (values if fits else None)
+    assert found is None or found.dtype == dtype
 
 
 def test_a_long_list_is_read_in_pieces_of_its_text():
@@ -94,8 +95,51 @@ def test_a_long_list_is_read_in_pieces_of_its_text():
 
     numbers = decode(json.dumps(values).encode())
 
-    assert len(numbers.pieces) > 3
+    assert 3 < len(numbers.pieces) < 10
     assert numbers.tolist() == values
+
+
+@pytest.mark.parametrize("text", [b"[1,2]", b"[[1,2],[3,4]]", b"[[1,2],[3]]"])
+def test_the_elements_of_a_list_are_those_of_json(text):
+    assert list(decode(text).elements()) == json.loads(text)
+
+
+@pytest.mark.parametrize("text", [b"[NaN,1]", b"[Infinity,1]", b"[1,-Infinity]"])
+def test_a_token_does_not_prevent_an_array(text):
+    (piece,) = decode(text).pieces
+
+    assert piece.floats(np.dtype(np.float64)).tolist() == pytest.approx(
+        json.loads(text), nan_ok=True
+    )
+
+
+def test_only_the_list_itself_is_decoded():
+    body = b"[0],[1,,2],[3]"
+
+    with pytest.raises(MalformedListError) as error:
+        number_list.decode(body, 4, 10)
+    assert error.value.position == body.index(b",,") + 1
+    assert number_list.decode(b"[0],[12],[3]", 4, 8) is None
+    assert number_list.decode(b"[0],[1,2],[3]", 4, 9).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("text", [b"[[1,2]", b"[1],2]", b"[1,2]]"])
+def test_an_unbalanced_list_is_left_to_another_parser(text):
+    assert decode(text) is None
+
+
+def test_a_comma_at_the_end_of_a_piece_must_be_followed_by_a_value():
+    text = b"[0," + b" " * 64 * 1024 + b"1,]"
+    with pytest.raises(json.JSONDecodeError) as expected:
+        json.loads(text)
+
+    with pytest.raises(MalformedListError) as found:
+        decode(text)
+
+    assert (found.value.complaint, found.value.position) == (
+        expected.value.msg,
+        expected.value.pos,
+    )
 
 
 TOKENS = ["NaN", "Infinity", "-Infinity", "1", "-2.5", "1e3"]
@@ -130,6 +174,7 @@ def test_invalid_json_is_refused_with_its_position(inner):
         expected.value.msg,
         expected.value.pos,
     )
+    assert str(found.value) == expected.value.msg
 
 
 NESTED = st.recursive(
@@ -179,7 +224,28 @@ def test_unbalanced_brackets_are_never_accepted(value, data):
         assert numbers.tolist() == expected
 
 
-@pytest.mark.parametrize("text", [b"[[1],[2]", b"[1]]", b"[[1]2]", b"[[],[1]]", b"[[1],\n[2]]"])
+def test_a_list_is_nested_at_most_64_levels():
+    assert list_nesting.read(memoryview(b"[" * 64 + b"1,2" + b"]" * 64)).shape == (1,) * 63 + (2,)
+    assert list_nesting.read(memoryview(b"[" * 65 + b"1,2" + b"]" * 65)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[[1],[2]",
+        b"[1]]",
+        b"[1]][",
+        b"[1],[2]",
+        b"[[1]2]",
+        b"[[1]2,[3]]",
+        b"[[],[1]]",
+        b"[[1],\n[2]]",
+        b"[[1],  [2]]",
+        b"[[1] ,[2]]",
+        b"[ [1],[2]]",
+        b"[[1],[2] ]",
+    ],
+)
 def test_an_unsupported_nesting_is_none(text):
     assert list_nesting.read(memoryview(text)) is None
 
@@ -208,14 +274,57 @@ def test_a_body_with_long_lists_equals_the_result_of_json(text):
     assert json_text.parse(text.encode()) == json.loads(text)
 
 
+MANY_ESCAPES = "\\" * 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (f'{{"a":{LIST}}}', 1),
+        (f'{{"x":{{"y":1}},"a":{LIST},"b":"]"}}', 1),
+        (f'{{"a":{LIST},"b":[1,2]}}', 1),
+        (f'{{"o":{{"z":[{{"a":{LIST}}}]}},"b":{LIST}}}', 2),
+        (f'{{"b":[{{"c":"[1,2","a":{LIST}}},{{"a":{LIST}}}],"d":{{}}}}', 2),
+        (f'{{"a":{LIST},"b":"{MANY_ESCAPES}"}}', 1),
+        (f'{{"a":[{{}},{LIST}]}}', 0),
+        (f'{{"a" {LIST}}}', 0),
+        (f'{{"a":{LIST[:-1]}', 0),
+    ],
+)
+def test_each_long_list_is_cut_out(text, count):
+    cut = json_lists.cut(text.encode())
+
+    spans = cut.spans if cut else ()
+    assert [text[span.start : span.stop] for span in spans] == [LIST] * count
+
+
 def test_only_the_requested_members_are_number_lists():
-    text = f'{{"a":{LIST},"b":{LIST},"c":{{"a":{LIST}}}}}'.encode()
+    text = f'{{"a":{LIST},"b":{LIST},"c":{{"a":{LIST}}},"d":[[{{"a":{LIST}}}]]}}'.encode()
 
     value = json_text.parse(text, frozenset({"a"}))
 
     assert isinstance(value["a"], NumberList)
     assert isinstance(value["c"]["a"], NumberList)
+    assert isinstance(value["d"][0][0]["a"], NumberList)
     assert value["b"] == json.loads(LIST)
+
+
+def test_only_members_of_the_outermost_object_are_number_lists_if_asked():
+    text = f'{{"a":{LIST},"b":{{"a":{LIST}}},"c":[{{"a":{LIST}}}]}}'.encode()
+
+    value = json_text.parse(text, frozenset({"a"}), nested=False)
+
+    assert isinstance(value["a"], NumberList)
+    assert value["b"] == {"a": json.loads(LIST)}
+    assert value["c"] == [{"a": json.loads(LIST)}]
+
+
+@pytest.mark.parametrize(("blanks", "is_cut"), [(0, False), (1, True)])
+def test_a_list_is_cut_out_of_16_kib_or_more_without_a_string(blanks, is_cut):
+    rest = b":" + b" " * blanks + b"[" + b"1," * 8189 + b"1]}"
+
+    assert len(rest) == 16 * 1024 - 1 + blanks
+    assert (json_lists.cut(b'{"a"' + rest) is not None) == is_cut
 
 
 @pytest.mark.parametrize(
@@ -224,6 +333,12 @@ def test_only_the_requested_members_are_number_lists():
         f'{{"a":[{LONG},]}}',
         f'{{"a":[1,,{LONG}]}}',
         f'{{"é":"ü",\n"a":[{LONG},x]}}',
+        f'{{"a":[{LONG},{{]}}',
+        f'{{"a":[1,,{LONG}],"é":1}}',
+        f'{{"a":[{{,{LONG}]}}',
+        f'{{"a":[1,{{2,{LONG}]}}',
+        f'{{"a":[1,{{ \n{LONG}]}}',
+        f'{{"a":[1,{{[{LONG}]]}}',
         f'{{"a":{LIST},"b":}}',
         f'{{"a" {LIST}}}',
         f'{{"x":yes,"a":{LIST}}}',
@@ -245,9 +360,9 @@ def test_an_error_has_the_position_that_json_reports(text):
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        (b'"b":"\xff"', "the JSON is not UTF-8: byte 0xff at position "),
+        (b'"b":"\xff"', "the JSON is not UTF-8: byte 0xff at position 148902"),
         (b'"b":' + b"1" * 5000, "the JSON contains an integer with more than 4300 digits"),
-        (b'"b":"\\ud800"', "the JSON contains an unpaired surrogate, which is not valid"),
+        (b'"b":"\\ud800"', "the JSON contains an unpaired surrogate, which is not valid Unicode"),
     ],
 )
 def test_values_that_python_cannot_represent_are_refused_beside_a_long_list(rest, message):
@@ -256,6 +371,15 @@ def test_values_that_python_cannot_represent_are_refused_beside_a_long_list(rest
 
     if b"\xff" in rest:
         assert error.value.message.endswith(f" {len(LIST) + 11}")
+
+
+def test_a_malformed_list_is_reported_before_bytes_after_it_that_are_not_utf8():
+    with pytest.raises(InvalidRequest) as error:
+        json_text.parse(b'{"a":[1,,%b,\xff]}' % LONG.encode())
+
+    assert error.value.message == (
+        "the body is not valid JSON: Expecting value: line 1 column 9 (char 8)"
+    )
 
 
 @pytest.mark.parametrize("text", ["\x7f", "\\u007f", "\\u007F", "\x7f0"])
@@ -297,6 +421,17 @@ def test_long_and_short_paths_give_the_same_tensor():
     np.testing.assert_array_equal(infer(nested, [2, 10_000]), expected.reshape(2, -1))
 
 
+@pytest.mark.parametrize("number", [2**54 + 2**30 + 1, -(2**63), 2**64 - 1, 1e39, 0.1])
+@pytest.mark.parametrize("datatype", ["FP16", "FP32", "FP64"])
+def test_long_and_short_lists_are_rounded_alike(number, datatype):
+    (expected,) = infer([number], [1], datatype)
+
+    array = infer([number] * MANY, [MANY], datatype)
+
+    assert array.dtype == expected.dtype
+    assert (array == expected).all()
+
+
 @pytest.mark.parametrize(
     ("datatype", "values"),
     [
@@ -313,16 +448,50 @@ def test_long_lists_are_converted_without_loss(datatype, values):
 @pytest.mark.parametrize(
     ("datatype", "shape", "data", "message"),
     [
-        ("FP32", [3], [0.5] * MANY, "inputs[0].data has 20000 elements"),
-        ("INT8", [MANY + 1], [*[1] * MANY, 300], "inputs[0].data[20000]: 300"),
-        ("INT8", [2, MANY], [[1] * MANY, [1.5] * MANY], "inputs[0].data[1][0]: 1.5"),
-        ("FP32", [MANY + 1], [*[0.5] * MANY, None], "inputs[0].data[20000]: null"),
-        ("BYTES", [MANY], [1] * MANY, "inputs[0].data[0]: 1"),
-        ("INT8", [MANY + 1], [[1] * MANY, [1.5]], "inputs[0].data[1][0]: 1.5"),
+        ("FP32", [3], [0.5] * MANY, "inputs[0].data has 20000 elements: shape [3] requires 3"),
+        (
+            "INT8",
+            [MANY + 1],
+            [*[1] * MANY, 300],
+            (
+                "inputs[0].data[20000]: 300 is invalid: must be an integer from -128 to 127, "
+                "the range of INT8"
+            ),
+        ),
+        (
+            "INT8",
+            [2, MANY],
+            [[1] * MANY, [1.5] * MANY],
+            (
+                "inputs[0].data[1][0]: 1.5 is invalid: must be an integer from -128 to 127, "
+                "the range of INT8"
+            ),
+        ),
+        (
+            "FP32",
+            [MANY + 1],
+            [*[0.5] * MANY, None],
+            "inputs[0].data[20000]: null is invalid: must be a number, as FP32 requires",
+        ),
+        (
+            "BYTES",
+            [MANY],
+            [1] * MANY,
+            "inputs[0].data[0]: 1 is invalid: must be a string, as BYTES requires",
+        ),
+        (
+            "INT8",
+            [MANY + 1],
+            [[1] * MANY, [1.5]],
+            (
+                "inputs[0].data[1][0]: 1.5 is invalid: must be an integer from -128 to 127, "
+                "the range of INT8"
+            ),
+        ),
     ],
 )
 def test_errors_name_the_element_of_a_long_list(datatype, shape, data, message):
     with pytest.raises(InvalidRequest) as error:
         infer(data, shape, datatype)
 
-    assert message in error.value.message
+    assert error.value.message == message

@@ -1,6 +1,7 @@
 """The binary tensor extension: literal bytes in both directions, sizes of parts, raw requests."""
 
 import json
+import struct
 
 import numpy as np
 import pytest
@@ -36,6 +37,8 @@ FORMS = [
     ("FP64", np.array(2.0, "<f8"), "0000000000000040"),
     ("BYTES", of_bytes(b"ab", b"", b"\xff"), "02000000616200000000" + "01000000ff"),
     ("BYTES", of_bytes(), ""),
+    ("BYTES", of_bytes(b"a", b"b").reshape(2, 1), "01000000610100000062"),
+    ("BOOL", np.array([[True], [False]]), "0100"),
     ("FP32", np.zeros((0, 3), "<f4"), ""),
 ]
 
@@ -62,6 +65,12 @@ def test_any_nonzero_byte_is_true():
     assert array.tolist() == [True, False, True]
 
 
+def test_an_aligned_part_is_not_copied():
+    body = np.arange(4, dtype="<f4").tobytes()
+    array = binary_data.decode_array(body, Datatype.FP32, (4,), "x")
+    assert np.shares_memory(array, np.frombuffer(body, np.uint8))
+
+
 def test_a_misaligned_part_is_copied_to_where_the_processor_reads_it():
     body = memoryview(b"\0" + np.arange(4, dtype="<f4").tobytes())
     array = binary_data.decode_array(body[1:], Datatype.FP32, (4,), "x")
@@ -84,6 +93,20 @@ def test_numbers_survive_bit_by_bit(case):
     wire = bytes(binary_data.encode_array(Tensor("x", datatype, array)))
     again = binary_data.decode_array(wire, datatype, array.shape, "x")
     assert again.tobytes() == array.tobytes()
+
+
+def test_many_bytes_elements_are_written_in_order():
+    elements = [b"%d" % index for index in range(70_000)]
+    wire = bytes(binary_data.encode_array(Tensor("x", Datatype.BYTES, of_bytes(*elements))))
+    assert wire == b"".join(struct.pack("<I", len(each)) + each for each in elements)
+
+
+@pytest.mark.parametrize(
+    "array", [np.arange(6, dtype="<i2").reshape(2, 3).T, np.arange(6, dtype="<i2")[::2]]
+)
+def test_elements_are_written_in_row_major_order(array):
+    wire = binary_data.encode_array(Tensor("x", Datatype.INT16, array))
+    assert bytes(wire) == np.array(array.tolist(), "<i2").tobytes()
 
 
 @given(st.lists(st.binary(max_size=9), max_size=9))
@@ -123,8 +146,20 @@ def test_binary_and_json_inputs_may_be_mixed():
 
     decoded = oip_request.decode(body, json_bytes, "m", "").request
 
-    assert [t.array.tolist() for t in decoded.inputs] == [[1, 2], [True], [b"A"]]
+    assert [(t.name, t.datatype, t.array.tolist()) for t in decoded.inputs] == [
+        ("a", "INT16", [1, 2]),
+        ("b", "BOOL", [True]),
+        ("c", "BYTES", [b"A"]),
+    ]
     assert dict(decoded.inputs[0].parameters) == {"kept": 1}
+
+
+def test_an_input_without_elements_may_be_binary():
+    body, json_bytes = body_of([binary("a", "INT16", [0], 0)])
+
+    (tensor,) = oip_request.decode(body, json_bytes, "m", "").request.inputs
+
+    assert tensor.array.shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -133,47 +168,109 @@ def test_binary_and_json_inputs_may_be_mixed():
         (
             [binary("a", "INT16", [2], 4)],
             b"\0\0\0",
-            r"inputs\[0\]\.parameters\.binary_data_size is 4: the body has only 3",
+            "inputs[0].parameters.binary_data_size is 4: the body has only 3 bytes left",
+        ),
+        (
+            [binary("a", "INT16", [1], 2), binary("b", "INT16", [2], 4)],
+            b"\0\0\0\0",
+            "inputs[1].parameters.binary_data_size is 4: the body has only 2 bytes left",
         ),
         (
             [binary("a", "INT16", [2], 4)],
             b"\0" * 5,
-            "the body has 1 more bytes after the JSON than the inputs'",
+            "the body has 1 more bytes after the JSON than the inputs' binary_data_size",
         ),
-        ([binary("a", "INT16", [2], 3)], b"\0" * 3, r"inputs\[0\] has 3 bytes of binary data"),
-        ([binary("a", "INT16", [2], -1)], b"", r"inputs\[0\]\.parameters\.binary_data_size: -1"),
-        ([binary("a", "INT16", [2], size=True)], b"", "binary_data_size: true"),
-        ([binary("a", "INT16", [2], 4.0)], b"", "binary_data_size: 4.0"),
-        ([binary("a", "INT16", [2], "4")], b"", 'binary_data_size: "4"'),
+        (
+            [binary("a", "INT16", [2], 3)],
+            b"\0" * 3,
+            "inputs[0] has 3 bytes of binary data: shape [2] of INT16 requires 4",
+        ),
+        (
+            [binary("a", "INT16", [2], -1)],
+            b"",
+            (
+                "inputs[0].parameters.binary_data_size: -1 is invalid: must be an integer of 0 "
+                "or more"
+            ),
+        ),
+        (
+            [binary("a", "INT16", [2], size=True)],
+            b"",
+            (
+                "inputs[0].parameters.binary_data_size: true is invalid: must be an integer of "
+                "0 or more"
+            ),
+        ),
+        (
+            [binary("a", "INT16", [2], 4.0)],
+            b"",
+            (
+                "inputs[0].parameters.binary_data_size: 4.0 is invalid: must be an integer of "
+                "0 or more"
+            ),
+        ),
+        (
+            [binary("a", "INT16", [2], "4")],
+            b"",
+            (
+                'inputs[0].parameters.binary_data_size: "4" is invalid: must be an integer of '
+                "0 or more"
+            ),
+        ),
         (
             [{**binary("a", "INT16", [1], 2), "data": [1]}],
             b"\0\0",
-            r"inputs\[0\]: data and parameters\.binary_data_size are both set",
+            "inputs[0]: data and parameters.binary_data_size are both set: set only one",
         ),
-        ([binary("a", "BYTES", [2], 5)], b"\1\0\0\0A", "1 BYTES elements"),
+        (
+            [binary("a", "BYTES", [3], 12)],
+            b"\1\0\0\0A" + b"\0\0\0\0" + b"\0\0\0",
+            "inputs[0]: BYTES element 2 exceeds the 12 bytes of binary data",
+        ),
+        (
+            [binary("a", "BYTES", [2], 5)],
+            b"\1\0\0\0A",
+            "inputs[0] has 1 BYTES elements of binary data: its shape requires 2",
+        ),
     ],
 )
 def test_binary_inputs_with_a_wrong_size_are_refused(inputs, tail, message):
     body, json_bytes = body_of(inputs, tail)
-    with pytest.raises(InvalidRequest, match=message):
+    with pytest.raises(InvalidRequest) as error:
         oip_request.decode(body, json_bytes, "m", "")
+    assert error.value.message == message
 
 
 def test_binary_inputs_need_the_header():
     body, _ = body_of([binary("a", "INT16", [1], 2)])
-    with pytest.raises(InvalidRequest, match=r"inputs\[0\]\.parameters\.binary_data_size is 2"):
+    with pytest.raises(InvalidRequest) as error:
         oip_request.decode(body, None, "m", "")
+    assert error.value.message == (
+        "inputs[0].parameters.binary_data_size is 2: requires the header "
+        "Inference-Header-Content-Length"
+    )
 
 
 @pytest.mark.parametrize(
-    "value", ["-1", "x", "", "1.0", "11", "9" * 30, "0x1", "²", "1 2", "2147483648"]
+    "value",
+    ["-1", "x", "", "1.0", "11", "9" * 30, "0" * 20, "0x1", "²", "1 2", "2147483648"],
 )
 def test_an_invalid_header_length_is_refused(value):
-    with pytest.raises(InvalidRequest, match="Inference-Header-Content-Length"):
+    with pytest.raises(InvalidRequest) as error:
         oip_request.parse_header_length(value, 10)
+    assert error.value.message == (
+        f'Inference-Header-Content-Length: "{value}" is invalid: must be an integer from 0 to 10, '
+        "the size of the body"
+    )
 
 
-@pytest.mark.parametrize(("value", "length"), [("0", 0), (" 10 ", 10), ("007", 7)])
+def test_a_header_length_has_at_most_31_bits():
+    assert oip_request.parse_header_length("2147483647", 2**40) == 2**31 - 1
+    with pytest.raises(InvalidRequest):
+        oip_request.parse_header_length("2147483648", 2**40)
+
+
+@pytest.mark.parametrize(("value", "length"), [("0", 0), (" 10 ", 10), ("007", 7), ("0" * 19, 0)])
 def test_a_header_is_the_size_of_the_json(value, length):
     assert oip_request.parse_header_length(value, 10) == length
 
@@ -251,6 +348,8 @@ def metadata(*inputs, batching=False):
     [
         ([("FP32", (-1,))], False, bytes(16), (4,)),
         ([("FP32", (-1, 2))], False, bytes(16), (2, 2)),
+        ([("FP32", (-1, 2))], False, bytes(24), (3, 2)),
+        ([("FP32", (-1, 0))], False, b"", (0, 0)),
         ([("FP32", (2, 2))], False, bytes(16), (2, 2)),
         ([("FP32", (-1,))], False, b"", (0,)),
         ([("FP32", (-1, 4))], True, bytes(16), (1, 4)),
@@ -262,8 +361,10 @@ def metadata(*inputs, batching=False):
     ],
 )
 def test_a_raw_request_gets_its_shape_from_the_model(inputs, batching, body, shape):
-    decoded = oip_request.decode_raw(body, "", metadata(*inputs, batching=batching))
-    assert decoded.request.inputs[0].array.shape == shape
+    decoded = oip_request.decode_raw(body, "3", metadata(*inputs, batching=batching))
+    assert (decoded.request.model_name, decoded.request.model_version) == ("m", "3")
+    (tensor,) = decoded.request.inputs
+    assert (tensor.name, tensor.datatype, tensor.array.shape) == ("x0", inputs[0][0], shape)
     assert decoded.form == ALL_BINARY
 
 
@@ -275,17 +376,69 @@ def test_a_raw_bytes_element_is_the_body_itself():
 @pytest.mark.parametrize(
     ("inputs", "batching", "body", "message"),
     [
-        ([], False, b"", "a raw binary request"),
-        ([("FP32", (-1,))] * 2, False, b"", "a raw binary request"),
-        ([("FP32", (-1, -1))], False, bytes(4), "2 variable dimensions"),
-        ([("FP32", (-1, 2))], False, bytes(12), "input 'x0' has 12 bytes"),
-        ([("FP32", (2, 2))], False, bytes(12), "2 bytes of binary data"),
-        ([("FP32", (-1, 0))], False, bytes(4), "input 'x0' has 4 bytes"),
-        ([("BYTES", (-1,))], False, b"a", r"1\]: a raw binary request of BYTES"),
-        ([("BYTES", (1, 1))], False, b"a", r"1\]: a raw binary request of BYTES"),
-        ([("FP32", (-1, 4))], True, bytes(32), "2 bytes of binary data"),
+        (
+            [],
+            False,
+            b"",
+            "a raw binary request requires a model with exactly one input: 'm' has 0",
+        ),
+        (
+            [("FP32", (-1,))] * 2,
+            False,
+            b"",
+            "a raw binary request requires a model with exactly one input: 'm' has 2",
+        ),
+        (
+            [("FP32", (-1, -1))],
+            False,
+            bytes(4),
+            "input 'x0' has 2 variable dimensions in [-1, -1]: a raw binary request allows one",
+        ),
+        (
+            [("FP32", (-1, 2))],
+            False,
+            bytes(12),
+            (
+                "input 'x0' has 12 bytes: must be a multiple of 8, the size of one step of the "
+                "variable dimension in [-1, 2]"
+            ),
+        ),
+        (
+            [("FP32", (2, 2))],
+            False,
+            bytes(12),
+            "input 'x0' has 12 bytes of binary data: shape [2, 2] of FP32 requires 16",
+        ),
+        (
+            [("FP32", (-1, 0))],
+            False,
+            bytes(4),
+            (
+                "input 'x0' has 4 bytes: must be a multiple of 0, the size of one step of the "
+                "variable dimension in [-1, 0]"
+            ),
+        ),
+        (
+            [("BYTES", (-1,))],
+            False,
+            b"a",
+            "input 'x0' has shape [-1]: a raw binary request of BYTES requires shape [1]",
+        ),
+        (
+            [("BYTES", (1, 1))],
+            False,
+            b"a",
+            "input 'x0' has shape [1, 1]: a raw binary request of BYTES requires shape [1]",
+        ),
+        (
+            [("FP32", (-1, 4))],
+            True,
+            bytes(32),
+            "input 'x0' has 32 bytes of binary data: shape [4] of FP32 requires 16",
+        ),
     ],
 )
 def test_a_raw_request_that_the_model_does_not_allow_is_refused(inputs, batching, body, message):
-    with pytest.raises(InvalidRequest, match=message):
+    with pytest.raises(InvalidRequest) as error:
         oip_request.decode_raw(body, "", metadata(*inputs, batching=batching))
+    assert error.value.message == message

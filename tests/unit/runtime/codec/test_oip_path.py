@@ -57,13 +57,22 @@ def test_path_names_endpoint_model_and_version(path, target):
     ],
 )
 def test_other_paths_are_not_found(path):
-    with pytest.raises(NotFound, match="no such path"):
+    with pytest.raises(NotFound) as error:
         oip_path.parse(path)
+    assert error.value.message == f"no such path: {path}"
 
 
-def test_a_name_that_is_not_utf8_is_refused():
-    with pytest.raises(InvalidRequest, match="the model name '%FF'"):
-        oip_path.parse("/v2/models/%FF/ready")
+@pytest.mark.parametrize("segment", ["%FF", "\xff"])
+def test_a_name_that_is_not_utf8_is_refused(segment):
+    for path, what in (
+        ("/v2/models/{}/ready", "model name"),
+        ("/v2/models/m/versions/{}", "version"),
+    ):
+        with pytest.raises(InvalidRequest) as error:
+            oip_path.parse(path.format(segment))
+        assert error.value.message == (
+            f"the {what} {segment!r} in the path is not percent-encoded UTF-8"
+        )
 
 
 @given(st.text("/%abc\xff:. ", max_size=30))

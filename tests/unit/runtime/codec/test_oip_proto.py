@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from moorage_runtime.codec._generated import oip_pb2 as pb
 from moorage_runtime.codec.oip import proto as oip_proto
 from moorage_runtime.codec.oip import proto_contents as oip_proto_contents
-from moorage_runtime.values.errors import InvalidRequest
+from moorage_runtime.values.errors import InvalidRequest, PayloadTooLarge
 from moorage_runtime.values.inference import InferResponse, ModelMetadata, ServerMetadata
 from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
 
@@ -146,61 +146,115 @@ def parameters(**values):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\xff", r"the 1 received bytes are not a valid inference\.ModelInferRequest"),
+        (b"\xff", "the 1 received bytes are not a valid inference.ModelInferRequest"),
         (
             b"\x0a\x02\xff\xfe",
-            r"the 4 received bytes are not a valid inference\.ModelInferRequest",
+            "the 4 received bytes are not a valid inference.ModelInferRequest",
         ),
-        (b"", "model_name is empty"),
-        (request(tensor("fp32", [1])), r"inputs\[0\]\.datatype: 'fp32'"),
-        (request(tensor("FP32", [-1])), r"inputs\[0\]\.shape\[0\]: -1"),
+        (b"", "model_name is empty: must be the name of a model"),
+        (
+            request(tensor("fp32", [1])),
+            (
+                "inputs[0].datatype: 'fp32' is invalid: must be one of BOOL, UINT8, UINT16, "
+                "UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, BF16, FP32, FP64, BYTES"
+            ),
+        ),
+        (
+            request(tensor("FP32", [-1])),
+            "inputs[0].shape[0]: -1 is invalid: must be an integer of 0 or more",
+        ),
         (
             request(tensor("FP32", [2**62, 2**62])),
-            r"inputs\[0\]\.shape: the product of dimensions 0 to 0 is too large",
+            "inputs[0].shape: the product of dimensions 0 to 0 is too large for a tensor",
         ),
-        (request(tensor("FP32", [1] * 65)), "65 dimensions"),
-        (request(tensor("FP32", [1])), r"inputs\[0\]\.contents has 0 values in fp32_contents"),
+        (
+            request(tensor("FP32", [1] * 65)),
+            "inputs[0].shape has 65 dimensions: must have 64 or fewer",
+        ),
+        (
+            request(tensor("FP32", [1])),
+            "inputs[0].contents has 0 values in fp32_contents: shape [1] requires 1",
+        ),
         (
             request(tensor("FP32", [2], fp32_contents=[1])),
-            r"inputs\[0\]\.contents has 1 values in fp32_contents",
+            "inputs[0].contents has 1 values in fp32_contents: shape [2] requires 2",
         ),
-        (request(tensor("FP16", [1], fp32_contents=[1])), "FP16 has no typed form"),
-        (request(tensor("BF16", [1], uint_contents=[1])), "BF16 has no typed form"),
-        (request(tensor("FP16", [1])), "0 values in no field"),
-        (request(tensor("FP32", [1]), raw=[b"\0" * 4] * 2), "2 entries for 1 inputs"),
-        (request(tensor("FP32", [1]), tensor("FP32", [1]), raw=[b"\0" * 4]), "1 entries for 2"),
-        (request(raw=[b""]), "1 entries for 0 inputs"),
+        (
+            request(tensor("FP16", [1], fp32_contents=[1])),
+            (
+                "inputs[0].contents.fp32_contents: FP16 has no typed form: send it in "
+                "raw_input_contents"
+            ),
+        ),
+        (
+            request(tensor("BF16", [1], uint_contents=[1])),
+            (
+                "inputs[0].contents.uint_contents: BF16 has no typed form: send it in "
+                "raw_input_contents"
+            ),
+        ),
+        (
+            request(tensor("FP16", [1])),
+            "inputs[0].contents has 0 values in no field: shape [1] requires 1",
+        ),
+        (
+            request(tensor("FP32", [1]), raw=[b"\0" * 4] * 2),
+            "raw_input_contents has 2 entries for 1 inputs: must have one per input",
+        ),
+        (
+            request(tensor("FP32", [1]), tensor("FP32", [1]), raw=[b"\0" * 4]),
+            "raw_input_contents has 1 entries for 2 inputs: must have one per input",
+        ),
+        (
+            request(raw=[b""]),
+            "raw_input_contents has 1 entries for 0 inputs: must have one per input",
+        ),
         (
             request(tensor("FP32", [1], fp32_contents=[1]), raw=[b"\0" * 4]),
-            r"inputs\[0\]\.contents has values, and raw_input_contents is set",
+            "inputs[0].contents has values, and raw_input_contents is set: set only one of them",
         ),
         (
             request(tensor("FP32", [2]), raw=[b"\0" * 4]),
-            r"raw_input_contents\[0\] has 4 bytes of binary data",
+            "raw_input_contents[0] has 4 bytes of binary data: shape [2] of FP32 requires 8",
         ),
-        (request(tensor("BYTES", [1]), raw=[b"\5\0\0\0ab"]), r"raw_input_contents\[0\]: BYTES"),
-        (request(tensor("BYTES", [2]), raw=[b"\0\0\0\0"]), "1 BYTES elements"),
+        (
+            request(tensor("BYTES", [1]), raw=[b"\5\0\0\0ab"]),
+            "raw_input_contents[0]: BYTES element 0 exceeds the 6 bytes of binary data",
+        ),
+        (
+            request(tensor("BYTES", [2]), raw=[b"\0\0\0\0"]),
+            "raw_input_contents[0] has 1 BYTES elements of binary data: its shape requires 2",
+        ),
         (
             request(tensor("BYTES", [1]), raw=[b"\0\0\0\0\0"]),
-            r"raw_input_contents\[0\]: BYTES element 1 exceeds the 5 bytes of",
+            "raw_input_contents[0]: BYTES element 1 exceeds the 5 bytes of binary data",
         ),
     ],
 )
 def test_an_invalid_request_is_refused_with_the_field(data, message):
-    with pytest.raises(InvalidRequest, match=message):
+    with pytest.raises(InvalidRequest) as error:
         oip_proto.decode_infer(data)
+    assert error.value.message == message
 
 
 @pytest.mark.parametrize("datatype", list(Datatype))
 def test_an_empty_tensor_needs_no_contents(datatype):
     for data in (request(tensor(datatype, [0, 3])), request(tensor(datatype, [0, 3]), raw=[b""])):
         (read,) = oip_proto.decode_infer(data).request.inputs
-        assert read.array.shape == (0, 3)
+        assert (read.array.shape, read.array.dtype) == ((0, 3), NUMPY_DTYPE[datatype])
 
 
 def test_empty_contents_beside_raw_are_tolerated():
     data = request(tensor("FP32", [1], fp32_contents=[]), raw=[b"\0\0\x80\x3f"])
     assert oip_proto.decode_infer(data).request.inputs[0].array.tolist() == [1.0]
+
+
+def test_a_large_raw_tensor_shares_the_memory_of_the_message():
+    values = np.arange(20_000).astype("<i1")
+    data = request(tensor("INT8", [20_000]), raw=[values.tobytes()])
+    (read,) = oip_proto.decode_infer(data).request.inputs
+    np.testing.assert_array_equal(read.array, values)
+    assert np.shares_memory(read.array, np.frombuffer(data, np.uint8))
 
 
 def test_any_nonzero_raw_byte_is_true():
@@ -225,6 +279,7 @@ def test_parameters_of_every_kind_are_read_and_one_without_a_value_is_not():
     wanted = {"a": False, "b": 0, "c": "", "d": 0.5, "e": 2**64 - 1}
     for read in (decoded.request, decoded.request.inputs[0], decoded.request.outputs[0]):
         assert dict(read.parameters) == wanted
+    assert decoded.request.outputs[0].name == "y"
 
 
 def test_parameters_of_an_answer_keep_their_kind():
@@ -319,10 +374,15 @@ def test_metadata_is_written_with_negative_dimensions():
     )
 
 
-def test_small_answers_are_written():
-    assert oip_proto.encode_server_live(is_live=True).hex() == "0801"
-    assert oip_proto.encode_server_ready(is_ready=False) == b""
-    assert oip_proto.encode_model_ready(is_ready=True).hex() == "0801"
+@pytest.mark.parametrize("is_true", [True, False])
+def test_small_answers_are_written(is_true):
+    wire = "0801" if is_true else ""
+    assert oip_proto.encode_server_live(is_live=is_true).hex() == wire
+    assert oip_proto.encode_server_ready(is_ready=is_true).hex() == wire
+    assert oip_proto.encode_model_ready(is_ready=is_true).hex() == wire
+
+
+def test_the_metadata_of_the_server_is_written():
     metadata = ServerMetadata("n", "1", ("a", "b"))
     assert oip_proto.encode_server_metadata(metadata).hex() == "0a016e1201311a01611a0162"
 
@@ -330,10 +390,55 @@ def test_small_answers_are_written():
 @pytest.mark.parametrize("decode", [oip_proto.decode_model_ready, oip_proto.decode_model_metadata])
 def test_a_model_is_addressed_by_name_and_version(decode):
     assert decode(b"\x0a\x01m\x12\x012") == oip_proto.ModelName("m", "2")
-    with pytest.raises(InvalidRequest, match="name is empty"):
+    with pytest.raises(InvalidRequest) as error:
         decode(b"\x12\x012")
-    with pytest.raises(InvalidRequest, match=r"inference\.Model"):
+    assert error.value.message == "name is empty: must be the name of a model"
+    with pytest.raises(
+        InvalidRequest, match=r"^the 3 received bytes are not a valid inference\.M"
+    ):
         decode(b"\x0a\x05m")
+
+
+def test_a_request_without_members_is_a_message():
+    oip_proto.check_empty(b"")
+    oip_proto.check_empty(b"\x78\x01")  # an unknown field
+    with pytest.raises(InvalidRequest) as error:
+        oip_proto.check_empty(b"\xff")
+    assert error.value.message == (
+        "the 1 received bytes are not a valid inference.ServerLiveRequest"
+    )
+
+
+def test_a_message_with_a_name_has_at_most_64_kib():
+    oip_proto.check_empty(b"\x78\x01" * 32 * 1024)
+    with pytest.raises(PayloadTooLarge) as error:
+        oip_proto.check_empty(b"\x78\x01" * 32 * 1024 + b"\x78\x01")
+    assert error.value.message == (
+        "the inference.ServerLiveRequest has 65538 bytes: must have 65536 or fewer"
+    )
+
+
+def test_a_request_of_many_fields_is_not_quick():
+    assert oip_proto.is_quick(request(tensor("BYTES", [2000], bytes_contents=[b"abc"] * 2000)))
+    assert not oip_proto.is_quick(request(tensor("BYTES", [3000], bytes_contents=[b"abc"] * 3000)))
+
+
+def test_an_answer_of_a_stream_wraps_the_answer():
+    answer = InferResponse("m", "1", (Tensor("y", Datatype.FP32, np.zeros(100, "<f4")),))
+    data = oip_proto.encode_infer(answer, wants_raw=True)
+    message = pb.ModelStreamInferResponse.FromString(oip_proto.encode_stream_answer(data))
+    assert message.infer_response == pb.ModelInferResponse.FromString(data)
+    assert not message.infer_response.id
+    assert not message.error_message
+
+
+@pytest.mark.parametrize("request_id", ["7", "", None])
+def test_a_fault_of_a_stream_names_its_request(request_id):
+    data = oip_proto.encode_stream_fault("bad \udcff é", request_id)
+    message = pb.ModelStreamInferResponse.FromString(data)
+    assert message.error_message == "bad \\udcff é"
+    assert message.infer_response.id == (request_id or "")
+    assert message.HasField("infer_response") == bool(request_id)
 
 
 def test_every_datatype_except_two_has_a_contents_field():

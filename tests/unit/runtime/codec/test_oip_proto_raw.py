@@ -59,7 +59,9 @@ def test_an_unusual_message_is_left_to_the_parser(size, tail):
     [
         b"\x08\x01",  # another wire type
         b"\xaa\x01\x00",  # a tag of two bytes
+        b"\x80\x01\x00",  # a tag of two bytes with other low bits
         b"\x3a\x05ab",  # exceeds the message
+        b"\x3a\x80",  # a length that the message cuts off
         b"\x3a" + b"\xff" * 6,  # a length that never ends
         b"\x3a",
     ],
@@ -68,8 +70,27 @@ def test_a_field_of_another_form_is_left_to_the_parser(broken):
     assert oip_proto_raw.cut(request(LARGE) + broken) is None
 
 
-def test_a_small_message_is_left_to_the_parser():
-    assert oip_proto_raw.cut(request(b"\0" * 12)) is None
+def test_a_message_below_8_kib_is_left_to_the_parser():
+    overhead = len(request(bytes(8000))) - 8000
+    assert oip_proto_raw.cut(request(bytes(8191 - overhead))) is None
+    assert oip_proto_raw.cut(request(bytes(8192 - overhead))) is not None
+
+
+@pytest.mark.parametrize("other", [b"\x3a\x00", b"\x1a\x00"], ids=["tensors", "fields"])
+def test_a_message_of_many_fields_is_left_to_the_parser(other):
+    half = 16 * 1024
+    cut = oip_proto_raw.cut(b"\x3a\x00" * half + other * half)
+    assert len(cut.tensors) + len(cut.rest) // 2 == 2 * half
+    assert oip_proto_raw.cut(b"\x3a\x00" * half + other * half + b"\x1a\x00") is None
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 129, 300, 2**14 - 1, 2**14, 2**21 + 5])
+def test_a_size_takes_as_few_bytes_as_possible(size):
+    content = bytes(size)
+    message = pb.ModelInferRequest(raw_input_contents=[content]).SerializeToString()
+    assert oip_proto_raw.block(7, content) == message
+    cut = oip_proto_raw.cut(oip_proto_raw.block(3, LARGE) + message)
+    assert cut.tensors == [content]
 
 
 @given(st.lists(st.one_of(st.binary(max_size=5), st.just(LARGE)), max_size=4))

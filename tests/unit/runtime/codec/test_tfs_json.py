@@ -1,11 +1,13 @@
 """The outermost JSON: valid documents are accepted, and nothing else."""
 
+import json
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage_runtime.codec.json.number_list import NumberList
 from moorage_runtime.codec.tfs import document as tfs_document
 from moorage_runtime.values.errors import InvalidRequest
 
@@ -30,24 +32,70 @@ def test_a_document_is_read(body, document):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "JSON Parse error: the request body is empty"),
-        (b"   ", "JSON Parse error"),
-        (b'{"a":1', "JSON Parse error"),
-        (b'{"a":1} x', "JSON Parse error"),
-        (b'{"a":1}{"b":2}', "JSON Parse error"),
-        (b'{"a":Nan}', "JSON Parse error"),
-        (b'{"a":nan}', "JSON Parse error"),
-        (b'{"a":+1}', "JSON Parse error"),
-        (b'{"a":"\xff"}', "JSON Parse error"),
-        (b'{"a":"\\ud800"}', "JSON Parse error"),
-        (b'{"a":' + b"9" * 5000 + b"}", "JSON Parse error"),
-        (b"[1]", r"JSON Value: \[1\] Is not object"),
+        (b"", "JSON Parse error: the request body is empty: must be a JSON object"),
+        (
+            b"   ",
+            (
+                "JSON Parse error: the body is not valid JSON: Expecting value: line 1 column "
+                "4 (char 3)"
+            ),
+        ),
+        (
+            b'{"a":1',
+            (
+                "JSON Parse error: the body is not valid JSON: Expecting ',' delimiter: line 1 "
+                "column 7 (char 6)"
+            ),
+        ),
+        (
+            b'{"a":1} x',
+            "JSON Parse error: the body is not valid JSON: Extra data: line 1 column 9 (char 8)",
+        ),
+        (
+            b'{"a":1}{"b":2}',
+            "JSON Parse error: the body is not valid JSON: Extra data: line 1 column 8 (char 7)",
+        ),
+        (
+            b'{"a":Nan}',
+            (
+                "JSON Parse error: the body is not valid JSON: Expecting value: line 1 column "
+                "6 (char 5)"
+            ),
+        ),
+        (
+            b'{"a":nan}',
+            (
+                "JSON Parse error: the body is not valid JSON: Expecting value: line 1 column "
+                "6 (char 5)"
+            ),
+        ),
+        (
+            b'{"a":+1}',
+            (
+                "JSON Parse error: the body is not valid JSON: Expecting value: line 1 column "
+                "6 (char 5)"
+            ),
+        ),
+        (b'{"a":"\xff"}', "JSON Parse error: the JSON is not UTF-8: byte 0xff at position 6"),
+        (
+            b'{"a":"\\ud800"}',
+            (
+                "JSON Parse error: the JSON contains an unpaired surrogate, which is not valid "
+                "Unicode"
+            ),
+        ),
+        (
+            b'{"a":' + b"9" * 5000 + b"}",
+            "JSON Parse error: the JSON contains an integer with more than 4300 digits",
+        ),
+        (b"[1]", "JSON Value: [1] Is not object"),
         (b"NaN", "JSON Value: NaN Is not object"),
     ],
 )
 def test_an_invalid_document_is_refused(body, message):
-    with pytest.raises(InvalidRequest, match=message):
+    with pytest.raises(InvalidRequest) as error:
         tfs_document.parse_object(body)
+    assert error.value.message == message
 
 
 @pytest.mark.parametrize("depth", [99, 100])
@@ -57,13 +105,23 @@ def test_nesting_of_a_hundred_levels_is_read(depth):
     assert "a" in tfs_document.parse_object(body)
 
 
+@pytest.mark.parametrize(
+    "text", [b"[" * 98 + b"%d" + b"]" * 98, b"[%d" + b",[1]" * 200 + b"]"], ids=["deep", "many"]
+)
+def test_integers_beyond_64_bits_are_exact_in_any_nesting(text):
+    document = tfs_document.parse_object(b'{"a":[' + text % (2**64 + 1) + b"]}")
+
+    assert document == json.loads(b'{"a":[' + text % (2**64 + 1) + b"]}")
+
+
 @pytest.mark.parametrize("depth", [101, 500, 5_000, 100_000])
 @pytest.mark.parametrize("token", [b"1", b"NaN"])
 def test_deeper_nesting_is_refused(depth, token):
     body = b'{"a":' + b"[" * (depth - 1) + token + b"]" * (depth - 1) + b"}"
 
-    with pytest.raises(InvalidRequest, match="nested"):
+    with pytest.raises(InvalidRequest) as error:
         tfs_document.parse_object(body)
+    assert error.value.message == ("JSON Parse error: the JSON is nested deeper than 100 levels")
 
 
 def test_brackets_in_strings_and_many_flat_lists_are_not_nesting():
@@ -79,8 +137,24 @@ def test_the_signature_name_is_read(document, name):
 
 @pytest.mark.parametrize("value", [1, None, ["s"], {}])
 def test_a_signature_name_must_be_a_string(value):
-    with pytest.raises(InvalidRequest, match="'signature_name' key must be a string value"):
+    with pytest.raises(InvalidRequest) as error:
         tfs_document.parse_signature_name({"signature_name": value})
+    shown = json.dumps(value, separators=(",", ":"))
+    assert error.value.message == (
+        f'JSON Value: {{"signature_name":{shown}}} not formatted correctly. '
+        "'signature_name' key must be a string value."
+    )
+
+
+def test_only_long_lists_of_the_document_itself_are_arrays():
+    long = [0.5] * 10_000
+    body = json.dumps({"inputs": long, "instances": [{"inputs": long}]}).encode()
+
+    document = tfs_document.parse_object(body)
+
+    assert isinstance(document["inputs"], NumberList)
+    assert document["inputs"].tolist() == long
+    assert document["instances"] == [{"inputs": long}]
 
 
 @given(st.binary() | st.text(alphabet='{}[]":,0123456789.eE-+ntfaNI\\u').map(str.encode))

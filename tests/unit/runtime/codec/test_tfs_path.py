@@ -22,6 +22,8 @@ from moorage_runtime.values.errors import InvalidRequest
             "/v1/models/a%2Fb%3Ac%20%EC%95%88:predict",
             Target(Operation.PREDICT, "a/b:c \uc548"),
         ),
+        ("POST", "/v1/models/\xec\x95\x88:predict", Target(Operation.PREDICT, "\uc548")),
+        ("GET", "/v1/models/m/labels/\xec\x95\x88", Target(Operation.STATUS, "m", None, "\uc548")),
         ("POST", "/v1/models/m/labels/a%2Fb:predict", Target(Operation.PREDICT, "m", None, "a/b")),
         ("GET", "/v1/models/m", Target(Operation.STATUS, "m")),
         ("GET", "/v1/models/m/versions/1", Target(Operation.STATUS, "m", 1)),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from moorage_runtime.codec.json import number_list
 from moorage_runtime.codec.tfs import document as tfs_document
 from moorage_runtime.codec.tfs import values as tfs_values
 from moorage_runtime.values.errors import InvalidRequest, UnsupportedDatatype
@@ -73,6 +74,7 @@ def test_the_array_becomes_the_json(text, datatype, array):
         (b"[1e400,-1e400]", "FP64", np.array([math.inf, -math.inf])),
         (b"[1e39]", "FP32", np.array([math.inf], "f4")),
         (b"[" + b"9" * 400 + b",-" + b"9" * 400 + b"]", "FP64", np.array([math.inf, -math.inf])),
+        (b"[" + b"9" * 400 + b",1e39,-1.5]", "FP32", np.array([math.inf, math.inf, -1.5], "f4")),
         (b"[16777217]", "FP32", np.array([16777216], "f4")),
         (b'[{"b64":"aW1hZ2UgYnl0ZXM="}]', "BYTES", np.array([b"image bytes"], object)),
         (b'{"b64":"/+8="}', "BYTES", np.array(b"\xff\xef", object)),
@@ -96,11 +98,28 @@ def test_input_forms_that_are_not_written_back(text, datatype, array):
         (b'["1"]', "FP64", 'JSON Value: "1" Type: String is not of expected type: double'),
         (b"[null]", "FP32", "JSON Value: null Type: Null is not of expected type: float"),
         (b"[1]", "BYTES", "JSON Value: 1 Type: Number is not of expected type: string"),
-        (b'{"b64":"YQ=="}', "FP32", 'JSON Value: {"b64":"YQ=="} Type: Object is not'),
+        (
+            b'{"b64":"YQ=="}',
+            "FP32",
+            'JSON Value: {"b64":"YQ=="} Type: Object is not of expected type: float',
+        ),
         (b"[128]", "INT8", "JSON Value: 128 Type: Number is not of expected type: int8"),
+        (
+            b"[-128,127,300,-129]",
+            "INT8",
+            "JSON Value: 300 Type: Number is not of expected type: int8",
+        ),
         (b"[-1]", "UINT64", "JSON Value: -1 Type: Number is not of expected type: uint64"),
-        (b"[9223372036854775808]", "INT64", "JSON Value: 9223372036854775808 Type: Number"),
-        (b"[18446744073709551616]", "UINT64", "JSON Value: 18446744073709551616 Type"),
+        (
+            b"[9223372036854775808]",
+            "INT64",
+            "JSON Value: 9223372036854775808 Type: Number is not of expected type: int64",
+        ),
+        (
+            b"[18446744073709551616]",
+            "UINT64",
+            "JSON Value: 18446744073709551616 Type: Number is not of expected type: uint64",
+        ),
         (
             b"[[1,2],[3]]",
             "FP32",
@@ -119,16 +138,31 @@ def test_input_forms_that_are_not_written_back(text, datatype, array):
         ),
         (b'{"a":"b"}', "BYTES", 'JSON Value: {"a":"b"} not formatted correctly for base64 data'),
         (b'{"b64":1}', "BYTES", 'JSON Value: {"b64":1} not formatted correctly for base64 data'),
-        (b'{"b64":"YQ==","x":1}', "BYTES", "not formatted correctly for base64 data"),
-        (b'{"b64":"Y"}', "BYTES", "Unable to base64 decode"),
-        (b'{"b64":"Y-_="}', "BYTES", "Unable to base64 decode"),
+        (
+            b'{"b64":"YQ==","x":1}',
+            "BYTES",
+            'JSON Value: {"b64":"YQ==","x":1} not formatted correctly for base64 data',
+        ),
+        (
+            b'{"b64":"Y"}',
+            "BYTES",
+            (
+                'Unable to base64 decode {"b64":"Y"}: Invalid base64-encoded string: number of '
+                "data characters (1) cannot be 1 more than a multiple of 4"
+            ),
+        ),
+        (
+            b'{"b64":"Y-_="}',
+            "BYTES",
+            'Unable to base64 decode {"b64":"Y-_="}: Only base64 data is allowed',
+        ),
     ],
 )
 def test_a_value_that_does_not_fit_is_named(text, datatype, message):
     with pytest.raises(InvalidRequest) as caught:
         tfs_values.decode_array(value_of(text), Datatype(datatype))
 
-    assert message in caught.value.message
+    assert caught.value.message == message
 
 
 @pytest.mark.parametrize("text", ["YQ", "YQ==", " Y\nQ = = ", "YQ =="])
@@ -136,28 +170,46 @@ def test_base64_may_lack_padding_and_contain_whitespace(text):
     assert tfs_values.decode_string({"b64": text}) == b"a"
 
 
+@pytest.mark.parametrize(("text", "element"), [("", b""), ("YWI", b"ab"), ("YWJj", b"abc")])
+def test_base64_of_any_length_may_lack_padding(text, element):
+    assert tfs_values.decode_string({"b64": text}) == element
+
+
 @pytest.mark.parametrize("text", ["YQ=", "YQ===", "=", "Y=Q=", "YQ\u00e9="])
 def test_base64_with_wrong_padding_is_refused(text):
-    with pytest.raises(InvalidRequest, match="Unable to base64 decode"):
+    with pytest.raises(InvalidRequest) as error:
         tfs_values.decode_string({"b64": text})
+    assert error.value.message.startswith(f'Unable to base64 decode {{"b64":"{text}"}}: ')
 
 
 @pytest.mark.parametrize("name", ["FP16", "BF16", "UINT16"])
 def test_a_datatype_without_a_json_form_is_unsupported(name):
-    with pytest.raises(UnsupportedDatatype, match="Conversion of JSON Value"):
+    with pytest.raises(UnsupportedDatatype) as error:
         tfs_values.decode_array([1], Datatype(name))
+    shown = {"FP16": "half", "BF16": "bfloat16", "UINT16": "uint16"}[name]
+    assert error.value.message == f"Conversion of JSON Value: [1] to type: {shown}"
 
 
-def test_a_long_value_is_cut_in_the_error():
-    with pytest.raises(InvalidRequest) as caught:
-        tfs_values.decode_array(["x" * 10_000], Datatype.FP32)
-
-    assert len(caught.value.message) < 300
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ([1, [], {}, "é", None, 0.5, math.nan], '[1,[],{},"é",null,0.5,NaN]'),
+        ({"a": [1, 2], "b": {"c": True}}, '{"a":[1,2],"b":{"c":true}}'),
+        (number_list.decode(b"[[1,2],[3,4]]", 0, 13), "[[1,2],[3,4]]"),
+        ("x" * 118, f'"{"x" * 118}"'),
+        ("x" * 119, f'"{"x" * 119}...'),
+        ([1] * 100, "[" + "1," * 59 + "1..."),
+    ],
+)
+def test_a_value_is_shown_as_json_of_at_most_120_characters(value, shown):
+    assert tfs_values.show(value) == shown
 
 
 def test_deeper_nesting_than_an_array_can_have_is_refused():
-    with pytest.raises(InvalidRequest, match="nested deeper"):
-        tfs_values.decode_array(json.loads("[" * 80 + "]" * 80), Datatype.FP32)
+    assert tfs_values.decode_array(json.loads("[" * 64 + "]" * 64), Datatype.FP32).ndim == 64
+    with pytest.raises(InvalidRequest) as error:
+        tfs_values.decode_array(json.loads("[" * 65 + "]" * 65), Datatype.FP32)
+    assert error.value.message == "JSON lists are nested deeper than 64 levels"
 
 
 @given(st.data())

@@ -20,7 +20,10 @@ from moorage_runtime.codec.tfs.versions import natural_key, version_numbers
         (["7", "007"], {}, {"7": 7, "007": 2}),
         (["1.0.0", "2"], {}, {"1.0.0": 1, "2": 2}),
         (["2", "alpha", "beta"], {}, {"2": 2, "alpha": 3, "beta": 4}),
+        (["0"], {}, {"0": 0}),
+        ([str(2**63 - 1)], {}, {str(2**63 - 1): 2**63 - 1}),
         ([str(2**63)], {}, {str(2**63): 1}),
+        (["3", "alpha"], {"alpha": 7}, {"3": 3, "alpha": 7}),
         (["alpha"], {"alpha": -1}, {"alpha": 1}),
         ([], {}, {}),
     ],
@@ -30,9 +33,14 @@ def test_versions_are_numbered(versions, configured, numbers):
     assert version_numbers(reversed(versions), configured) == numbers
 
 
+def test_versions_are_in_natural_order():
+    assert list(version_numbers(["v10", "v9", "007", "7"])) == ["7", "007", "v9", "v10"]
+
+
 def test_digits_sort_by_value():
-    assert sorted(["v10", "v9", "2", "10", "v9.10", "v9.9"], key=natural_key) == [
-        "2", "10", "v9", "v9.9", "v9.10", "v10",
+    versions = ["v10", "v9", "2", "20", "12", "v9.10", "v9.9", "v1-b", "v1-ab", "v007"]
+    assert sorted(versions, key=natural_key) == [
+        "2", "12", "20", "v1-ab", "v1-b", "v007", "v9", "v9.9", "v9.10", "v10",
     ]  # fmt: skip # one line shows the order
 
 

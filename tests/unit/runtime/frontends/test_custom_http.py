@@ -12,7 +12,8 @@ class Dataplane:
         self._reply = reply
         self.is_closed = False
 
-    async def http(self, *_):
+    async def http(self, _name, _version, call):
+        self.path = call.path
         try:
             yield self._reply
         finally:
@@ -37,3 +38,11 @@ async def test_a_valid_content_type_is_unchanged():
     answer = await CustomHttpFrontend(dataplane).answer("m", "1", REQUEST)
 
     assert (answer.status, answer.content_type) == (200, b"text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize("path", ["/%EC%95%88/a%2Fb", "/\xec\x95\x88/a%2fb"])
+async def test_a_model_receives_the_path_decoded(path):
+    dataplane = Dataplane(HttpReply(b"body", 200))
+    await CustomHttpFrontend(dataplane).answer("m", "1", HttpRequest("GET", path, "", {}, b""))
+
+    assert dataplane.path == "/\uc548/a/b"

@@ -96,62 +96,237 @@ def test_a_body_of_any_size_is_read_at_any_cut(size):
 
 
 HOST = b"Host: h\r\n"
+MALFORMED = "malformed HTTP request: "
 
 
 @pytest.mark.parametrize(
-    ("data", "status"),
+    ("data", "status", "message"),
     [
-        (b"nonsense\r\n\r\n", 400),
-        (b"\x16\x03\x01\x02\x00", 400),
-        (b"GET / HTTP/1.1\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
-        (b"GET /a#b HTTP/1.1\r\nHost: h\r\n\r\n", 400),
-        (b"GET ftp://h/ HTTP/1.1\r\nHost: h\r\n\r\n", 400),
-        (b"GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505),
-        (b"GET / HTTP/1.1\r\n" + HOST + b"Bad Name: x\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\n" + HOST + b"A : x\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\n" + HOST + b"A: x\r\n folded\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\n" + HOST + b"A: \x00\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: x\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: +1\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        (b"nonsense\r\n\r\n", 400, MALFORMED),
+        (b"\x16\x03\x01\x02\x00", 400, MALFORMED),
+        (b"GET / HTTP/1.1\r\n\r\n", 400, "the header Host is missing"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "duplicate header host"),
+        (
+            b"GET /a#b HTTP/1.1\r\nHost: h\r\n\r\n",
+            400,
+            "the request target has a fragment (#), which a request must not have",
+        ),
+        (
+            b"GET ftp://h/ HTTP/1.1\r\nHost: h\r\n\r\n",
+            400,
+            "the request target 'ftp://h/' is invalid: must be a path",
+        ),
+        (b"GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505, "HTTP/2.0 is not supported: use HTTP/1.1"),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"Bad Name: x\r\n\r\n", 400, MALFORMED),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"A : x\r\n\r\n", 400, MALFORMED),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"A: x\r\n folded\r\n\r\n", 400, MALFORMED),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"A: \x00\r\n\r\n", 400, MALFORMED),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: x\r\n\r\n", 400, MALFORMED),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n", 400, MALFORMED),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: +1\r\n\r\n", 400, MALFORMED),
+        (
+            b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            400,
+            MALFORMED,
+        ),
         (
             b"POST / HTTP/1.1\r\n"
             + HOST
             + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
             400,
+            MALFORMED,
         ),
-        (b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: gzip, chunked\r\n\r\n", 501),
-        (b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nxx\r\n", 400),
-        (b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n", 400),
-        (b"POST / HTTP/1.1\r\n" + HOST + b"Expect: wonders\r\nContent-Length: 1\r\n\r\n", 417),
-        (post("/", b"x" * 65), 413),
-        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999999999999999999\r\n\r\n", 400),
+        (
+            b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: gzip, chunked\r\n\r\n",
+            501,
+            "the Transfer-Encoding is not supported: must be chunked",
+        ),
+        (
+            b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+            400,
+            "Transfer-Encoding is not defined for HTTP/1.0",
+        ),
+        (
+            b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nxx\r\n",
+            400,
+            MALFORMED,
+        ),
+        (
+            b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n",
+            400,
+            MALFORMED,
+        ),
+        (
+            b"POST / HTTP/1.1\r\n" + HOST + b"Expect: wonders\r\nContent-Length: 1\r\n\r\n",
+            417,
+            "Expect: 'wonders' is not supported: must be 100-continue",
+        ),
+        (post("/", b"x" * 65), 413, "the body is too large: must have 64 bytes or fewer"),
+        (
+            b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999999999999999999\r\n\r\n",
+            400,
+            MALFORMED,
+        ),
         (
             b"POST / HTTP/1.1\r\n"
             + HOST
             + b"Transfer-Encoding: chunked\r\n\r\n"
             + chunked(*[b"x" * 20] * 4),
             413,
+            "the body is too large: must have 64 bytes or fewer",
         ),
-        (get("/" + "a" * 64), 414),
-        (get("/", *[b"A%d: x" % i for i in range(8)]), 431),
-        (get("/", b"A: " + b"x" * 512), 431),
+        (get("/" + "a" * 64), 414, "the URL is too long: must have 64 bytes or fewer"),
+        (
+            get("/", *[b"A%d: x" % i for i in range(8)]),
+            431,
+            "too many header lines: must be 8 or fewer",
+        ),
+        (
+            get("/", b"A: " + b"x" * 512),
+            431,
+            "the headers are too large: must have 512 bytes or fewer",
+        ),
         (
             b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
             + HOST
             + b"Upgrade: a\r\nConnection: Upgrade\r\n\r\n",
             501,
+            "Upgrade is not supported: send the request without it",
         ),
     ],
 )
-def test_malformed_or_too_large_requests_are_refused_and_end_the_connection(data, status):
+def test_malformed_or_too_large_requests_are_refused_and_end_the_connection(data, status, message):
     for sizes in (None, [1] * len(data)):
         reader = read(data + get(), sizes=sizes)
-        assert seen(reader) == [status]
+        (refusal,) = reader.received
+        assert refusal.status == status
+        # the rest of the message is the parser's
+        found = MALFORMED if refusal.message.startswith(MALFORMED) else refusal.message
+        assert found == message
         assert reader.phase is Phase.DONE
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        get("/" + "a" * 63),
+        get("/", *[b"A%d: x" % i for i in range(7)]),
+        post("/", b"x" * 64),
+        b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + chunked(b"x" * 60, b"x" * 4),
+    ],
+    ids=["target", "headers", "body", "chunks"],
+)
+def test_a_request_may_reach_each_limit(data):
+    for sizes in (None, [1] * len(data)):
+        (got,) = read(data, sizes=sizes).received
+        assert isinstance(got, Received)
+
+
+def test_the_limit_of_the_headers_counts_target_names_and_values():
+    size = 512 - len("/HosthA")
+    assert seen(read(get("/", b"A: " + b"x" * size))) == [GET]
+    assert seen(read(get("/", b"A: " + b"x" * (size + 1)))) == [431]
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        (get("http://host/a?b", b"Host: again"), "http://host/a"),
+        (get("/a?b=c", b"Bad Name: x"), "/a"),
+        (get("/a?b=c", b"Expect: wonders"), "/a"),
+    ],
+)
+def test_a_refusal_has_the_path_as_far_as_it_is_known(data, path):
+    (refusal,) = read(data).received
+    assert refusal.path == path
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        ("/a?b=c?d", "/a", "b=c?d"),
+        ("/", "/", ""),
+        ("http://h", "/", ""),
+        ("HTTPS://h:1/a/b?c", "/a/b", "c"),
+        ("http://h?c/d", "/", "c/d"),
+        ("http://h?c", "/", "c"),
+    ],
+)
+def test_a_target_is_a_path_and_a_query(target, path, query):
+    (got,) = read(get(target)).received
+    assert (got.request.path, got.request.query) == (path, query)
+
+
+def test_what_a_response_depends_on_is_known():
+    (got,) = read(get(method=b"HEAD")).received
+    assert (got.is_head, got.is_http10, got.is_coded, got.is_plain) == (True, False, False, False)
+    (got,) = read(post("/", b"x", b"Content-Encoding: gzip")).received
+    assert (got.is_head, got.is_http10, got.is_coded, got.is_plain) == (False, False, True, True)
+    (got,) = read(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").received
+    assert (got.is_head, got.is_http10, got.is_coded, got.is_plain) == (False, True, False, False)
+    (got,) = read(get("/", b"Connection: close", b"Content-Encoding: identity")).received
+    assert (got.keep_alive, got.is_coded, got.is_plain) == (False, False, False)
+
+
+CONTINUE = b"Expect: 100-Continue\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "awaits"),
+    [
+        (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n" + CONTINUE, True),
+        (b"POST / HTTP/1.1\r\nHost: h\r\n" + CHUNKED + CONTINUE, True),
+        (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n" + CONTINUE, False),
+        (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n", False),
+        (b"POST / HTTP/1.0\r\nContent-Length: 1\r\n" + CONTINUE, False),
+    ],
+)
+def test_a_client_may_wait_before_it_sends_a_body(head, awaits):
+    reader = read(head + b"\r\n")
+    assert reader.awaits_continue is awaits
+    reader.feed(memoryview(b"1\r\nx\r\n0\r\n\r\n" if CHUNKED in head else b""))
+    if reader.direct is not None:
+        reader.direct[:1] = b"x"
+        reader.filled(1)
+    (got,) = reader.received
+    assert bytes(got.request.body) == (b"" if b"Length: 0" in head else b"x")
+    assert reader.awaits_continue is False
+
+
+def test_the_phases_of_a_request():
+    reader = RequestReader(SMALL)
+    data = post("/p", b"body")
+    assert reader.phase is Phase.IDLE
+    reader.feed(memoryview(data[:10]))
+    assert reader.phase is Phase.HEAD
+    reader.feed(memoryview(data[10:-2]))
+    assert (reader.phase, reader.body_received, len(reader.direct)) == (Phase.BODY, 2, 2)
+    reader.direct[:] = data[-2:]
+    reader.filled(1)
+    assert (reader.body_received, len(reader.direct)) == (3, 1)
+    reader.filled(1)
+    assert (reader.phase, reader.body_received, reader.direct) == (Phase.IDLE, 4, None)
+    assert seen(reader) == [("POST", "/p", b"body", True)]
+
+
+def test_a_late_body_is_refused_and_its_rest_ignored():
+    reader = read(post("/p?q", b"body", b"Expect: 100-continue")[:-2])
+    reader.refuse(408, "too late", ((b"A", b"b"),))
+    assert list(reader.received) == [Refusal(408, "too late", "/p", ((b"A", b"b"),))]
+    assert (reader.phase, reader.direct, reader.awaits_continue) == (Phase.DONE, None, False)
+    reader.feed(memoryview(b"dy" + get()))
+    assert len(reader.received) == 1
+
+
+def test_a_body_of_unknown_kind_follows_no_upgrade():
+    data = post("/p", b"body", b"Upgrade: h2c", b"Connection: Upgrade")
+    for cut in range(1, len(data)):
+        assert seen(read(data + get(), sizes=[cut, len(data)])) == [
+            ("POST", "/p", b"body", True),
+            GET,
+        ]
 
 
 def test_half_a_header_line_cannot_grow_without_end():

@@ -66,7 +66,7 @@ def read_document(text: str, name: str) -> Mapping[str, Any]:
         Failure: The text is not a JSON object.
     """
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise Failure(f"{name} is not valid JSON: {place}: {error.msg}") from error
@@ -75,6 +75,16 @@ def read_document(text: str, name: str) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise Failure(f"{name} must contain a JSON object, not {document!r:.80}")
     return cast("dict[str, Any]", document)
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, whose keys must differ: otherwise one value would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Failure(f"the request has the key {twice!r} twice in one object")
+    return found
 
 
 def make_request(

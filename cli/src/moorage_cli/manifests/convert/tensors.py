@@ -17,7 +17,7 @@ __all__ = ["name_model", "put_contract", "tell_location"]
 _MAX_TENSORS = 64
 _MAX_DIMENSIONS = 32
 _MAX_NAME = 256
-_MODEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
+_MODEL_NAME = re.compile(r"(?!\.*\Z)[A-Za-z0-9._-]{1,253}")
 
 
 def name_model(draft: Draft, given: Any, path: Path, folder: str) -> None:
@@ -40,7 +40,8 @@ def name_model(draft: Draft, given: Any, path: Path, folder: str) -> None:
         )
     if not isinstance(name, str) or not _MODEL_NAME.fullmatch(name):
         raise ConversionError(
-            f"name {name!r} is invalid: must be at most 253 letters, digits, '.', '_' and '-'"
+            f"name {name!r} is invalid: must be at most 253 letters, digits, '.', '_' and '-', "
+            "and not only dots"
         )
     made = valid_name(name)
     draft.put("metadata.name", made)

@@ -58,6 +58,8 @@ PULL_SECRETS_ADVICE = (
     "; the registry rejected the credentials, or there were none: "
     "imagePullSecrets must name Secrets that exist in the model's namespace"
 )
+# A terminal's colors and styles, which some libraries log without a terminal too.
+COLOR = re.compile(r"\x1b\[[0-9;]{0,30}m")
 MISSING_SECRET = re.compile(r'secrets? "[^"]*" not found')
 
 
@@ -168,7 +170,7 @@ def ended_reason(container: ContainerObserved, ended: Termination, health: Healt
 
 def log_tail(message: str) -> str:
     """Return the end of a container's log, printable, with line breaks and indentation."""
-    text = message.strip().replace("\r\n", "\n").expandtabs(4)
+    text = COLOR.sub("", message).strip().replace("\r\n", "\n").expandtabs(4)
     lines = text[-LOG_TAIL_CHARACTERS - 1 :].split("\n")
     tail = "\n".join(map(printable, lines))
     return tail if len(tail) <= LOG_TAIL_CHARACTERS else f"...{tail[-LOG_TAIL_CHARACTERS:]}"

@@ -252,7 +252,7 @@ def _judge_together(replicas: Sequence[Replica], model: InferenceModel) -> tuple
 
 
 def _with_contract(replica: Replica, model: InferenceModel, found: Finding) -> Replica:
-    enforced = _enforced(model, found, replica.smoke)
+    enforced = (found,) if model.contract.is_enforced else ()
     admitted = replica.admitted and is_admitted(replica.pod, enforced)
     serving = replica.serving and admitted
     return replace(replica, contract=found, admitted=admitted, serving=serving)
@@ -266,7 +266,7 @@ def _contract_finding(
 ) -> Finding | None:
     """Return how a ready replica's metadata breaks the contract."""
     if result is None or not (result.model or result.described):
-        reason = str(before.get("reason", ""))
+        reason = str(before.get("reason"))
         if has(reason, Trait.CONTRACT):
             return Finding(Reason(reason), str(before.get("message", "")))
         was_ready = before.get("modelReady") is True
@@ -288,9 +288,9 @@ def _model_finding(
     before: Mapping[str, Any],
 ) -> Finding | None:
     """Return the problem that the server reports; None if the model is ready."""
-    answer = result.model_ready if result else None
-    if result is None or answer is None or answer.reason is AnswerReason.NOT_ASKED:
+    if result is None or result.model_ready.reason is AnswerReason.NOT_ASKED:
         return _as_before(pod, before)
+    answer = result.model_ready
     if answer.verdict is True:
         return None
     was_ready = pod.ready and before.get("modelReady") is True
@@ -311,7 +311,7 @@ def _as_before(pod: PodObserved, before: Mapping[str, Any]) -> Finding | None:
     was_ready = before.get("modelReady") is True
     if same_container and was_ready and before.get("ready") in {pod.ready, False}:
         return None
-    reason = str(before.get("reason", ""))
+    reason = str(before.get("reason"))
     if same_container and has(reason, Trait.ANSWER):
         return Finding(Reason(reason), str(before.get("message", "")))
     return Finding(Reason.MODEL_LOADING, f"pod {pod.name}: {PENDING_SENTENCE}")
@@ -412,9 +412,12 @@ def _omitted(pod: PodObserved, observed: Observed) -> Mapping[str, Any]:
     serves = listed[-1].get("ready") is True and listed[-1].get("modelReady") is True
     if not (pod.ready and serves and observed.status.get("omittedReplicas")):
         return {}
-    entry = {"modelReady": True, "ready": True, "restarts": pod.runtime.restart_count}
-    passed = smoke_verdicts.passed_with_all(pod, observed.status)
-    return {**entry, "smokeTests": passed} if passed else entry
+    return {
+        "modelReady": True,
+        "ready": True,
+        "restarts": pod.runtime.restart_count,
+        "smokeTests": smoke_verdicts.passed_with_all(pod, observed.status),
+    }
 
 
 def _previous_entries(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

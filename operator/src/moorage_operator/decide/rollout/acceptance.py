@@ -138,7 +138,8 @@ def _refusals(parents: Iterable[RouteParent]) -> Iterator[str]:
     for parent in parents:
         for condition in parent.conditions:
             if condition.type in WANTED and condition.status is False:
-                yield f"{condition.type}: {condition.reason}: {condition.message}"
+                parts = (condition.type, condition.reason, condition.message)
+                yield ": ".join(part for part in parts if part)
 
 
 def _unread(model: InferenceModel, observed: Observed) -> str:

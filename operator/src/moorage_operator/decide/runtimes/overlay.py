@@ -74,7 +74,7 @@ def _yielding(template: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[s
         above[GRACE] = health[GRACE]
     if container := _yielding_container(pod, spec):
         above["containers"] = [container]
-    return overlaid(template, {"spec": above}) if above else template
+    return overlaid(template, {"spec": above})
 
 
 def _yielding_container(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -86,5 +86,5 @@ def _yielding_container(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> dict
     for each in cast("list[Any]", listed):
         if isinstance(each, Mapping) and each.get("name") == names.RUNTIME_CONTAINER:
             found = {key: server[key] for key in CONTAINER if key in each and key in server}
-            return {"name": names.RUNTIME_CONTAINER, **found} if found else None
+            return {"name": names.RUNTIME_CONTAINER, **found}
     return None

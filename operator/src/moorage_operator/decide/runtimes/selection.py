@@ -3,7 +3,7 @@
 spec.runtime.name | spec.model.format | neither --> select --> runtime, problem or None
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from moorage_operator.api.conditions import Reason
@@ -98,7 +98,11 @@ def _by_name(
     path = "spec.runtime.name"
     runtime = runtimes.by_name.get(name)
     if runtime is None:
-        exist = _listed(runtimes.by_name)
+        exist = (
+            _listed(runtimes.by_name, "names")
+            if runtimes.by_name
+            else "no InferenceRuntime exists"
+        )
         sentence = f"{name!r} is not the name of an InferenceRuntime; {exist}"
         return Problem(path, sentence, Reason.RUNTIME_NOT_FOUND)
     if refused := _refused(runtime, namespace, runtimes):
@@ -129,10 +133,12 @@ def _by_format(
         return Problem(path, f"{model_format!r}: {sentence}", Reason.RUNTIME_NOT_ALLOWED)
     if not usable:
         known = {each.name for one in runtimes.by_name.values() for each in one.formats}
-        sentence = (
-            f"{model_format!r} is not a format of any InferenceRuntime; "
+        fix = (
             f"{_listed(known, 'formats')}; set one of these, or set runtime.name"
+            if known
+            else "no InferenceRuntime has formats; set runtime.name"
         )
+        sentence = f"{model_format!r} is not a format of any InferenceRuntime; {fix}"
         return Problem(path, sentence, Reason.NO_RUNTIME_FOR_FORMAT)
     highest = max(priority for priority, _ in usable.values())
     best = sorted(name for name, (priority, _) in usable.items() if priority == highest)
@@ -149,8 +155,7 @@ def _by_default(namespace: str, runtimes: Runtimes) -> InferenceRuntime | Proble
     defaults = [each for each in runtimes.by_name.values() if each.is_default]
     if runtimes.namespace_labels is None and any(each.allowed_namespaces for each in defaults):
         first = min(each.name for each in defaults if each.allowed_namespaces)
-        sentence = _refused(runtimes.by_name[first], namespace, runtimes)
-        return Problem("spec.runtime.name", sentence, Reason.RUNTIME_NOT_ALLOWED)
+        return Problem("spec.runtime.name", _undecided(first), Reason.RUNTIME_NOT_ALLOWED)
     found = sorted(each.name for each in defaults if not _refused(each, namespace, runtimes))
     if len(found) > 1:
         sentence = (
@@ -166,10 +171,7 @@ def _refused(runtime: InferenceRuntime, namespace: str, runtimes: Runtimes) -> s
     if runtime.allowed_namespaces is None:
         return ""
     if runtimes.namespace_labels is None:
-        return (
-            f"the InferenceRuntime {runtime.name!r} has allowedNamespaces, but the operator may "
-            "not read the labels of namespaces; grant it list and watch on namespaces"
-        )
+        return _undecided(runtime.name)
     labels = {NAME_LABEL: namespace, **runtimes.namespace_labels.get(namespace, {})}
     if runtime.allows(labels):
         return ""
@@ -177,6 +179,13 @@ def _refused(runtime: InferenceRuntime, namespace: str, runtimes: Runtimes) -> s
         f"the InferenceRuntime {runtime.name!r} must not be used in the namespace {namespace!r}: "
         "its labels do not match spec.allowedNamespaces of the runtime; label the namespace, or "
         "use another runtime"
+    )
+
+
+def _undecided(runtime: str) -> str:
+    return (
+        f"the InferenceRuntime {runtime!r} has allowedNamespaces, but the operator may not read "
+        "the labels of namespaces; grant it list and watch on namespaces"
     )
 
 
@@ -199,9 +208,7 @@ def _format(spec: Mapping[str, Any]) -> str:
     return model_format if isinstance(model_format, str) else ""
 
 
-def _listed(names: Mapping[str, Any] | set[str], what: str = "names") -> str:
-    if not names:
-        return "no InferenceRuntime exists" if what == "names" else f"no {what} exist"
+def _listed(names: Collection[str], what: str) -> str:
     first = sorted(names)[:NAMES_LIMIT]
     more = f" and {len(names) - NAMES_LIMIT} more" if len(names) > NAMES_LIMIT else ""
     return f"the {what} are {', '.join(first)}{more}"

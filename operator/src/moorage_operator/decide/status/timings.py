@@ -20,14 +20,19 @@ __all__ = ["make_timings"]
 def make_timings(
     revision: str, replicas: Sequence[Replica], previous: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the timings of the revision, or those of an earlier one until it serves."""
+    """Return the timings of the revision, or those of an earlier one until it serves.
+
+    After a rollback, `revision` still names the one that was given up, while the current replicas
+    have another.
+    """
     before = cast("Mapping[str, Any]", previous.get("timings") or {})
     if before.get("revision") == revision:
         return dict(before)
     served = [
         (replica.pod.ready_since, replica.pod)
         for replica in replicas
-        if replica.current and replica.serving and replica.pod.ready_since
+        if replica.current and replica.pod.revision == revision
+        if replica.serving and replica.pod.ready_since
     ]
     if not revision or not served:
         return dict(before)

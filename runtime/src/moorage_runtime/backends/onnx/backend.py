@@ -5,17 +5,13 @@ symbolic or unknown.
 """
 
 import logging
-import os
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
+import onnxruntime as ort
 from numpy.typing import NDArray
-
-# ONNX Runtime sends telemetry unless this is set before it is imported. A server must not contact
-# third parties or store an identifier on its disk.
-os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 from moorage_runtime.backends import text
 from moorage_runtime.backends.base import LoadedModel, ModelSource
@@ -27,8 +23,6 @@ from moorage_runtime.backends.onnx.graph.rows import Analysis
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
 from moorage_runtime.values.inference import NO_SIGNATURES, InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
-
-import onnxruntime as ort  # isort: skip
 
 log = logging.getLogger(__name__)
 

@@ -31,6 +31,7 @@ __all__ = ["Packages"]
 log = logging.getLogger(__name__)
 
 SETTING: Final = "--python-packages"
+VARIABLE: Final = "MOORAGE_PYTHON_PACKAGES"
 # Length of pip's words in a message.
 _QUOTE_LIMIT: Final = 500
 
@@ -60,12 +61,13 @@ class Packages:
         if self._cache is None:
             raise InvalidConfig(
                 f"{model.name} requires the packages of {requirements.FILE}, but this server "
-                f"installs none: start it with {SETTING} set to a writable folder"
+                f"installs none: set {SETTING} (in spec.runtime.env of an InferenceModel: "
+                f"{VARIABLE}) to a writable folder, such as /tmp/packages"
             )
         if importlib.util.find_spec("pip") is None:
             raise InvalidConfig(
-                f"{requirements.FILE} requires the extra 'pip', which is not installed: run pip "
-                "install moorage-runtime[pip]"
+                f"{requirements.FILE} requires the extra 'pip', which is not installed: use an "
+                "image built with EXTRAS=pip, or run pip install moorage-runtime[pip]"
             )
         target = self._cache.absolute() / _key(content)
         try:

@@ -7,6 +7,7 @@ missing value in columns of numbers. Categorical and text columns are text.
 
 import importlib
 from collections.abc import Mapping, Sequence
+from io import FileIO
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import sentence_of
 from moorage_runtime.backends.tables import layout
-from moorage_runtime.backends.tables.catboost_trial import try_loading
+from moorage_runtime.backends.tables.catboost_trial import path_of, try_loading
 from moorage_runtime.backends.tables.layout import Features
 from moorage_runtime.backends.tables.model import Answer, TableModel, tried_outputs
 from moorage_runtime.values.errors import InvalidConfig
@@ -50,14 +51,22 @@ class CatboostBackend:
 def _read(source: ModelSource) -> Any:
     path = source.path
     try:
-        _check_size(path.read_bytes())
-        try_loading(path)
-        model = library.CatBoostClassifier().load_model(str(path))
-        # the class of the object decides what predict returns by default
-        return model if len(model.classes_) else library.CatBoostRegressor().load_model(str(path))
+        with FileIO(path) as file:
+            _check_size(file.readall())
+            try_loading(file)
+            model = _loaded(library.CatBoostClassifier(), file)
+            # the class of the object decides what predict returns by default
+            return model if len(model.classes_) else _loaded(library.CatBoostRegressor(), file)
     except BaseException as error:
         problem = str(error) if isinstance(error, ValueError) else sentence_of(error)
         raise InvalidConfig(f"{path.name} is not a valid CatBoost model: {problem}") from error
+
+
+def _loaded(model: Any, file: FileIO) -> Any:
+    # from a path: a model from a stream or from bytes does not know its loss function, and so
+    # predicts raw values where others are its default
+    file.seek(0)
+    return model.load_model(path_of(file))
 
 
 def _check_size(content: bytes) -> None:

@@ -1,11 +1,12 @@
 """Loads a CatBoost model in a process of its own first, and predicts some rows with it.
 
-    path --> try_loading --> [child: main] --> how it ended --> backends.tables.catboost
+    open file --> try_loading --> [child: main] --> how it ended --> backends.tables.catboost
 
 CatBoost does not check the structure of its files. Of single wrong bytes, one in a hundred or so
 makes it read outside of its memory, or allocate gigabytes, which ends the process. In the server
 that would end all models; a trial takes half a second of CPU time per load. The child also
-predicts, since some damage shows only then.
+predicts, since some damage shows only then. It gets the open file rather than the name, so a file
+that is replaced in the meantime is not loaded untried.
 """
 
 import importlib
@@ -16,15 +17,15 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
 from moorage_runtime.backends.containment import sentence_of
 
-__all__ = ["try_loading"]
+__all__ = ["path_of", "try_loading"]
 
 TIMEOUT_SECONDS: Final = 120.0
-"""For the import of the library, the load and the predictions."""
 
 _MEMORY_BYTES: Final = 1 << 30
 _MEMORY_TIMES: Final = 8
@@ -47,18 +48,29 @@ _NUMBERS: Final = (
 )
 
 
-def try_loading(path: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+def path_of(file: FileIO) -> str:
+    """A path of an open file, also for a child that inherits it; on macOS, its position counts."""
+    return f"/dev/fd/{file.fileno()}"
+
+
+def try_loading(file: FileIO, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
     """Load a model in a child.
+
+    Args:
+        file: The model's file; its position changes.
+        timeout_seconds: For the import of the library, the load and the predictions.
 
     Raises:
         ValueError: The child could not load the model, crashed or did not end, so the server must
             not load it.
     """
+    file.seek(0)
     try:
         done = subprocess.run(  # noqa: S603 - the same program
-            [sys.executable, "-m", __name__, str(path)],
+            [sys.executable, "-m", __name__, path_of(file)],
             # Threads that are never used would count as its memory.
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            pass_fds=(file.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -79,13 +91,13 @@ def try_loading(path: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None
 
 def main() -> None:
     """Load the model of the first argument, and predict random rows."""
-    path = Path(sys.argv[1])
-    memory = _MEMORY_BYTES + _MEMORY_TIMES * path.stat().st_size
+    path = sys.argv[1]
+    memory = _MEMORY_BYTES + _MEMORY_TIMES * Path(path).stat().st_size
     with suppress(ValueError):  # a smaller limit holds already
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     try:
         catboost: Any = importlib.import_module("catboost")
-        model = catboost.CatBoost().load_model(str(path))
+        model = catboost.CatBoost().load_model(path)
     except Exception as error:  # noqa: BLE001 - the parent reports it
         print(sentence_of(error))  # noqa: T201 - what the parent reads
         sys.exit(1)

@@ -11,7 +11,7 @@ parent's, or ``-1 - leaf``. Source: LightGBM, src/io/tree.cpp (Tree::ToString, T
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -30,8 +30,10 @@ _OF_NODES: Final = ("split_feature", "threshold", "decision_type", "left_child",
 _ALSO_OF_NODES: Final = ("split_gain", "internal_value", "internal_weight", "internal_count")
 _ALSO_OF_LEAVES: Final = ("leaf_weight", "leaf_count")
 _NUMBER: Final = re.compile(
-    r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?(nan|inf|infinity)", re.IGNORECASE
+    r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|[-+]?(nan|inf|infinity)", re.IGNORECASE
 )
+# Python also reads 1_0 and other digits, which LightGBM reads as another number.
+_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 _LINE: Final = re.compile(r"(\w+)=(.*)")
 _INT32: Final = 1 << 31
 
@@ -157,18 +159,17 @@ def _fields(block: str) -> dict[str, str]:
 
 
 def _integer(fields: Mapping[str, str], name: str) -> int:
-    try:
-        return int(fields.get(name, ""))
-    except ValueError as error:
-        raise ValueError(f"{name} is '{fields.get(name, '')[:20]}': must be an integer") from error
+    text = fields.get(name, "").strip()
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"{name} is '{text[:20]}': must be an integer")
+    return int(text)
 
 
 def _integers(fields: Mapping[str, str], name: str) -> NDArray[np.int64]:
-    words: Sequence[str] = fields.get(name, "").split()
-    try:
-        found = np.array([int(word) for word in words], np.int64)
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"{name} must contain integers") from error
+    words = fields.get(name, "").split()
+    if not all(map(_INTEGER.fullmatch, words)):
+        raise ValueError(f"{name} must contain integers")
+    found = np.array([int(word) for word in words], np.int64)
     if found.size and not -_INT32 <= found.min() <= found.max() < _INT32:
         raise ValueError(f"{name} must contain integers of 32 bits")
     return found

@@ -71,7 +71,7 @@ def _spec(item: dict[str, Any], field: str, unnamed: str) -> TensorSpec:
     if kind == "tensor":
         tensor = _mapping(item.get("tensor-spec"), f"{field}.tensor-spec")
         dtype, shape = tensor.get("dtype"), tensor.get("shape")
-        if dtype not in _OF_DTYPE:
+        if not isinstance(dtype, str) or dtype not in _OF_DTYPE:
             raise InvalidConfig(
                 f"{field}.tensor-spec.dtype is {dtype!r:.40}: must be one of "
                 f"{', '.join(_OF_DTYPE)}"
@@ -81,7 +81,7 @@ def _spec(item: dict[str, Any], field: str, unnamed: str) -> TensorSpec:
                 f"{field}.tensor-spec.shape is {shape!r:.60}: must be a list of sizes, -1 for any"
             )
         return TensorSpec(name, _OF_DTYPE[dtype], tuple(cast("list[int]", shape)))
-    if kind not in _OF_TYPE:
+    if not isinstance(kind, str) or kind not in _OF_TYPE:
         raise InvalidConfig(
             f"{field}.type is {kind!r:.40} for column '{name}': must be tensor or one of "
             f"{', '.join(_OF_TYPE)}"
@@ -93,7 +93,7 @@ def _is_shape(shape: Any) -> bool:
     if not isinstance(shape, list):
         return False
     sizes = cast("list[Any]", shape)
-    return all(isinstance(size, int) and size >= -1 for size in sizes)
+    return all(type(size) is int and size >= -1 for size in sizes)
 
 
 def _mapping(value: Any, field: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def _check_tree(tree: Any, features: int) -> None:
     for name in _OF_NODES:
         if _array(tree, name).size != nodes:
             raise ValueError(f"{name} must have {nodes} entries")
-    left, right = _array(tree, "left_children"), _array(tree, "right_children")
+    left, right = _integers(tree, "left_children"), _integers(tree, "right_children")
     inner = left != _LEAF
     children = np.concatenate([left[inner], right[inner]])
     leaves = int(np.count_nonzero(~inner))
@@ -81,7 +81,7 @@ def _check_tree(tree: Any, features: int) -> None:
     is_tree = np.unique(children).size == children.size and are_leaves
     if not (is_tree and _within(children, 1, nodes)):
         raise ValueError("left_children and right_children do not form a tree")
-    parents = _array(tree, "parents")
+    parents = _integers(tree, "parents")
     expected = np.tile(np.flatnonzero(inner), 2)
     if parents[0] not in _NO_PARENT or not np.array_equal(parents[children], expected):
         raise ValueError("parents must be those of left_children and right_children")
@@ -136,10 +136,10 @@ def _number(parameters: Any, name: str, least: int) -> int:
     """A whole number, which XGBoost writes as text; the least one if it is absent."""
     try:
         found = int(parameters.get(name, least))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be an integer") from error
     if not least <= found < 1 << 31:
-        raise ValueError(f"{name} is {found}: must be at least {least}")
+        raise ValueError(f"{name} is {found}: must be from {least} to {(1 << 31) - 1}")
     return found
 
 
@@ -151,6 +151,14 @@ def _array(value: Any, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} must be a list of numbers") from error
     if found.ndim != 1 or (found.size and found.dtype.kind not in "biuf"):
         raise ValueError(f"{name} must be a list of numbers")
+    return found
+
+
+def _integers(value: Any, name: str) -> NDArray[Any]:
+    """The numbers of a field that is not empty, as they are used to index others."""
+    found = _array(value, name)
+    if found.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be a list of integers")
     return found
 
 

@@ -94,13 +94,13 @@ def encode_array(tensor: Tensor) -> bytes | memoryview:
     """The tensor's bytes; the view shares the array's memory."""
     array = tensor.array
     if tensor.datatype is Datatype.BYTES:
-        flat = array.reshape(-1)
+        flat = array.ravel()
         # joining millions of short parts at once would block other threads for seconds
         starts = range(0, flat.size, PIECE_ELEMENTS)
         return b"".join([_encode_bytes(flat[at : at + PIECE_ELEMENTS]) for at in starts])
     if not array.size:
         return b""
-    return np.ascontiguousarray(array).reshape(-1).data.cast("B")
+    return array.ravel().data.cast("B")
 
 
 def _encode_bytes(elements: NDArray[np.object_]) -> bytes:

@@ -11,6 +11,7 @@ A long list of numbers is a NumberList, which already has its elements as arrays
 import array
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
@@ -78,7 +79,7 @@ def decode_array(data: Any, datatype: Datatype, shape: tuple[int, ...], path: st
         return converted.reshape(shape)
     where, value = _first_unfit(data, datatype, path)
     raise InvalidRequest(
-        f"{where}: {json_text.show(value)} is invalid: must be {_EXPECTED[datatype]}"
+        f"{where}: {json_text.show(value)} is invalid: must be {_expected(datatype)}"
     )
 
 
@@ -102,10 +103,10 @@ def encode_data(tensor: Tensor) -> NDArray[Any] | list[str]:
         raise InvalidRequest(
             f"output '{tensor.name}' is BF16, which has no JSON form: request binary output"
         )
-    flat = tensor.array if tensor.array.ndim == 1 else tensor.array.reshape(-1)
+    flat = tensor.array.ravel()
     if tensor.datatype is _BYTES:
         try:
-            return [str(element, "utf-8") for element in flat]
+            return [element.decode() for element in flat]
         except UnicodeDecodeError as error:
             raise InvalidRequest(
                 f"output '{tensor.name}' contains bytes that are not UTF-8: request binary output"
@@ -119,7 +120,7 @@ def encode_pieces(tensor: Tensor) -> list[bytes | memoryview]:
     Raises:
         InvalidRequest: As :func:`encode_data`.
     """
-    flat = tensor.array.reshape(-1)
+    flat = tensor.array.ravel()
     pieces: list[bytes | memoryview] = []
     separator = b"["
     for start in range(0, flat.size, PIECE_ELEMENTS):
@@ -215,9 +216,10 @@ def _convert(flat: list[Any], types: set[type], datatype: Datatype) -> NDArray[A
         with np.errstate(over="ignore"):  # the protocol requires overflow to infinity
             return np.array(flat, dtype)
     except OverflowError:
-        if datatype in _FLOATS:  # an integer beyond float64, which only the lenient parser returns
-            return np.array(list(map(_float_or_infinity, flat)), dtype)
-        return None  # out of range: numpy does not wrap Python integers
+        if datatype not in _FLOATS:
+            return None  # out of range: numpy does not wrap Python integers
+        # an integer beyond float64, which only the lenient parser returns
+        return _convert(list(map(_float_or_infinity, flat)), {float}, datatype)
 
 
 def _float_or_infinity(number: float) -> float:
@@ -227,16 +229,10 @@ def _float_or_infinity(number: float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _fits_integer(dtype: np.dtype[Any]) -> Callable[[Any], bool]:
-    limits = np.iinfo(dtype)
-    smallest, largest = int(limits.min), int(limits.max)
-
-    def fits(value: Any) -> bool:
-        if type(value) is float:
-            return value.is_integer() and smallest <= value <= largest and value != _INT64_FLOOR
-        return type(value) is int and smallest <= value <= largest
-
-    return fits
+def _fits_integer(smallest: int, largest: int, value: Any) -> bool:
+    if type(value) is float:
+        return value.is_integer() and smallest <= value <= largest and value != _INT64_FLOOR
+    return type(value) is int and smallest <= value <= largest
 
 
 def _fits_bool(value: Any) -> bool:
@@ -251,16 +247,27 @@ def _fits_bytes(value: Any) -> bool:
     return type(value) is str
 
 
-def _expected_integer(datatype: Datatype) -> str:
+def _limits(datatype: Datatype) -> tuple[int, int]:
     limits = np.iinfo(NUMPY_DTYPE[datatype])
-    return f"an integer from {limits.min} to {limits.max}, the range of {datatype}"
+    return int(limits.min), int(limits.max)
+
+
+def _expected(datatype: Datatype) -> str:
+    if datatype is Datatype.BOOL:
+        return "true, false, 0 or 1, as BOOL requires"
+    if datatype is _BYTES:
+        return "a string, as BYTES requires"
+    if datatype in _FLOATS:
+        return f"a number, as {datatype} requires"
+    smallest, largest = _limits(datatype)
+    return f"an integer from {smallest} to {largest}, the range of {datatype}"
 
 
 _FITS: Final[dict[Datatype, Callable[[Any], bool]]] = {
     Datatype.BOOL: _fits_bool,
     Datatype.BYTES: _fits_bytes,
     **dict.fromkeys(_FLOATS, _fits_float),
-    **{datatype: _fits_integer(NUMPY_DTYPE[datatype]) for datatype in _INTEGERS},
+    **{datatype: partial(_fits_integer, *_limits(datatype)) for datatype in _INTEGERS},
 }
 # Types that numpy converts without loss; other elements are checked one by one.
 _PLAIN: Final[dict[Datatype, frozenset[type]]] = {
@@ -268,12 +275,6 @@ _PLAIN: Final[dict[Datatype, frozenset[type]]] = {
     Datatype.BYTES: frozenset({str}),
     **dict.fromkeys(_FLOATS, _NUMBERS),
     **dict.fromkeys(_INTEGERS, frozenset({int})),
-}
-_EXPECTED: Final[dict[Datatype, str]] = {
-    Datatype.BOOL: "true, false, 0 or 1, as BOOL requires",
-    Datatype.BYTES: "a string, as BYTES requires",
-    **{datatype: f"a number, as {datatype} requires" for datatype in _FLOATS},
-    **{datatype: _expected_integer(datatype) for datatype in _INTEGERS},
 }
 
 

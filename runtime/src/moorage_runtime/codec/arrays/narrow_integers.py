@@ -19,7 +19,7 @@ def narrow(values: Sequence[int], datatype: Datatype, path: str) -> NDArray[Any]
     Raises:
         InvalidRequest: A value is out of range; it is never truncated.
     """
-    wide = np.array(values, np.int64)
+    wide = np.array(values)
     limits = np.iinfo(NUMPY_DTYPE[datatype])
     outside = (wide < limits.min) | (wide > limits.max)
     if outside.any():

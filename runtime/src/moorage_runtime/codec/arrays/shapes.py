@@ -11,8 +11,8 @@ from moorage_runtime.values.errors import InvalidRequest
 
 # numpy's own limit on the number of dimensions.
 RANK_LIMIT: Final = 64
-# The address range, which is also numpy's limit on a dimension.
-_SIZE_LIMIT: Final = 2**63 - 1
+# End of the address range, which is also numpy's limit on a dimension.
+_SIZE_END: Final = 2**63
 # No element is wider; BYTES elements are pointers in memory.
 _WIDEST_BYTES: Final = 8
 
@@ -36,7 +36,7 @@ def check(dims: Sequence[int], path: str) -> tuple[int, ...]:
                 f"{path}[{index}]: {dim} is invalid: must be an integer of 0 or more"
             )
         size *= dim or 1
-        if size > _SIZE_LIMIT:
+        if size >= _SIZE_END:
             raise InvalidRequest(
                 f"{path}: the product of dimensions 0 to {index} is too large for a tensor"
             )

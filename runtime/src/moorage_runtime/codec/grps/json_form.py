@@ -219,6 +219,8 @@ def _decode_table(document: dict[str, Any]) -> Table:
 
 def _decode_value(name: str, datatype: Datatype, value: Any, path: str) -> Any:
     if datatype is not Datatype.BYTES:
+        if type(value) is list:
+            raise InvalidRequest(f"{path}: an array is invalid: must be a number")
         unquoted = _unquote([value], datatype, path)
         return json_data.decode_array(unquoted, datatype, (), path).item()
     if type(value) is not str:
@@ -283,7 +285,7 @@ def _encode_tensor(tensor: Tensor) -> dict[str, Any]:
 
 
 def _encode_elements(tensor: Tensor) -> Any:
-    flat = tensor.array.reshape(-1)
+    flat = tensor.array.ravel()
     step = json_data.PIECE_ELEMENTS
     if flat.size > step:
         parts = (
@@ -294,10 +296,10 @@ def _encode_elements(tensor: Tensor) -> Any:
         return orjson.Fragment(b"[%b]" % b",".join(texts))
     if tensor.datatype is Datatype.INT64:
         return list(map(str, flat.tolist()))
-    if tensor.datatype is Datatype.BYTES or tensor.datatype is Datatype.FP16:
-        data = json_data.encode_data(tensor)
-        return data if isinstance(data, list) else _spell(data)
-    return _spell(flat)
+    if tensor.datatype is Datatype.BYTES:
+        return grps_tensors.texts(tensor)
+    # the serializer knows no 16-bit floats
+    return _spell(flat.astype(np.float64) if tensor.datatype is Datatype.FP16 else flat)
 
 
 def _spell(array: NDArray[Any]) -> Any:

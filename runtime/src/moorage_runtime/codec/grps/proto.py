@@ -160,14 +160,9 @@ def _encode_tensor(tensor: Tensor) -> pb.GenericTensor:
     item = pb.GenericTensor(
         name=tensor.name, dtype=grps_tensors.NAMES[tensor.datatype], shape=tensor.array.shape
     )
-    elements = tensor.array.reshape(-1).tolist()
     if tensor.datatype is Datatype.BYTES:
-        try:
-            elements = [str(element, "utf-8") for element in elements]
-        except UnicodeDecodeError as error:
-            raise InvalidRequest(
-                f"output '{tensor.name}' contains bytes that are not UTF-8, which gtensors do not "
-                "support"
-            ) from error
+        elements = grps_tensors.texts(tensor)
+    else:
+        elements = tensor.array.ravel().tolist()
     getattr(item, grps_tensors.FIELDS[tensor.datatype]).extend(elements)
     return item

@@ -86,7 +86,21 @@ def restore(tensor: Tensor, wanted: Datatype) -> Tensor:
     outside = (array < 0) | (array > largest)
     if outside.any():
         raise InvalidRequest(
-            f"input '{tensor.name}': {array[outside].reshape(-1)[0]} is out of the range "
-            f"of {wanted}"
+            f"input '{tensor.name}': {array[outside][0]} is out of the range of {wanted}"
         )
     return Tensor(tensor.name, wanted, array.astype(NUMPY_DTYPE[wanted]), tensor.parameters)
+
+
+def texts(tensor: Tensor) -> list[str]:
+    """The elements of a BYTES tensor, which are strings in GRPS.
+
+    Raises:
+        InvalidRequest: An element is not UTF-8.
+    """
+    try:
+        return [element.decode() for element in tensor.array.ravel()]
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(
+            f"output '{tensor.name}' contains bytes that are not UTF-8, which gtensors do not "
+            "support"
+        ) from error

@@ -36,7 +36,7 @@ def read(text: memoryview) -> Nesting | None:
     places = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))
     is_open = codes[places] == ord("[")
     depths = np.cumsum(np.where(is_open, 1, -1))
-    if depths[-1] != 0 or depths[:-1].min(initial=1) < 1 or depths.max() > _RANK_LIMIT:
+    if depths[-1] != 0 or depths[:-1].min() < 1 or depths.max() > _RANK_LIMIT:
         return None
     if not _fit(codes, places, is_open):
         return None

@@ -82,23 +82,27 @@ def cut(text: bytes | bytearray) -> Cut | None:
     return Cut(tuple(spans), bytes(envelope))
 
 
-def fill(value: Any, lists: Mapping[str, NumberList], wanted: Collection[str]) -> Any:
+def fill(
+    value: Any, lists: Mapping[str, NumberList], wanted: Collection[str], *, nested: bool
+) -> Any:
     """The value of an envelope, with its placeholders replaced by the lists.
 
     Args:
         value: The parsed envelope.
         lists: The lists by placeholder.
         wanted: Members whose list remains a NumberList; other lists become Python lists.
+        nested: Whether this applies to members at any depth, or to the outermost object alone.
     """
     if type(value) is str:
         return lists[value].tolist() if value in lists else value
+    inner = wanted if nested else ()
     if type(value) is list:
-        return [fill(item, lists, wanted) for item in value]
+        return [fill(item, lists, inner, nested=nested) for item in value]
     if type(value) is dict:
         return {
             key: lists[item]
             if key in wanted and type(item) is str and item in lists
-            else fill(item, lists, wanted)
+            else fill(item, lists, inner, nested=nested)
             for key, item in value.items()
         }
     return value
@@ -137,13 +141,11 @@ def _backslashes_before(text: bytes | bytearray, quote: int, start: int) -> int:
 
 
 def _numbers_in(text: bytes | bytearray, start: int, stop: int) -> Span | None:
-    """The list between two strings, if it is the value of a member and contains no object."""
-    opening = _VALUE.match(text, start, stop)
+    """The list between two strings, if it is the value of a member; objects end it."""
+    opening = _VALUE.match(text, start)
     if opening is None:
         return None
     opened = opening.end() - 1
     brace = text.find(b"}", opened, stop)
     closed = text.rfind(b"]", opened, stop if brace < 0 else brace)
-    if closed < 0 or text.find(b"{", opened, closed) >= 0:
-        return None
-    return Span(opened, closed + 1)
+    return None if closed < 0 else Span(opened, closed + 1)

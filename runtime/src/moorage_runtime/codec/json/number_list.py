@@ -67,7 +67,7 @@ class Piece(msgspec.Struct, frozen=True):
             return None
         with np.errstate(over="ignore"):
             # Python's numbers are also rounded to float64 first
-            return self.values.astype(np.float64, copy=False).astype(dtype, copy=False)
+            return np.asarray(np.asarray(self.values, np.float64), dtype)
 
     def integers(self, dtype: np.dtype[Any]) -> NDArray[Any] | None:
         """The leaves in this type; None if one is not an integer or out of range."""
@@ -77,7 +77,7 @@ class Piece(msgspec.Struct, frozen=True):
         limits = np.iinfo(dtype)
         if int(values.min()) < limits.min or int(values.max()) > limits.max:
             return None
-        return values.astype(dtype, copy=False)
+        return np.asarray(values, dtype)
 
 
 class NumberList(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ def decode(body: bytes | bytearray, start: int, stop: int) -> NumberList | None:
     Args:
         body: The body that contains the list.
         start: Position of its first bracket.
-        stop: Position after its last bracket; there are no strings or objects in between.
+        stop: Position after its last bracket; there are no strings in between.
 
     Raises:
         MalformedListError: It is a flat list and not valid JSON.

@@ -35,6 +35,8 @@ _PIECE_BYTES: Final = 64 * 1024
 # Long enough to recognize the value, short enough for a log line.
 _SHOWN_CHARACTERS: Final = 60
 
+# A byte order mark is allowed.
+_ENCODING: Final = "utf-8-sig"
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _DIGITS_COMPLAINT: Final = "the JSON contains an integer with more than 4300 digits"
 _SURROGATE_COMPLAINT: Final = "the JSON contains an unpaired surrogate, which is not valid Unicode"
@@ -61,13 +63,14 @@ def check_size(size_bytes: int, limit_bytes: int) -> None:
         )
 
 
-def parse(body: Buffer, long_lists: Collection[str] = ()) -> Any:
+def parse(body: Buffer, long_lists: Collection[str] = (), *, nested: bool = True) -> Any:
     """Parse the JSON value of a body; the last of repeated members counts.
 
     Args:
         body: UTF-8.
         long_lists: Names of members. If the value of one is a long list of numbers, it is a
             :class:`NumberList`; other lists are Python lists.
+        nested: Whether these are members at any depth, or of the outermost object alone.
 
     Raises:
         InvalidRequest: The text is empty, not JSON or not UTF-8, contains an unpaired surrogate,
@@ -83,7 +86,8 @@ def parse(body: Buffer, long_lists: Collection[str] = ()) -> Any:
         if parts is not None:
             lists = _decode_lists(text, parts)
             if lists is not None:
-                return json_lists.fill(_parse_envelope(text, parts), lists, long_lists)
+                envelope = _parse_envelope(text, parts)
+                return json_lists.fill(envelope, lists, long_lists, nested=nested)
     return _parse_whole(text)
 
 
@@ -160,7 +164,7 @@ def _measure(text: bytes | bytearray) -> _Structure:
     for start in range(0, len(text), _PIECE_BYTES):
         masked = mask.of(bytes(view[start : start + _PIECE_BYTES]))
         steps = _STEP[np.frombuffer(masked, np.uint8)]
-        levels = level + np.cumsum(steps, dtype=np.int64)
+        levels = level + np.cumsum(steps)
         deepest = max(deepest, int(levels.max()))
         level = int(levels[-1])
         opened += int(np.count_nonzero(steps > 0))
@@ -171,12 +175,12 @@ def _measure(text: bytes | bytearray) -> _Structure:
 def show(value: Any) -> str:
     """The value as shortened JSON text, for an error message."""
     if isinstance(value, str):
-        value = value[: _SHOWN_CHARACTERS * 2]
+        value = value[:_SHOWN_CHARACTERS]
     elif isinstance(value, list | NumberList):
         return "an array"
     elif isinstance(value, dict):
         return "an object"
-    text = _SHOWN.encode(value).encode("utf-8", "replace").decode()
+    text = _SHOWN.encode(value).encode(errors="replace").decode()
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
@@ -188,8 +192,8 @@ def _decode_lists(text: bytes | bytearray, parts: json_lists.Cut) -> dict[str, N
             found = number_list.decode(text, span.start, span.stop)
         except MalformedListError as error:
             _parse_whole(_blanked(text, parts.spans))  # an error elsewhere is reported first
-            position = len(text[: error.position].decode("utf-8-sig", "replace"))
-            whole = text.decode("utf-8-sig", "replace")
+            position = len(text[: error.position].decode(_ENCODING, "replace"))
+            whole = text.decode(_ENCODING, "replace")
             shown = json.JSONDecodeError(error.complaint, whole, position)
             raise InvalidRequest(f"the body is not valid JSON: {shown}") from error
         if found is None:
@@ -217,7 +221,7 @@ def _blanked(text: bytes | bytearray, spans: Sequence[json_lists.Span]) -> bytea
 
 def _decode_text(text: bytes | bytearray) -> str:
     try:
-        return text.decode("utf-8-sig")
+        return text.decode(_ENCODING)
     except UnicodeDecodeError as error:
         raise InvalidRequest(
             f"the JSON is not UTF-8: byte 0x{text[error.start]:02x} at position {error.start}"

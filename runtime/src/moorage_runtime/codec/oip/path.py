@@ -105,7 +105,7 @@ def _decode(segment: str, what: str) -> str:
         return segment
     try:
         # the listener passes bytes as Latin-1 characters
-        return unquote_to_bytes(segment.encode("latin-1")).decode("utf-8")
+        return unquote_to_bytes(segment.encode("latin-1")).decode()
     except UnicodeDecodeError as error:
         raise InvalidRequest(
             f"the {what} {segment!r} in the path is not percent-encoded UTF-8"

@@ -96,7 +96,7 @@ def encode(tensor: Tensor, contents: InferTensorContents) -> None:
     The datatype must have a field, see :func:`has_field`.
     """
     field = getattr(contents, _FIELD[tensor.datatype])
-    flat = tensor.array.reshape(-1)
+    flat = tensor.array.ravel()
     for start in range(0, flat.size, PIECE_ELEMENTS):
         field.extend(flat[start : start + PIECE_ELEMENTS].tolist())
 

@@ -28,9 +28,10 @@ _RAW_OUTPUT: Final = pb.ModelInferResponse.RAW_OUTPUT_CONTENTS_FIELD_NUMBER
 _CUT_FROM_BYTES: Final = 8 * 1024
 # A request with more fields is not large because of its raw tensors.
 _PARTS_LIMIT: Final = 2 * limits.TENSORS
-_ONE_BYTE_TAGS: Final = 0x80
-# The size of a field has at most this many bits, in bytes of seven bits each.
-_SIZE_BITS: Final = 35
+# The bits of a tag of one byte that are not its field number.
+_KIND_BITS: Final = 0x87
+# The size of a field has at most this many bytes, with seven bits each.
+_SIZE_BYTES: Final = 5
 
 
 class Cut(msgspec.Struct, frozen=True, gc=False):
@@ -64,11 +65,12 @@ def split(data: bytes | memoryview, tag: int) -> Cut | None:
     at = 0
     while at < len(data):
         found = data[at]
-        if found >= _ONE_BYTE_TAGS or found & 7 != _LENGTH:
+        sized = _size_at(data, at + 1) if found & _KIND_BITS == _LENGTH else None
+        if sized is None:
             return None
-        size, start = size_at(data, at + 1)
+        size, start = sized
         stop = start + size
-        if stop > len(data) or start == at + 1:
+        if stop > len(data):
             return None
         if found == tag:
             tensors.append(view[start:stop])
@@ -107,14 +109,11 @@ def _head(field: int, size: int) -> bytes:
     return bytes(head)
 
 
-def size_at(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The varint at a position, and its end, which is its start if it is invalid."""
+def _size_at(data: bytes | memoryview, at: int) -> tuple[int, int] | None:
+    """The varint at a position, and its end; None if it is invalid."""
     size = 0
-    for index, shift in enumerate(range(0, _SIZE_BITS, 7)):
-        if at + index >= len(data):
-            break
-        byte = data[at + index]
-        size |= (byte & 0x7F) << shift
+    for index, byte in enumerate(data[at : at + _SIZE_BYTES]):
+        size |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return size, at + index + 1
-    return 0, at
+    return None

@@ -62,8 +62,8 @@ def parse_header_length(value: str, body_bytes: int) -> int:
     """
     digits = value.strip()
     # without the length check, int() would parse a number of any length
-    length = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else -1
-    if not 0 <= length <= min(body_bytes, _HEADER_LIMIT):
+    is_number = digits.isascii() and digits.isdigit() and len(digits) < 20
+    if not is_number or (length := int(digits)) > min(body_bytes, _HEADER_LIMIT):
         raise InvalidRequest(
             f"Inference-Header-Content-Length: {json_text.show(value)} is invalid: must be an "
             f"integer from 0 to {body_bytes}, the size of the body"

@@ -28,7 +28,7 @@ _LONG_LISTS: Final = frozenset({"instances", "inputs"})
 def parse_object(body: json_text.Buffer) -> dict[str, Any]:
     """The JSON object of a request body.
 
-    A long list of numbers in ``instances`` or ``inputs`` is a NumberList.
+    If the document's ``instances`` or ``inputs`` is a long list of numbers, it is a NumberList.
 
     Raises:
         InvalidRequest: The text is not JSON or not UTF-8, has more text after the document, is
@@ -140,7 +140,8 @@ def _token(number: float) -> bytes:
 def _parse_exactly(text: bytes | bytearray) -> Any:
     """The value, with exact integers: as a float, an integer beyond uint64 would be accepted."""
     if len(text) >= LONG_BYTES:
-        return json_text.parse(text, _LONG_LISTS)
+        # the inputs of a model may have these names too
+        return json_text.parse(text, _LONG_LISTS, nested=False)
     if json_text.may_be_deep(text) and json_text.depth(text) > limits.JSON_DEPTH:
         return json_text.parse(text)
     try:

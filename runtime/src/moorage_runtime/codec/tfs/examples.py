@@ -122,7 +122,7 @@ def _tensor(name: str, examples: list[Features], spec: TensorSpec) -> Tensor:
 def _decode(name: str, values: list[Any], datatype: Datatype) -> NDArray[Any]:
     """A flat array of the values; int64 is accepted for every float, integer and boolean input."""
     try:
-        if datatype is Datatype.BOOL and set(values) <= {0, 1} and float not in map(type, values):
+        if datatype is Datatype.BOOL and all(type(x) is int and x in (0, 1) for x in values):
             return np.array(values, np.bool_)
         return decode_array(values, datatype)
     except InvalidRequest as error:

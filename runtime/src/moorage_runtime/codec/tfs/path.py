@@ -77,10 +77,15 @@ def parse_target(method: str, path: str) -> Target:
     verb = match["verb"]
     return Target(
         operation=Operation[verb.lstrip("/").upper()] if verb else Operation.STATUS,
-        model=unquote(match["model"]),
+        model=_decode(match["model"]),
         version=_version_number(match["version"]),
-        label=None if match["label"] is None else unquote(match["label"]),
+        label=None if match["label"] is None else _decode(match["label"]),
     )
+
+
+def _decode(name: str) -> str:
+    # the listener passes bytes as Latin-1 characters
+    return unquote(name.encode("latin-1"))
 
 
 def _version_number(digits: str | None) -> int | None:

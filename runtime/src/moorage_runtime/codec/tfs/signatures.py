@@ -89,7 +89,9 @@ def requested_outputs(signature: BoundSignature) -> tuple[RequestedOutput, ...]:
     """The model outputs of a signature; empty, which means all, for a derived one."""
     if signature.derived:
         return ()
-    return tuple(RequestedOutput(spec.name) for spec in signature.outputs.values())
+    # two keys may name the same output, which a request may name only once
+    names = dict.fromkeys(spec.name for spec in signature.outputs.values())
+    return tuple(map(RequestedOutput, names))
 
 
 def outputs_by_key(outputs: Iterable[Tensor], signature: BoundSignature) -> dict[str, Tensor]:

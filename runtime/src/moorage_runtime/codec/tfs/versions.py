@@ -55,11 +55,11 @@ def version_numbers(
     return {version: numbers[version] for version in ordered}
 
 
-def natural_key(version: str) -> tuple[tuple[int, int, str], ...]:
+def natural_key(version: str) -> tuple[tuple[int, str], ...]:
     """Sort key in which runs of digits compare as numbers: "v9" before "v10"."""
     # int() refuses very long texts; length and then text order give the same result
     return tuple(
-        (len(run.lstrip("0")), 0, run.lstrip("0")) if index % 2 else (0, 1, run)
+        (len(run.lstrip("0")), run.lstrip("0")) if index % 2 else (0, run)
         for index, run in enumerate(_DIGIT_RUN.split(version))
     )
 

@@ -38,7 +38,7 @@ class CustomHttpFrontend:
 
     async def handle(self, request: HttpRequest) -> Answer:
         """The response of the model in the query, otherwise of the model with this path."""
-        path = unquote(request.path)
+        path = _decoded(request.path)
         asked = dict(parse_qsl(request.query)).get("model", "")
         try:
             if asked:
@@ -62,7 +62,7 @@ class CustomHttpFrontend:
             return refused
         call = HttpCall(
             request.method,
-            unquote(request.path),
+            _decoded(request.path),
             dict(parse_qsl(request.query, keep_blank_values=True)),
             dict(request.headers),
             bytes(request.body),
@@ -81,6 +81,11 @@ class CustomHttpFrontend:
             await replies.aclose()
             return HttpResponse(reply.status, reply.body, content_type)
         return StreamingResponse(reply.status, _chunks(replies), content_type)
+
+
+def _decoded(path: str) -> str:
+    # the listener passes bytes as Latin-1 characters
+    return unquote(path.encode("latin-1"))
 
 
 def _content_type(reply: HttpReply) -> bytes:

@@ -64,7 +64,8 @@ class RepositoryRestFrontend:
                 raise errors.InvalidRequest(
                     "parameters cannot override files or configuration: send none"
                 )
-            name, operation = unquote(found[1]), found[2]
+            # the listener passes bytes as Latin-1 characters
+            name, operation = unquote(found[1].encode("latin-1")), found[2]
             if operation == "load":
                 await self._dataplane.load(name)
             else:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage_operator.api.smoke_tests import ExpectedTensor, InputTensor, SmokeTest, digest_of
+from moorage_operator.decide.pods.smoke_verdicts import passed_with_all
 from moorage_operator.values.plan import PollPace
 from moorage_operator.values.smoke import SmokeOutcome, SmokeVerdict, mismatch
 from support.operator_values import (
@@ -411,3 +412,35 @@ def test_omitted_replicas_are_unknown_if_listed_ones_do_not_serve():
     restarted = planned(of, observed(*broken, *pods, status=status))
 
     assert not any(target.smoke.done for target in restarted.targets if target.smoke)
+
+
+# ---------------------------------------------------------------------- omitted replicas
+
+SINCE = "2026-03-04T05:06:07Z"
+KEPT = {"digest": "d", "reason": "Passed"}
+LISTED = [{"pod": "x"}, {"pod": "y", "smokeTests": KEPT}]
+
+
+@pytest.mark.parametrize(
+    ("condition", "ready_since", "entries", "expected"),
+    [
+        ({"status": "True", "lastTransitionTime": SINCE}, -1, LISTED, KEPT),
+        ({"status": "True", "lastTransitionTime": SINCE}, 0, LISTED, None),
+        ({"status": "True", "lastTransitionTime": SINCE}, 1, LISTED, None),
+        ({"status": "True", "lastTransitionTime": SINCE}, None, LISTED, None),
+        ({"status": "False", "lastTransitionTime": SINCE}, -1, LISTED, None),
+        ({"status": "True"}, -1, LISTED, None),
+        ({"status": "True", "lastTransitionTime": SINCE}, -1, LISTED[:1], None),
+        ({"status": "True", "lastTransitionTime": SINCE}, -1, None, None),
+    ],
+)
+def test_a_pod_that_was_ready_before_all_had_passed_has_passed_too(
+    condition, ready_since, entries, expected
+):
+    since = None if ready_since is None else NOW + timedelta(seconds=ready_since)
+    status = {
+        "conditions": [{"type": "SmokeTestPassed", **condition}],
+        "replicaStatuses": entries,
+    }
+
+    assert passed_with_all(pod("p", OF, ready_since=since), status) == expected

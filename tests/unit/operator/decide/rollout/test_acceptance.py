@@ -26,9 +26,11 @@ ROUTES = frozenset({"HTTPRoute", "GRPCRoute"})
 CANARY = {"strategy": "Canary"}
 
 
-def taken(*, accepted: bool | None = True) -> tuple[DeploymentCondition, ...]:
+def taken(
+    *, accepted: bool | None = True, message: str = "no such port"
+) -> tuple[DeploymentCondition, ...]:
     return (
-        DeploymentCondition("Accepted", accepted, "R", "no such port"),
+        DeploymentCondition("Accepted", accepted, "R", message),
         DeploymentCondition("ResolvedRefs", status=True),
     )
 
@@ -302,3 +304,14 @@ def test_the_ingress_of_an_earlier_spec_does_not_count() -> None:
 
     assert verdict(plan, "RouteAccepted") == ("Unknown", "AwaitingIngress")
     assert "url" not in plan.status
+
+
+@pytest.mark.parametrize(
+    ("message", "end"), [("no such port", "Accepted: R: no such port"), ("", "Accepted: R")]
+)
+def test_a_refusal_is_quoted_and_ends_with_the_reason_if_it_has_no_message(
+    message: str, end: str
+) -> None:
+    refused = looked(WEB, HTTPRoute=taken(accepted=False, message=message))
+
+    assert told(refused) == f"Gateway ns/web does not accept the route: {end}"

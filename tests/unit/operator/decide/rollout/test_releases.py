@@ -6,14 +6,17 @@ from datetime import timedelta
 import pytest
 
 from moorage_operator.api import names
+from moorage_operator.decide.plan import unread
 from moorage_operator.decide.rollout.releases import is_kept
 from moorage_operator.resources.owned import applied_hash
+from moorage_operator.resources.pod_template import make_pod_template
 from moorage_operator.values.answers import AnswerReason
 from moorage_operator.values.objects import ChildObserved
 from moorage_operator.values.observed import Observed, RevisionRecord
 from moorage_operator.values.plan import Plan
 from moorage_operator.values.revisions import Retirement, Revisions
 from support.operator_values import (
+    CONFIG,
     NOW,
     condition,
     deployment,
@@ -48,7 +51,8 @@ def served() -> dict:
 
 
 def deployments(plan: Plan) -> dict[str, str]:
-    """The revision of every planned Deployment, by name."""
+    """The revision of every planned Deployment, by name; none is paused."""
+    assert not any(item.get("spec", {}).get("paused") for item in plan.objects)
     return {
         item["metadata"]["name"]: item["spec"]["template"]["metadata"]["labels"][
             "moorage.dev/revision"
@@ -138,6 +142,17 @@ def replaced() -> Observed:
         world = carried_out(dataclasses.replace(world, status=plan.status), plan)
     assert world.status["revisions"]["retiring"]["time"]
     return world
+
+
+@pytest.mark.parametrize(("seconds", "is_read"), [(59, True), (60, False)])
+def test_the_record_of_a_replaced_revision_is_read_while_it_is_kept(seconds: int, is_read: bool):
+    world = dataclasses.replace(replaced(), history={})
+    world = dataclasses.replace(world, pods=world.pods[1:])
+    late = NOW + timedelta(seconds=seconds)
+
+    found = unread(NEW, world, make_pod_template(NEW, CONFIG), now=late)
+
+    assert found == ({revision(GOOD)} if is_read else set())
 
 
 @pytest.mark.parametrize(
@@ -238,6 +253,10 @@ def test_an_unknown_deployment_is_kept(kept: RevisionRecord | None):
 
     assert deployments(plan) == {OWN: revision(NEW)}
     assert plan.keeps_others
+    paused = dataclasses.replace(NEW, paused=True)
+    held = planned(paused, dataclasses.replace(world, history={revision(GOOD): None}))
+    assert f'create Deployment "{OWN}"' in condition(held, "Paused")["message"]
+    assert "delete Deployment" not in condition(held, "Paused")["message"]
 
 
 def test_pods_stay_in_a_deployment_that_is_being_updated():

@@ -1,5 +1,6 @@
 """How many models use a runtime, and how many of them follow an edit at a time."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -134,20 +135,49 @@ def test_a_status_counts_the_models():
 
 
 @pytest.mark.parametrize(
-    ("spec", "reason", "word"),
+    ("spec", "others", "reason", "message"),
     [
-        ({"protocol": "REST"}, "InvalidSpec", "spec.protocol"),
-        ({"default": True}, "SeveralDefaults", "standard"),
+        ({}, [], "Valid", "the spec is valid"),
+        (
+            {"protocol": "REST", "transport": "UDP"},
+            [],
+            "InvalidSpec",
+            (
+                "spec.protocol: 'REST' is invalid: must be one of Auto, OpenInference, "
+                "TensorFlowServing, GRPS, OpenAI, None; "
+                "spec.transport: 'UDP' is invalid: must be one of HTTP, GRPC"
+            ),
+        ),
+        (
+            {"default": True},
+            [runtime("z", default=True), runtime("b", default=True)],
+            "SeveralDefaults",
+            (
+                "spec.default: true is also set in b, z, so models that name no runtime are "
+                "refused; set it in one of them, or restrict allowedNamespaces"
+            ),
+        ),
     ],
 )
-def test_a_status_says_what_is_wrong_with_a_runtime(spec, reason, word):
+def test_a_status_says_whether_a_runtime_is_accepted(spec, others, reason, message):
     one = runtime("triton", **spec)
-    known = runtimes(one, runtime("standard", default=True))
 
-    condition = runtime_status(one, known, [], {}, NOW)["conditions"][0]
+    status = runtime_status(one, runtimes(one, *others), [], {}, NOW)
 
-    assert (condition["status"], condition["reason"]) == ("False", reason)
-    assert word in condition["message"]
+    (condition,) = status["conditions"]
+    assert condition["type"] == "Accepted"
+    assert condition["status"] == ("True" if reason == "Valid" else "False")
+    assert (condition["reason"], condition["message"]) == (reason, message)
+    assert condition["observedGeneration"] == status["observedGeneration"] == 1
+    assert condition["lastTransitionTime"] == "2026-03-04T05:06:07Z"
+
+
+def test_a_condition_that_stays_keeps_its_time():
+    first = runtime_status(AUTOMATIC, runtimes(AUTOMATIC), [], {}, NOW)
+
+    again = runtime_status(AUTOMATIC, runtimes(AUTOMATIC), [], first, NOW + timedelta(seconds=9))
+
+    assert again == first
 
 
 APPROVAL = {**FAILED, "obstacle": "AwaitingApproval", "detail": "canary r2"}
@@ -163,10 +193,14 @@ APPROVAL = {**FAILED, "obstacle": "AwaitingApproval", "detail": "canary r2"}
         ([user("a", **FAILED), user("b", **ON_THE_WAY), user("c")], ""),
         ([user("a", **FAILED), user("b", **FAILED, is_stopped=True), user("c")], ""),
         ([user("a", **FAILED), user("b", **{**FAILED, "runtime": "x"}), user("c")], ""),
+        ([user("b", **FAILED), user("a", **FAILED), user("x", **FAILED), user("c")], "abx"),
+        ([user("a", **FAILED), user("b", **FAILED), user("c", is_outdated=False)], ""),
+        ([user("a", **FAILED), user("b", **FAILED), user("c", **ON_THE_WAY)], ""),
     ],
     ids=[
         "both failed", "one waits for approval", "nobody waits", "only a stopped one waits",
-        "one continues", "one is stopped", "one has another runtime",
+        "one continues", "one is stopped", "one has another runtime", "more than the limit",
+        "all have moved", "the last one moves",
     ],
 )  # fmt: skip
 def test_an_update_is_held_once_no_place_comes_free_by_itself(users, expected):
@@ -192,20 +226,45 @@ def test_a_status_names_the_models_that_hold_an_update_with_their_messages():
         "True",
         "AwaitingModel",
     )
-    said = held["message"]
-    assert said.startswith("update held: model ns/a failed with RolledBack: revision r2")
-    assert "model ns/b waits for approval: canary r2" in said
-    assert "set spec.paused to true in them" in said
+    assert held["message"] == (
+        "update held: model ns/a failed with RolledBack: revision r2 was given up; "
+        "model ns/b waits for approval: canary r2; "
+        "correct the InferenceRuntime or the model, or set spec.paused to true in them so that "
+        "other models follow"
+    )
 
 
-def test_models_learn_the_name_of_a_holder_but_not_its_message():
-    said = held_by([user("a", **FAILED)])
+HELD = "update held: model ns/a failed with RolledBack"
+FIX = "correct the InferenceRuntime or the model, or set spec.paused to true in"
 
-    assert "model ns/a failed with RolledBack;" in said
-    assert "set spec.paused to true in it" in said
-    assert "revision r2" not in said
-    assert held_by([]) == ""
-    assert "and 2 more models" in held_by([user(each, **FAILED) for each in "abcde"])
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("", ""),
+        (
+            "a",
+            f"{HELD}; {FIX} it so that other models follow",
+        ),
+        (
+            "abc",
+            (
+                f"{HELD}; model ns/b failed with RolledBack; "
+                f"model ns/c failed with RolledBack; {FIX} them so that other models follow"
+            ),
+        ),
+        (
+            "abcde",
+            (
+                f"{HELD}; model ns/b failed with RolledBack; "
+                "model ns/c failed with RolledBack; and 2 more models; "
+                f"{FIX} them so that other models follow"
+            ),
+        ),
+    ],
+)
+def test_models_learn_the_names_of_holders_but_not_their_messages(names, expected):
+    assert held_by([user(each, **FAILED) for each in names]) == expected
 
 
 def of_status(status: Any, **spec: Any) -> ModelRecord:
@@ -253,6 +312,11 @@ def test_a_user_that_is_being_deleted_takes_no_place():
         ([("Stalled", "True", "RolledBack")], "RolledBack"),
         ([("UpToDate", "False", "AwaitingApproval")], "AwaitingApproval"),
         ([("UpToDate", "False", "RollingOut"), ("Reconciling", "True", "RollingOut")], ""),
+        ([("Stalled", "False", "RolledBack")], ""),
+        (
+            [("Stalled", "True", "RolledBack"), ("UpToDate", "False", "AwaitingApproval")],
+            "RolledBack",
+        ),
         ([], ""),
     ],
 )

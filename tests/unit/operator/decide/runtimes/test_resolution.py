@@ -142,6 +142,18 @@ def test_null_in_the_pod_template_of_a_model_removes_what_the_operator_plans():
     assert "topologySpreadConstraints" not in pod
 
 
+def test_null_in_a_container_of_a_model_removes_what_the_operator_plans():
+    container = {"name": "runtime", "workingDir": "/work"}
+    server = runtime("triton", image="t", podTemplate={"spec": {"containers": [container]}})
+    overlay = {"spec": {"containers": [{"name": "runtime", "livenessProbe": None}]}}
+
+    model = resolved({**NAMED, "podTemplate": overlay}, runtimes(server)).model
+
+    (made,) = make_pod_template(model, CONFIG)["spec"]["containers"]
+    assert made["workingDir"] == "/work"
+    assert "livenessProbe" not in made
+
+
 def test_without_runtimes_a_model_is_what_it_was():
     for spec in ({"model": URI}, {"runtime": {"image": "a"}}, {"model": URI, "protocol": "Auto"}):
         own = parse({**body(), "spec": spec})

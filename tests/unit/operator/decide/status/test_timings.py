@@ -13,6 +13,7 @@ from support.operator_values import (
     observed,
     planned,
     pod,
+    record,
     revision,
     running,
     said,
@@ -112,3 +113,19 @@ def test_earlier_timings_stay_until_the_new_revision_serves() -> None:
 
     assert timings(observed(unready("p", MODEL), status=status)) == before
     assert timings(seen(timed(), status=status))["pod"] == "p"
+
+
+def test_a_revision_that_was_given_up_has_no_timings_of_the_one_that_runs_instead() -> None:
+    bad = model(generation=2, runtime={"image": "bad:1"})
+    aborted = model(generation=3, runtime={"image": "bad:1"}, rollout={"abort": revision(bad)})
+    history = {revision(MODEL): record(MODEL), revision(bad): record(bad)}
+    pods = (timed("good"), unready("bad", bad))
+    before = planned(MODEL, seen(timed("good"))).status
+    given_up = planned(aborted, seen(*pods, history=history, status=before)).status
+
+    after = planned(aborted, seen(timed("good"), history=history, status=given_up)).status
+
+    assert after["revisions"]["rejected"]["revision"] == revision(bad)
+    assert after["revisions"]["current"] == revision(bad)
+    assert after["timings"] == before["timings"]
+    assert after["timings"]["revision"] == revision(MODEL)

@@ -1,0 +1,272 @@
+"""Reads a kubeconfig as kubectl does, and says what is wrong with it before a request is sent.
+
+    files --> sections --> cluster and user of the context --> the configuration of `kubernetes`
+
+The `kubernetes` package sends requests without credentials if those of the user cannot be read,
+and takes the current context of the last file instead of the first one.
+"""
+
+import base64
+import binascii
+import importlib.util
+import logging
+import os
+import ssl
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import yaml
+
+from kubernetes import client, config
+from moorage_cli.ask.api_failures import NoCluster
+from moorage_cli.manifests.object_names import NAMESPACE_NAME, is_namespace_name
+from moorage_cli.printing.failures import Failure, reason_of
+
+__all__ = ["load_kubeconfig"]
+
+DEFAULT_PATH = "~/.kube/config"
+SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
+TEXTS = {
+    "cluster": (
+        "server", "certificate-authority", "certificate-authority-data", "tls-server-name",
+        "proxy-url",
+    ),
+    "user": (
+        "token", "tokenFile", "username", "password", "client-certificate",
+        "client-certificate-data", "client-key", "client-key-data",
+    ),
+    "context": ("cluster", "user", "namespace"),
+}  # fmt: skip
+
+
+class _Wrong(Exception):
+    """What is wrong with a kubeconfig, as a sentence that names the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One item of a section: its path in messages, and its fields."""
+
+    path: str
+    fields: Mapping[str, Any]
+
+
+def load_kubeconfig(given: str, context: str) -> tuple[Any, str]:
+    """The client's configuration, and the namespace of the context.
+
+    Args:
+        given: The path of `--kubeconfig`; empty for KUBECONFIG or ~/.kube/config.
+        context: The name of the context; empty for the current one.
+
+    Raises:
+        NoCluster: No file is given and none exists, or all are empty.
+        Failure: A file or the context is not usable.
+    """
+    listed = given or os.environ.get("KUBECONFIG") or DEFAULT_PATH
+    paths = [os.path.expanduser(each) for each in listed.split(os.pathsep) if each]  # noqa: PTH111 - as text
+    named = f"--kubeconfig: {given}" if given else listed
+    try:
+        documents = {each: found for each in paths if (found := _document(each)) is not None}
+        if documents:
+            return _loaded(documents, context)
+    except _Wrong as wrong:
+        raise Failure(f"{named} is not a usable kubeconfig: {wrong}") from wrong
+    if not given:
+        raise NoCluster(
+            f"no cluster is configured: no kubeconfig exists at {listed}, or it is empty: set "
+            "--kubeconfig or KUBECONFIG, or create ~/.kube/config"
+        )
+    exists = any(os.path.exists(each) for each in paths)  # noqa: PTH110 - as text
+    reason = "it is empty" if exists else "no such file or directory"
+    raise Failure(f"{named} is not a usable kubeconfig: {reason}")
+
+
+def _document(path: str) -> Mapping[str, Any] | None:
+    """The content of a file; None if it does not exist or is empty."""
+    try:
+        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _Wrong(reason_of(error)) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise _Wrong(f"{path} is not valid YAML") from error
+    if found is None:
+        return None
+    if not isinstance(found, Mapping):
+        raise _Wrong("it must be an object with clusters, users and contexts")
+    return cast("Mapping[str, Any]", found)
+
+
+def _loaded(files: Mapping[str, Mapping[str, Any]], context: str) -> tuple[Any, str]:
+    documents = list(files.values())
+    contexts = _section(documents, "contexts")
+    current = next((found for each in documents if (found := each.get("current-context"))), "")
+    chosen = context or _text(current, "current-context")
+    if context and context not in contexts:
+        raise Failure(f"--context: {context!r} does not exist: {_one_of(contexts)}")
+    if not chosen:
+        raise _Wrong(f"current-context is not set: set --context, which {_one_of(contexts)}")
+    chosen_context = _found(contexts, chosen, "current-context")
+    fields, path = chosen_context.fields, chosen_context.path
+    clusters, users = (_section(documents, each) for each in ("clusters", "users"))
+    cluster = _found(clusters, fields.get("cluster", ""), f"{path}.cluster")
+    user_name = fields.get("user", "")
+    user = _found(users, user_name, f"{path}.user") if user_name else _Entry("users", {})
+    namespace = fields.get("namespace") or "default"
+    if not is_namespace_name(namespace):
+        raise _Wrong(f"{path}.namespace: {namespace!r} is invalid: must be {NAMESPACE_NAME}")
+    _check_cluster(cluster)
+    _check_user(user)
+    return _configuration(list(files), chosen, cluster, user), namespace
+
+
+def _section(documents: Sequence[Mapping[str, Any]], section: str) -> dict[str, _Entry]:
+    """The items by name; of several with one name, the first, as for kubectl."""
+    found: dict[str, _Entry] = {}
+    kind = SECTIONS[section]
+    for document in documents:
+        items = document.get(section) or []
+        if not isinstance(items, list):
+            raise _Wrong(f"{section} must be a list")
+        for at, item in enumerate(cast("list[Any]", items)):
+            name = item.get("name") if isinstance(item, Mapping) else None
+            if not isinstance(name, str):
+                raise _Wrong(f"{section}[{at}].name must be a string")
+            fields = cast("Mapping[str, Any]", item).get(kind)
+            path = f"{section}[{name}].{kind}"
+            if fields is not None and not isinstance(fields, Mapping):
+                raise _Wrong(f"{path} must be an object")
+            if fields is None and kind == "context":
+                raise _Wrong(f"{path} is required")
+            known = cast("Mapping[str, Any]", fields or {})
+            for each in TEXTS[kind]:
+                _text(known.get(each), f"{path}.{each}")
+            found.setdefault(name, _Entry(path, known))
+    return found
+
+
+def _text(value: object, path: str) -> str:
+    """A string; its value may be a secret, so a message does not repeat it."""
+    if value is not None and not isinstance(value, str):
+        raise _Wrong(f"{path} must be a string: put it in quotes")
+    return value or ""
+
+
+def _found(entries: Mapping[str, _Entry], name: str, path: str) -> _Entry:
+    if name not in entries:
+        raise _Wrong(f"{path}: {name!r} does not exist: {_one_of(entries)}")
+    return entries[name]
+
+
+def _one_of(names: Mapping[str, object]) -> str:
+    return f"must be one of {', '.join(names)}" if names else "there are none"
+
+
+def _check_cluster(cluster: _Entry) -> None:
+    path, fields = cluster.path, cluster.fields
+    _check_url(fields.get("server", ""), f"{path}.server", {"http", "https"})
+    _check_base64(cluster, "certificate-authority-data")
+    if proxy := fields.get("proxy-url", ""):
+        schemes = {"http", "https"}
+        if importlib.util.find_spec("socks"):
+            schemes.add("socks5")
+        _check_url(proxy, f"{path}.proxy-url", schemes)
+
+
+def _check_url(url: str, path: str, schemes: set[str]) -> None:
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in schemes and parts.hostname and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid or any(char.isspace() for char in url):
+        allowed = " or ".join(f"{each}://HOST:PORT" for each in sorted(schemes))
+        raise _Wrong(f"{path}: {url!r} is invalid: must be {allowed}")
+
+
+def _check_user(user: _Entry) -> None:
+    for each in ("client-certificate-data", "client-key-data"):
+        _check_base64(user, each)
+    token = user.fields.get("token") or ""
+    if not (token.isascii() and token.isprintable()):
+        raise _Wrong(f"{user.path}.token has a character that no token has, such as a newline")
+    command = user.fields.get("exec")
+    if command is None:
+        return
+    if not isinstance(command, Mapping):
+        raise _Wrong(f"{user.path}.exec must be an object")
+    for each in ("apiVersion", "command"):
+        if not _text(cast("Mapping[str, Any]", command).get(each), f"{user.path}.exec.{each}"):
+            raise _Wrong(f"{user.path}.exec.{each} is required")
+
+
+def _check_base64(entry: _Entry, name: str) -> None:
+    try:
+        base64.b64decode("".join((entry.fields.get(name) or "").split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _Wrong(f"{entry.path}.{name} is not valid base64") from error
+
+
+def _configuration(paths: Sequence[str], context: str, cluster: _Entry, user: _Entry) -> Any:
+    """The configuration as the `kubernetes` package loads it, with credentials that are usable."""
+    made: Any = client.Configuration()
+    try:
+        with _logged_errors() as problems:
+            config.load_kube_config(os.pathsep.join(paths), context, client_configuration=made)
+    except config.ConfigException as error:
+        # the rest of a message about a missing key repeats the entry with its secrets
+        said = str(error).partition(" in ")[0] if "{" in str(error) else str(error)
+        raise _Wrong(said.rstrip(".")) from error
+    except OSError as error:
+        where = error.filename or "a file that it names"
+        raise _Wrong(f"{where}: {reason_of(error)}") from error
+    except Exception as error:  # the libraries of auth-provider raise any
+        raise _Wrong(f"{user.path}: {str(error).rstrip('.')}") from error
+    if "exec" in user.fields and not made.api_key and not made.cert_file:
+        command = user.fields["exec"]["command"]
+        reason = "; ".join(problems) or "it printed none"
+        raise _Wrong(f"{user.path}.exec: {command} gave no credentials: {reason}")
+    if made.host.startswith("https"):
+        _check_certificates(made, cluster, user)
+    return made
+
+
+def _check_certificates(made: Any, cluster: _Entry, user: _Entry) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if made.ssl_ca_cert:
+        try:
+            context.load_verify_locations(made.ssl_ca_cert)
+        except (OSError, ValueError) as error:
+            raise _Wrong(
+                f"{cluster.path}.certificate-authority has no valid certificate in PEM"
+            ) from error
+    if made.cert_file:
+        try:
+            context.load_cert_chain(made.cert_file, made.key_file, lambda: b"")
+        except (OSError, ValueError) as error:
+            raise _Wrong(
+                f"{user.path}: client-certificate and client-key are not a certificate and its "
+                "unencrypted key in PEM"
+            ) from error
+
+
+@contextmanager
+def _logged_errors() -> Generator[list[str]]:
+    """Collect what the `kubernetes` package logs in place of raising it."""
+    found: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(record.getMessage().removeprefix("exec: "))
+
+    root, collector = logging.getLogger(), Collector()
+    root.addHandler(collector)
+    try:
+        yield found
+    finally:
+        root.removeHandler(collector)

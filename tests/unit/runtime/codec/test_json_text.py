@@ -1,0 +1,121 @@
+"""JSON that the strict parser refuses, limits on its size, and values in messages."""
+
+import json
+import math
+
+import pytest
+
+from moorage_runtime.codec.json import number_list
+from moorage_runtime.codec.json import text as json_text
+from moorage_runtime.codec.unpack import limits
+from moorage_runtime.values.errors import InvalidRequest, PayloadTooLarge
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (1.5, "1.5"),
+        (math.nan, "NaN"),
+        ("é\n", '"é\\n"'),
+        ("\ud800", '"?"'),
+        ([1], "an array"),
+        ({"a": 1}, "an object"),
+        (number_list.decode(b"[1,2]", 0, 5), "an array"),
+        ((1, "a"), '[1,"a"]'),
+        ({1}, '"{1}"'),
+        ("x" * 58, f'"{"x" * 58}"'),
+        ("x" * 59, f'"{"x" * 59}...'),
+        ("x" * 1000, f'"{"x" * 59}...'),
+        (10**59, "1" + "0" * 59),
+        (10**60, "1" + "0" * 59 + "..."),
+    ],
+)
+def test_a_value_is_shown_as_json_of_at_most_60_characters(value, shown):
+    assert json_text.show(value) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["\\ud83d\\ude00",NaN]',  # a pair
+        '["\\ud7ff\\ue000",NaN]',  # beside the surrogates
+        '{"\\u00e9":[1,null,true,NaN]}',
+        "[NaN,Infinity,-Infinity,1e999,-1E999]",
+        '{"a":NaN,"a":1}',
+    ],
+)
+def test_a_text_with_tokens_is_read_as_python_reads_it(text):
+    assert repr(json_text.parse(text.encode())) == repr(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"\\ud800"',
+        '"\\uDFFF"',
+        '["a",{"b":"\\udc00"}]',
+        '{"\\uD8aB":1}',
+        '{"a":["\\ud83d\\ude00","\\ude00\\ud83d"]}',
+    ],
+)
+def test_an_unpaired_surrogate_is_refused(text):
+    with pytest.raises(InvalidRequest) as error:
+        json_text.parse(text.encode())
+    assert error.value.message == (
+        "the JSON contains an unpaired surrogate, which is not valid Unicode"
+    )
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@pytest.mark.parametrize("text", [b'{"a":1}', b'{"a":NaN}', b'{"a":"' + b"x" * 70_000 + b'"}'])
+def test_a_body_may_be_any_buffer(kind, text):
+    assert json_text.parse_object(kind(text)).keys() == {"a"}
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_a_body_is_nested_at_most_100_levels(opening, closing):
+    def parse(levels):
+        return json_text.parse(f"{opening * levels}0{closing * levels}".encode())
+
+    parse(100)
+    with pytest.raises(InvalidRequest) as error:
+        parse(101)
+    assert error.value.message == "the JSON is nested deeper than 100 levels"
+
+
+@pytest.mark.parametrize("part", ["{}", "[]"])
+def test_a_body_has_at_most_262144_arrays_and_objects(part):
+    def parse(count):
+        return json_text.parse(f'{{"a":[{",".join([part] * count)}]}}'.encode())
+
+    assert len(parse(limits.JSON_PARTS - 2)["a"]) == 262_142
+    with pytest.raises(InvalidRequest) as error:
+        parse(limits.JSON_PARTS - 1)
+    assert error.value.message == (
+        "the JSON contains 262145 arrays and objects outside of long lists of numbers: must "
+        "contain 262144 or fewer"
+    )
+
+
+def test_a_body_has_at_most_1048576_values():
+    text = f'["",{",".join(["0"] * (limits.VALUES - 1))}]'.encode()
+
+    assert len(json_text.parse(text)) == 1024 * 1024
+    with pytest.raises(InvalidRequest) as error:
+        json_text.parse(text[:-1] + b",0]")
+    assert error.value.message == (
+        "the JSON contains more than 1048576 values outside of long lists of numbers: must "
+        "contain 1048576 or fewer. Send large tensors as binary data"
+    )
+
+
+def test_json_above_the_limit_is_refused_with_an_alternative():
+    json_text.check_size(100, 100)
+    with pytest.raises(PayloadTooLarge) as error:
+        json_text.check_size(101, 100)
+    assert error.value.message == (
+        "the JSON has 101 bytes: must have 100 or fewer (--max-json-bytes). Send large tensors "
+        "as binary data, with the binary tensor extension of the Open Inference Protocol"
+    )
