@@ -13,6 +13,7 @@ from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.api.written_spec import SPEC_LIMIT_BYTES
 from moorage_operator.decide import plan as planning
+from moorage_operator.decide.rollout.course import Course, chart_course
 from moorage_operator.decide.rollout.revision_specs import read_spec, read_template, unreadable
 from moorage_operator.resources.kept_revision import make_kept_revision, read_kept_revision
 from moorage_operator.resources.owned import applied_hash
@@ -21,6 +22,7 @@ from moorage_operator.values.answers import AnswerReason
 from moorage_operator.values.objects import DeploymentCondition
 from moorage_operator.values.observed import Observed, RevisionRecord
 from moorage_operator.values.plan import Plan, PollPace
+from moorage_operator.values.revisions import read_revisions
 from support.operator_values import (
     CONFIG,
     NOW,
@@ -545,6 +547,38 @@ def test_a_newer_operator_does_not_retry_a_rejected_revision():
 
     assert applied_revision(plan) == revision(GOOD)
     assert verdict(plan, "UpToDate") == ("False", "RolledBack")
+
+
+def charted(of: InferenceModel, status: dict, history: dict) -> Course:
+    """The course of an operator with another runtime image."""
+    seen = after(status, history=history)
+    return chart_course(of, seen, make_pod_template(of, NEWER))
+
+
+def test_a_course_names_the_records_that_it_depends_on():
+    rendered, first = make_pod_template(GOOD, NEWER), revision(GOOD)
+    revisions, needed = read_revisions(served()), frozenset({first})
+
+    assert charted(GOOD, served(), {}) == Course(revisions, first, GOOD, rendered, needed)
+    assert charted(GOOD, served(), HISTORY) == Course(
+        revisions, first, GOOD, make_pod_template(GOOD, CONFIG), needed, update_pending=True
+    )
+    own = revision_of(rendered)
+    again = dataclasses.replace(revisions, current=own)
+    assert charted(GOOD, served(), {first: None}) == Course(again, own, GOOD, rendered, needed)
+
+
+def test_a_course_back_names_the_record_that_it_depends_on():
+    rendered, good = make_pod_template(BAD, NEWER), revision(GOOD)
+    revisions, needed = read_revisions(given_up()), frozenset({good})
+    then = dataclasses.replace(GOOD, generation=2)
+
+    assert charted(BAD, given_up(), {}) == Course(revisions, good, BAD, rendered, needed)
+    assert charted(BAD, given_up(), HISTORY) == Course(
+        revisions, good, then, make_pod_template(GOOD, CONFIG), needed
+    )
+    lost = charted(BAD, given_up(), {good: None})
+    assert lost == Course(revisions, revision(BAD), BAD, rendered, needed, paused=True)
 
 
 # ------------------------------------------------------------------ hashes and records

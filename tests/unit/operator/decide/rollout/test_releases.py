@@ -12,7 +12,7 @@ from moorage_operator.resources.owned import applied_hash
 from moorage_operator.resources.pod_template import make_pod_template
 from moorage_operator.values.answers import AnswerReason
 from moorage_operator.values.objects import ChildObserved
-from moorage_operator.values.observed import Observed
+from moorage_operator.values.observed import Observed, RevisionRecord
 from moorage_operator.values.plan import Plan
 from moorage_operator.values.revisions import Retirement, Revisions
 from support.operator_values import (
@@ -76,6 +76,7 @@ def test_a_first_revision_has_the_plain_deployment():
 
     assert deployments(plan) == {"digits": revision(GOOD)}
     assert selected(plan) == revision(GOOD)
+    assert plan.history == frozenset()
 
 
 def test_a_new_revision_starts_next_to_the_selected_one():
@@ -85,6 +86,9 @@ def test_a_new_revision_starts_next_to_the_selected_one():
     assert selected(plan) == revision(GOOD)
     own = next(item for item in plan.objects if item["metadata"]["name"] == OWN)
     assert own["spec"]["selector"]["matchLabels"]["moorage.dev/revision"] == revision(NEW)
+    assert plan.history == {revision(GOOD)}
+    without_pods = planned(NEW, seen(status=served(), deployments=PLAIN))
+    assert without_pods.history == {revision(GOOD)}
     assert not plan.keeps_others
 
 
@@ -264,10 +268,11 @@ def test_a_revision_that_is_given_up_loses_its_deployment():
     assert selected(plan) == revision(GOOD)
 
 
-def test_an_unknown_deployment_is_kept():
+@pytest.mark.parametrize("kept", [None, dataclasses.replace(record(GOOD), spec=b"{")])
+def test_an_unknown_deployment_is_kept(kept: RevisionRecord | None):
     world = seen(pod("old", GOOD), status=served(), deployments=PLAIN)
 
-    plan = planned(NEW, dataclasses.replace(world, history={revision(GOOD): None}))
+    plan = planned(NEW, dataclasses.replace(world, history={revision(GOOD): kept}))
 
     assert deployments(plan) == {OWN: revision(NEW)}
     assert plan.keeps_others

@@ -15,6 +15,8 @@ from moorage_operator.values.objects import (
     LoadBalancerPoint,
     PodObserved,
 )
+from moorage_operator.values.observed import Observed
+from moorage_operator.values.runtimes import RuntimeState, RuntimeUse
 from support.operator_values import (
     NOW,
     OIP,
@@ -46,8 +48,9 @@ def written(moment: datetime) -> str:
 def test_the_whole_status_of_a_model_that_serves() -> None:
     status = dict(planned(MODEL, serving(MODEL)).status)
 
-    assert [each["type"] for each in status.pop("conditions")] == [
-        *("Accepted", "WorkloadAvailable", "ProtocolMatched", "ModelReady", "Ready", "UpToDate"),
+    assert [(each["type"], each["observedGeneration"]) for each in status.pop("conditions")] == [
+        *(("Accepted", 1), ("WorkloadAvailable", 1), ("ProtocolMatched", 1)),
+        *(("ModelReady", 1), ("Ready", 1), ("UpToDate", 1)),
     ]
     assert status == {
         "observedGeneration": 1,
@@ -244,6 +247,29 @@ def test_a_container_that_serves_again_keeps_the_time_at_which_its_failure_was_r
     assert second["lastFailure"] == first["lastFailure"]
 
 
+# ------------------------------------------------------------------ the runtime
+
+
+@pytest.mark.parametrize(
+    ("is_following", "seen", "reported"),
+    [
+        (True, observed(pending("p", MODEL)), {"following": True}),
+        (True, serving(MODEL), {}),
+        (False, observed(pending("p", MODEL)), {}),
+        (False, serving(MODEL), {}),
+    ],
+)
+def test_a_model_follows_its_runtime_until_its_rollout_is_complete(
+    seen: Observed, reported: Mapping[str, bool], *, is_following: bool
+) -> None:
+    use = RuntimeUse("triton", 2, "v1:0", "{}", is_following=is_following)
+
+    status = planned(MODEL, replace(seen, runtime=RuntimeState(use))).status
+
+    runtime = {"name": "triton", "generation": 2, "specHash": "v1:0", "content": "{}"}
+    assert status["runtime"] == {**runtime, **reported}
+
+
 # ------------------------------------------------------------------ the model and its server
 
 OTHER = ModelInfo("digits", ("2",), "other", (TensorInfo("x", "FP32", ()),), ())
@@ -363,6 +389,24 @@ def test_the_urls_of_an_earlier_revision_are_of_the_protocol_that_it_answers() -
 
     assert "detected" not in found["protocol"]
     assert [each["protocol"] for each in found["endpoints"]] == ["OpenInference"]
+
+
+def test_the_urls_have_the_ports_of_the_service_until_it_is_changed() -> None:
+    moved = model(replicas=2, generation=2, runtime={"ports": {"http": 9000, "grpc": 9001}})
+    seen = serving(
+        moved,
+        2,
+        status=planned(TWO, serving(TWO, 2)).status,
+        history={revision(TWO): record(TWO)},
+        deployment=deployment(revision=revision(moved)),
+    )
+
+    first = planned(moved, seen).status
+    second = planned(moved, replace(seen, status=first)).status
+
+    urls = [[each["url"].split("/")[2] for each in of["endpoints"]] for of in (first, second)]
+    assert urls[0][:2] == [f"{HOST}:8000", f"{HOST}:8001"]
+    assert urls[1][:2] == [f"{HOST}:9000", f"{HOST}:9001"]
 
 
 def behind(addresses: Sequence[str]) -> Mapping[str, Any]:
