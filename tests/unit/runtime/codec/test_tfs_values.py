@@ -130,6 +130,16 @@ def test_input_forms_that_are_not_written_back(text, datatype, array):
             "FP32",
             "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 2",
         ),
+        (
+            b"[[[1]],2]",
+            "FP32",
+            "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 3",
+        ),
+        (
+            b"[[],2]",
+            "FP32",
+            "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 2",
+        ),
         (b"[1,[2]]", "FP32", "Encountered list at unexpected level: 1 expected < 1"),
         (
             b"[[],[1]]",
