@@ -256,7 +256,13 @@ def tensor(name: str, datatype: str, values) -> Tensor:
         ([tensor("y", "FP32", np.zeros((2, 0)))], True, b'{"predictions":[[],[]]}'),
         ([tensor("y", "BYTES", [b"foo"])], True, b'{"predictions":["foo"]}'),
         ([tensor("y_bytes", "BYTES", [b"foo"])], True, b'{"predictions":[{"b64":"Zm9v"}]}'),
+        ([tensor("y_bytes", "BYTES", [b"foo"])], False, b'{"outputs":[{"b64":"Zm9v"}]}'),
         ([tensor("y_bytes", "INT8", [1])], True, b'{"predictions":[1]}'),
+        (
+            [tensor("a", "INT8", [1, 2]), tensor("s", "BYTES", [b"x,y", b"]],[["])],
+            True,
+            b'{"predictions":[{"a":1,"s":"x,y"},{"a":2,"s":"]],[["}]}',
+        ),
         ([tensor("y", "BYTES", [b"\xff", b"a"])], True, b'{"predictions":[{"b64":"/w=="},"a"]}'),
         (
             [tensor("a", "FP32", [1, 2]), tensor("b", "INT64", [[1, 2], [3, 4]])],
