@@ -354,7 +354,7 @@ def test_classes_and_scores_become_pairs_under_both_keys(declared, outputs, resu
         ),
         (
             [SCORES],
-            [tensor("scores", "FP32", [[1]])],
+            [tensor("scores", "FP32", [[1, 2]])],
             "Expected scores output batch size of 2. Got: 1",
         ),
         (
