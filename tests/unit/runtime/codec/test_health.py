@@ -25,6 +25,14 @@ def test_the_statuses_of_services_are_written():
     assert health_proto.encode_list(statuses).hex() == "0a070a016112020803" + "0a070a016212020802"
 
 
+def test_services_are_listed_in_order():
+    names = [f"service {number:02}" for number in range(30)]
+    serving = health_proto.ServingStatus.SERVING
+    data = health_proto.encode_list(dict.fromkeys(reversed(names), serving))
+    places = [data.index(name.encode()) for name in names]
+    assert places == sorted(places)
+
+
 def test_a_health_check_is_small():
     with pytest.raises(PayloadTooLarge) as error:
         health_proto.decode_check(bytes(65_537))
