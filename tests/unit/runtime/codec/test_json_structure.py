@@ -48,6 +48,12 @@ def test_a_mask_marks_strings_for_any_split_of_the_text(text, data):
     assert len(found) == len(text)
 
 
+def test_a_mask_forgets_an_escape_after_the_next_byte():
+    masker = StringMask()
+
+    assert masker.of(b'["a\\') + masker.of(b'"b') + masker.of(b'",[1]') == b"[ssssss,[1]"
+
+
 @pytest.mark.parametrize("split", range(1, 15))
 def test_a_mask_does_not_depend_on_where_an_escape_is_split(split):
     text = rb'["a\\","\"[",1]'

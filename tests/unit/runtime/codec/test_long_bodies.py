@@ -30,7 +30,31 @@ def predict(document, datatype="FP32", shape=(-1,), name="x"):
 
 @pytest.mark.parametrize("document", [{"instances": VALUES}, {"inputs": VALUES}])
 def test_a_long_list_is_a_tensor_in_rows_and_in_columns(document):
-    np.testing.assert_array_equal(predict(document), np.array(VALUES, np.float32))
+    np.testing.assert_array_equal(predict(document), np.array(VALUES, np.float32), strict=True)
+
+
+def test_a_long_list_of_integers_may_be_floats():
+    expected = np.ones(MANY, np.float32)
+
+    np.testing.assert_array_equal(predict({"inputs": [1] * MANY}), expected, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "values", "message"),
+    [
+        ("BOOL", [1] * MANY, "JSON Value: 1 Type: Number is not of expected type: bool"),
+        (
+            "FP32",
+            [VALUES, VALUES[1:]],
+            "Encountered list at unexpected size: 19999 at level: 1 expected size: 20000",
+        ),
+    ],
+)
+def test_an_invalid_long_column_has_the_error_of_a_short_one(datatype, values, message):
+    with pytest.raises(InvalidRequest) as error:
+        predict({"inputs": values}, datatype)
+
+    assert error.value.message == message
 
 
 @pytest.mark.parametrize("name", ["x", "inputs", "instances"])

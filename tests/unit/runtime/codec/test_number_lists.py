@@ -289,6 +289,7 @@ MANY_ESCAPES = "\\" * 1000
         (f'{{"a":[{{}},{LIST}]}}', 0),
         (f'{{"a" {LIST}}}', 0),
         (f'{{"a":{LIST[:-1]}', 0),
+        (f'{{"b":[1],"a":{LIST[:-1]}', 0),
     ],
 )
 def test_each_long_list_is_cut_out(text, count):
@@ -296,6 +297,12 @@ def test_each_long_list_is_cut_out(text, count):
 
     spans = cut.spans if cut else ()
     assert [text[span.start : span.stop] for span in spans] == [LIST] * count
+
+
+def test_a_nested_list_is_cut_out_whole():
+    (span,) = json_lists.cut(f'{{"a":[{LIST},{LIST}],"b":[1]}}'.encode()).spans
+
+    assert (span.start, span.stop) == (5, 5 + 2 * len(LIST) + len("[,]"))
 
 
 def test_only_the_requested_members_are_number_lists():

@@ -103,9 +103,11 @@ def test_long_outputs_have_tokens_for_numbers_that_are_not_finite():
 
 
 def test_a_name_with_the_word_null_is_unchanged_beside_nan():
-    text = encode(tensor("FP32", [math.nan], "null"), tensor("BYTES", [b"null"], "s"))
+    outputs = tensor("FP32", [math.nan], "null"), tensor("BYTES", [b"null"], "s")
+    text = encode(*outputs, tensor("INT8", [1], "z"))
     assert text.count(b"null") == 2
     assert b"[NaN]" in text
+    assert b'"data":[1]' in text
 
 
 @pytest.mark.parametrize(

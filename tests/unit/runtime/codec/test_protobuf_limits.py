@@ -194,22 +194,3 @@ def test_a_message_of_4_kib_is_left_to_the_parser():
     assert protobuf.is_quick(b"\x78\x01" * 2048, REQUEST)
     with pytest.raises(InvalidRequest):
         protobuf.check(b"\xff" * 4097, REQUEST)
-
-
-def test_the_service_of_a_health_check_is_read():
-    assert health_proto.decode_check(b"") == ""
-    assert health_proto.decode_check(memoryview(b"\n\x01s")) == "s"
-    with pytest.raises(InvalidRequest) as error:
-        health_proto.decode_check(b"\xff")
-    assert error.value.message == (
-        "the 1 received bytes are not a valid grpc.health.v1.HealthCheckRequest"
-    )
-
-
-def test_the_statuses_of_services_are_written():
-    assert health_proto.encode_status(health_proto.ServingStatus.SERVING).hex() == "0801"
-    statuses = {
-        "b": health_proto.ServingStatus.NOT_SERVING,
-        "a": health_proto.ServingStatus.SERVICE_UNKNOWN,
-    }
-    assert health_proto.encode_list(statuses).hex() == "0a070a016112020803" + "0a070a016212020802"

@@ -10,7 +10,7 @@ from moorage_runtime.codec.tfs.examples import decode_examples
 from moorage_runtime.codec.tfs.results import encode_classification, encode_regression
 from moorage_runtime.codec.tfs.signatures import BoundSignature
 from moorage_runtime.values.errors import InvalidRequest, UnsupportedDatatype
-from moorage_runtime.values.tensors import Datatype, Tensor
+from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor
 from unit.runtime.tfs_fixtures import array, spec
 
 
@@ -22,6 +22,8 @@ def signature(outputs=(), **features) -> BoundSignature:
 
 def decode(body: bytes, bound: BoundSignature):
     tensors = decode_examples(tfs_document.parse_object(body), bound)
+    for tensor in tensors:
+        assert tensor.array.dtype == NUMPY_DTYPE[tensor.datatype]
     return {tensor.name: tensor.array for tensor in tensors}
 
 
@@ -352,7 +354,7 @@ def test_classes_and_scores_become_pairs_under_both_keys(declared, outputs, resu
         ),
         (
             [SCORES],
-            [tensor("scores", "FP32", [[1]])],
+            [tensor("scores", "FP32", [[1, 2]])],
             "Expected scores output batch size of 2. Got: 1",
         ),
         (

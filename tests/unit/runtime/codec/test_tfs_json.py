@@ -106,7 +106,9 @@ def test_nesting_of_a_hundred_levels_is_read(depth):
 
 
 @pytest.mark.parametrize(
-    "text", [b"[" * 98 + b"%d" + b"]" * 98, b"[%d" + b",[1]" * 200 + b"]"], ids=["deep", "many"]
+    "text",
+    [b"[" * 98 + b"%d" + b"]" * 98 + b",[1]", b"[%d" + b",[1]" * 200 + b"]"],
+    ids=["deep", "many"],
 )
 def test_integers_beyond_64_bits_are_exact_in_any_nesting(text):
     document = tfs_document.parse_object(b'{"a":[' + text % (2**64 + 1) + b"]}")

@@ -26,6 +26,7 @@ from moorage_runtime.values.errors import InvalidRequest
         ("GET", "/v1/models/m/labels/\xec\x95\x88", Target(Operation.STATUS, "m", None, "\uc548")),
         ("POST", "/v1/models/m/labels/a%2Fb:predict", Target(Operation.PREDICT, "m", None, "a/b")),
         ("GET", "/v1/models/m", Target(Operation.STATUS, "m")),
+        ("GET", "/v1/models/m/versions/0", Target(Operation.STATUS, "m", 0)),
         ("GET", "/v1/models/m/versions/1", Target(Operation.STATUS, "m", 1)),
         ("GET", "/v1/models/m/labels/l", Target(Operation.STATUS, "m", None, "l")),
         ("GET", "/v1/models/m/metadata", Target(Operation.METADATA, "m")),

@@ -8,7 +8,7 @@ from moorage_runtime.codec.tfs.predict_request import decode_predict
 from moorage_runtime.codec.tfs.predict_response import encode_predict
 from moorage_runtime.codec.tfs.signatures import BoundSignature
 from moorage_runtime.values.errors import InvalidRequest, UnsupportedDatatype
-from moorage_runtime.values.tensors import Datatype, Tensor
+from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor
 from unit.runtime.tfs_fixtures import array, spec
 
 
@@ -29,6 +29,8 @@ OPTIONAL = signature(spec("x", "FP32", -1), spec("scale", "FP32", -1, optional=T
 
 def decode(body: bytes, bound: BoundSignature):
     call = decode_predict(tfs_document.parse_object(body), bound)
+    for tensor in call.inputs:
+        assert tensor.array.dtype == NUMPY_DTYPE[tensor.datatype]
     return {tensor.name: tensor.array for tensor in call.inputs}, call.row
 
 
@@ -61,6 +63,12 @@ def decode(body: bytes, bound: BoundSignature):
             b'{"instances":[{"x":1,"scale":2}]}',
             OPTIONAL,
             {"x": array("FP32", [1]), "scale": array("FP32", [2])},
+            True,
+        ),
+        (
+            b'{"instances":[1]}',
+            signature(spec("x", "FP32", -1, optional=True)),
+            {"x": array("FP32", [1])},
             True,
         ),
         (b'{"instances":[{"x":1}]}', OPTIONAL, {"x": array("FP32", [1])}, True),
@@ -248,7 +256,13 @@ def tensor(name: str, datatype: str, values) -> Tensor:
         ([tensor("y", "FP32", np.zeros((2, 0)))], True, b'{"predictions":[[],[]]}'),
         ([tensor("y", "BYTES", [b"foo"])], True, b'{"predictions":["foo"]}'),
         ([tensor("y_bytes", "BYTES", [b"foo"])], True, b'{"predictions":[{"b64":"Zm9v"}]}'),
+        ([tensor("y_bytes", "BYTES", [b"foo"])], False, b'{"outputs":[{"b64":"Zm9v"}]}'),
         ([tensor("y_bytes", "INT8", [1])], True, b'{"predictions":[1]}'),
+        (
+            [tensor("a", "INT8", [1, 2]), tensor("s", "BYTES", [b"x,y", b"]],[["])],
+            True,
+            b'{"predictions":[{"a":1,"s":"x,y"},{"a":2,"s":"]],[["}]}',
+        ),
         ([tensor("y", "BYTES", [b"\xff", b"a"])], True, b'{"predictions":[{"b64":"/w=="},"a"]}'),
         (
             [tensor("a", "FP32", [1, 2]), tensor("b", "INT64", [[1, 2], [3, 4]])],

@@ -7,6 +7,7 @@ import pytest
 
 from moorage_runtime.codec.tfs import signatures as tfs_signatures
 from moorage_runtime.codec.tfs import status as tfs_status
+from moorage_runtime.codec.tfs.dtypes import short_name
 from moorage_runtime.values.errors import InvalidConfig, InvalidRequest
 from moorage_runtime.values.inference import (
     ModelMetadata,
@@ -109,6 +110,13 @@ def test_a_signature_is_selected_by_name_and_method():
         'Expected signature "a" method_name to be tensorflow/serving/regress. '
         "Was: tensorflow/serving/classify"
     )
+
+
+@pytest.mark.parametrize(
+    ("datatype", "name"), [("FP32", "float"), ("BYTES", "string"), ("BF16", "bfloat16")]
+)
+def test_a_datatype_has_tensorflows_name(datatype, name):
+    assert short_name(Datatype(datatype)) == name
 
 
 def test_the_states_of_versions_are_listed_from_the_highest_number():

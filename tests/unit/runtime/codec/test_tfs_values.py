@@ -68,6 +68,22 @@ def test_the_array_becomes_the_json(text, datatype, array):
 
 
 @pytest.mark.parametrize(
+    "shape", [(32 * 1024,), (40_000,), (40_000, 2), (2, 40_000), (2, 2, 40_000), (2, 3, 4)]
+)
+def test_an_array_of_any_size_becomes_compact_json(shape):
+    array = np.arange(np.prod(shape)).reshape(shape)
+    strings = np.array([b"%d" % number for number in array.ravel()], object).reshape(shape)
+
+    for numbers in (array, np.asfortranarray(array)):
+        text = json.dumps(numbers.tolist(), separators=(",", ":"))
+        assert tfs_document.encode_numbers(numbers) == text.encode()
+    texts = np.vectorize(bytes.decode, otypes=[object])(strings).tolist()
+    assert tfs_document.encode_strings(strings, binary=False) == (
+        json.dumps(texts, separators=(",", ":")).encode()
+    )
+
+
+@pytest.mark.parametrize(
     ("text", "datatype", "array"),
     [
         (b"[1,2.5,1e0,1E+2]", "FP32", np.array([1, 2.5, 1, 100], "f4")),
@@ -127,6 +143,16 @@ def test_input_forms_that_are_not_written_back(text, datatype, array):
         ),
         (
             b"[[1],2]",
+            "FP32",
+            "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 2",
+        ),
+        (
+            b"[[[1]],2]",
+            "FP32",
+            "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 3",
+        ),
+        (
+            b"[[],2]",
             "FP32",
             "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 2",
         ),

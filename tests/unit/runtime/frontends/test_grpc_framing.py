@@ -73,21 +73,45 @@ def test_the_flag_says_what_is_compressed():
 def test_a_call_must_not_end_within_a_message(size):
     with pytest.raises(GrpcFault, match="ends within a message") as caught:
         read(message(b"abc") + message(b"abcd")[:size])
-    assert caught.value.code == "INTERNAL"
+    assert (caught.value.code, caught.value.message) == (
+        "INTERNAL",
+        "the call ends within a message",
+    )
 
 
 @pytest.mark.parametrize(
-    ("data", "code"),
+    ("data", "code", "text"),
     [
-        (b"\x02" + message(b"")[1:], "INTERNAL"),
-        (message(b"a" * (LIMIT + 1))[:5], "RESOURCE_EXHAUSTED"),
-        (b"\0\xff\xff\xff\xff", "RESOURCE_EXHAUSTED"),
+        (
+            b"\x02" + message(b"")[1:],
+            "INTERNAL",
+            "the compressed flag of a message is 2: must be 0 or 1",
+        ),
+        (
+            message(b"a" * (LIMIT + 1))[:5],
+            "RESOURCE_EXHAUSTED",
+            "a message has 1001 bytes: must have 1000 or fewer",
+        ),
+        (
+            b"\0\xff\xff\xff\xff",
+            "RESOURCE_EXHAUSTED",
+            "a message has 4294967295 bytes: must have 1000 or fewer",
+        ),
     ],
 )
-def test_an_invalid_prefix_is_refused_before_its_message_arrives(data, code):
+def test_an_invalid_prefix_is_refused_before_its_message_arrives(data, code, text):
     with pytest.raises(GrpcFault) as caught:
         read(data, is_last=False)
-    assert caught.value.code == code
+    assert (caught.value.code, caught.value.message) == (code, text)
+
+
+def test_the_bytes_of_a_call_and_of_its_unfinished_message_are_counted():
+    reader = MessageReader(LIMIT)
+    counts = []
+    for piece in (message(b"ab") + b"\0\0", b"\0\0\x03a", b"b", b"c"):
+        reader.feed(piece)
+        counts.append((reader.received_bytes, reader.held_bytes, reader.is_between))
+    assert counts == [(9, 0, False), (13, 1, False), (14, 2, False), (15, 0, True)]
 
 
 def test_a_message_at_the_limit_is_accepted():
@@ -109,15 +133,20 @@ async def test_compressed_messages_are_read_and_written(coding, compress):
     with pytest.raises(GrpcFault) as caught:
         await framing.decompress(payload, coding, len(data) - 1)
     assert caught.value.code == "RESOURCE_EXHAUSTED"
-    with pytest.raises(GrpcFault, match=coding) as caught:
+    with pytest.raises(
+        GrpcFault, match="^a message cannot be decompressed: .*" + coding
+    ) as caught:
         await framing.decompress(Payload(payload.data[:-1], is_compressed=True), coding, len(data))
     assert caught.value.code == "INTERNAL"
 
 
 async def test_a_message_cannot_be_compressed_without_a_coding():
-    with pytest.raises(GrpcFault, match="grpc-encoding") as caught:
+    with pytest.raises(GrpcFault) as caught:
         await framing.decompress(Payload(b"", is_compressed=True), "identity", LIMIT)
-    assert caught.value.code == "INTERNAL"
+    assert (caught.value.code, caught.value.message) == (
+        "INTERNAL",
+        "a message is compressed, but grpc-encoding is not set",
+    )
 
 
 @pytest.mark.parametrize(

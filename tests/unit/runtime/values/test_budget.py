@@ -49,3 +49,11 @@ def test_a_request_that_shrinks_is_never_refused():
         budget.resize(0, 50)
 
     budget.resize(1000, 900)
+
+
+def test_a_request_that_keeps_its_size_is_never_refused():
+    budget = ByteBudget(100)
+    budget.take(1000)
+
+    budget.take(0)
+    budget.resize(0, 0)

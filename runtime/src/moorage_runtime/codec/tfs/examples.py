@@ -138,10 +138,9 @@ def _shape(name: str, batch: int, count: int, spec: TensorSpec) -> tuple[int, ..
     row = spec.shape[1:]
     fixed = math.prod(size for size in row if size >= 0)
     free = sum(size < 0 for size in row)
-    if spec.shape and free == 0 and count == fixed:
-        return (batch, *row)
-    if spec.shape and free == 1 and fixed and count % fixed == 0:
-        return (batch, *(count // fixed if size < 0 else size for size in row))
+    fills = count == fixed if not free else free == 1 and fixed and count % fixed == 0
+    if spec.shape and fills:
+        return (batch, *row)  # numpy computes the variable dimension
     raise InvalidRequest(
         f"Feature: {name} has {count} values per example, which do not fit input {spec.name!r} of "
         f"shape {list(spec.shape)}"

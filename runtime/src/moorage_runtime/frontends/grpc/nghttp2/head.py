@@ -29,6 +29,8 @@ _REMEMBERED_HEADS: Final = 256
 # Overhead per header, in addition to its name and value (RFC 9113, 6.5.2).
 FIELD_BYTES: Final = 32
 _SHOWN_CHARACTERS: Final = 60
+# Of names and values: each byte is a character.
+_ENCODING: Final = "latin-1"
 
 
 class CallHead(msgspec.Struct, frozen=True, gc=False):
@@ -79,7 +81,7 @@ def parse_head(fields: Mapping[bytes, bytes]) -> CallHead:
 def _head(coding: bytes | None, timeout: bytes | None) -> CallHead:
     return CallHead(
         IDENTITY if coding is None else _coding(coding),
-        None if timeout is None else parse_timeout(timeout.decode("latin-1")),
+        None if timeout is None else parse_timeout(timeout.decode(_ENCODING)),
     )
 
 
@@ -135,14 +137,14 @@ def parse_timeout(text: str) -> float:
 def metadata(fields: Mapping[bytes, bytes]) -> dict[str, str]:
     """The call's text metadata, without pseudo-headers and binary values."""
     return {
-        name.decode("latin-1"): value.decode("latin-1")
+        name.decode(_ENCODING): value.decode(_ENCODING)
         for name, value in fields.items()
         if not name.startswith(b":") and not name.endswith(b"-bin")
     }
 
 
 def _coding(value: bytes) -> str:
-    coding = value.decode("latin-1")
+    coding = value.decode(_ENCODING)
     if coding not in CODINGS:
         raise GrpcFault(
             "UNIMPLEMENTED",
@@ -152,4 +154,4 @@ def _coding(value: bytes) -> str:
 
 
 def _shown(value: bytes) -> str:
-    return repr(value[:_SHOWN_CHARACTERS].decode("latin-1"))
+    return repr(value[:_SHOWN_CHARACTERS].decode(_ENCODING))
