@@ -1,7 +1,8 @@
 """The runtime beside other servers: the same model, the same requests, the same cores, in turns.
 
     Server of each, on one core -> answers checked -> rounds: cost at a fixed number of requests
-    under way, then latency at a share of what the server just answered -> Report
+    under way, then latency at the same rate for all, and at a share of what the server just
+    answered -> Report
 
 The model takes microseconds, so nearly everything that is measured is the server.
 """
@@ -49,12 +50,13 @@ ASKED: Mapping[str, Workload] = {
     EQUAL: _PREPARED["small: OIP JSON, equal headers"],
     GRPC: workloads.small_grpc(),
 }
+SAME_RATE = 500.0
 UTILIZATION = 0.7
 CONNECTIONS = 32
 LABEL = 2
-PLOT_TITLE = f"Latency at {UTILIZATION:.0%} of each server's own capacity: p50 to p99, ms"
+PLOT_TITLE = f"Latency at {SAME_RATE:.0f} requests per second: p50 to p99, ms"
 HOW = (
-    "![latency under load](peers.svg)\n\n"
+    f"![latency at {SAME_RATE:.0f} requests per second](peers.svg)\n\n"
     "Every server runs the same model of 4 features and 3 probabilities with ONNX Runtime and "
     "one thread, bound to one core; the client uses another core. MLServer runs the model in "
     "its own process (parallel_workers 0), KServe's server has one worker, and Triton calls "
@@ -65,10 +67,13 @@ HOW = (
     "except in the rows with equal headers. Answers/s is a wall-clock figure, "
     "so the client and other programs on the machine affect it, and busy is the share of its "
     "core that the server then used. Times compares CPU time with Moorage's over the same "
-    f"protocol in the same rounds. Latency is over HTTP at {UTILIZATION:.0%} of the answers/s "
-    "of that server just before: requests arrive at random times drawn in advance, whether or "
-    f"not the server keeps up, over {CONNECTIONS} connections, and latency counts from the "
-    "arrival time. Figures are medians of the rounds; ± is half the range."
+    "protocol in the same rounds. Latency is over HTTP: requests arrive at random times drawn in "
+    f"advance, whether or not the server keeps up, over {CONNECTIONS} connections, and latency "
+    f"counts from the arrival time. At {SAME_RATE:.0f} requests per second, all servers have the "
+    f"same work; at {UTILIZATION:.0%} of the answers/s of that server just before, each has as "
+    "much as it can take. A server that answers faster is then sent more, so compare these "
+    "latencies with the rate beside them; the client, which is written in Python, adds to them at "
+    "thousands of requests per second. Figures are medians of the rounds; ± is half the range."
 )
 
 
@@ -87,12 +92,14 @@ class Taken:
     Attributes:
         version: As the server says.
         costs: Samples by protocol.
-        latencies: Of each round.
+        latencies: Of each round, at a share of the server's capacity.
+        same: Of each round, at the same rate for all.
     """
 
     version: str
     costs: dict[str, list[Sample]] = field(default_factory=dict[str, list[Sample]])
     latencies: list[Latencies] = field(default_factory=list[Latencies])
+    same: list[Latencies] = field(default_factory=list[Latencies])
 
 
 def measure(*, rounds: int, seconds: float) -> Report:
@@ -148,13 +155,12 @@ def make_report(taken: Mapping[str, Taken], machine_load: Sequence[float]) -> Re
             "server_core_busy": busy,
             "rounds_cpu_microseconds_per_request": cpu,
         }
-        shown = ["", "", ""]
+        shown = [""] * 5
         if protocol == HTTP:
-            under_load = _under_load(found.latencies)
-            entry |= under_load
-            p50, p99 = under_load["p50_milliseconds"], under_load["p99_milliseconds"]
-            shown = [f"{under_load['arrivals_per_second']:,.0f}", f"{p50:.2f}", f"{p99:.2f}"]
-            ranges.append(Range(NAMES[name], p50, p99))
+            same, share = _percentiles(found.same), _percentiles(found.latencies)
+            entry |= {"at_the_same_rate": same, "at_a_share_of_capacity": share}
+            shown = [*_shown(same), f"{share['arrivals_per_second']:,.0f}", *_shown(share)]
+            ranges.append(Range(NAMES[name], same["p50_milliseconds"], same["p99_milliseconds"]))
         data[f"{name}: {protocol}"] = entry
         rows.append(
             [
@@ -167,13 +173,18 @@ def make_report(taken: Mapping[str, Taken], machine_load: Sequence[float]) -> Re
             ]
         )
     head = ["server", "CPU µs per request", "times", "answers/s", "busy"]
+    head += [f"p50 ms at {SAME_RATE:.0f}/s", "p99 ms"]
     head += [f"arrivals/s at {UTILIZATION:.0%}", "p50 ms", "p99 ms"]
     how = f"{HOW} Load average of the machine over the last 5 minutes: {machine_load[1]:.1f}."
     plot = latency_plot.svg(PLOT_TITLE, ranges)
     return Report("Comparison with other servers", how, Table(head, rows), data, plot)
 
 
-def _under_load(latencies: Sequence[Latencies]) -> Mapping[str, float]:
+def _shown(percentiles: Mapping[str, float]) -> tuple[str, str]:
+    return f"{percentiles['p50_milliseconds']:.2f}", f"{percentiles['p99_milliseconds']:.2f}"
+
+
+def _percentiles(latencies: Sequence[Latencies]) -> Mapping[str, float]:
     """Medians of the rounds' percentiles, in milliseconds."""
     shown = {"arrivals_per_second": figures.median([each.rate for each in latencies])}
     for percent in (50, 90, 99):
@@ -219,11 +230,12 @@ def _round(server: Server, taken: Taken, seconds: float, number: int) -> None:
         with contextlib.closing(_load(server, protocol)) as load:
             samples.append(throughput.take(server.pid, load, seconds))
     capacity = taken.costs[HTTP][-1]
-    rate = UTILIZATION * capacity.requests / capacity.wall_seconds
-    asked = ASKED[HTTP].http_requests(server.http_port)
-    with contextlib.closing(HttpArrivals(server.http_port, asked, CONNECTIONS)) as arrivals:
-        latencies = arrivals.run(schedule(rate, seconds, number))
-    taken.latencies.append(Latencies(rate, latencies))
+    share = UTILIZATION * capacity.requests / capacity.wall_seconds
+    for rate, latencies in ((SAME_RATE, taken.same), (share, taken.latencies)):
+        asked = ASKED[HTTP].http_requests(server.http_port)
+        with contextlib.closing(HttpArrivals(server.http_port, asked, CONNECTIONS)) as arrivals:
+            found = arrivals.run(schedule(rate, seconds, number))
+        latencies.append(Latencies(rate, found))
 
 
 def _load(server: Server, protocol: str) -> Load:
@@ -258,10 +270,9 @@ def summary(results: Mapping[str, Any]) -> Table:
                 f"{shown} {by_http['version']}",
                 f"{by_http['cpu_microseconds_per_request']:.0f} µs",
                 f"{by_grpc['cpu_microseconds_per_request']:.0f} µs",
-                f"{by_http['arrivals_per_second']:,.0f}/s",
-                f"{by_http['p50_milliseconds']:.1f} ms",
-                f"{by_http['p99_milliseconds']:.1f} ms",
+                f"{by_http['at_the_same_rate']['p50_milliseconds']:.1f} ms",
+                f"{by_http['at_the_same_rate']['p99_milliseconds']:.1f} ms",
             ]
         )
     head = ["server", "CPU per request, JSON", "CPU per request, gRPC"]
-    return Table([*head, f"JSON at {UTILIZATION:.0%} load", "p50", "p99"], rows)
+    return Table([*head, f"p50, JSON at {SAME_RATE:.0f}/s", "p99"], rows)

@@ -46,8 +46,9 @@ def test_grpc_compares_medians_with_the_minimal_server_for_the_same_request():
 
 def taken(cpu_seconds, milliseconds):
     samples = [Sample(1000, 1.0, cpu_seconds)] * 3
-    latencies = [Latencies(700.0, [one / 1000 for one in milliseconds])] * 3
-    return Taken("1.0", dict.fromkeys(ASKED, samples), latencies)
+    share = [Latencies(700.0, [one / 1000 for one in milliseconds])] * 3
+    same = [Latencies(500.0, [one / 2000 for one in milliseconds])] * 3
+    return Taken("1.0", dict.fromkeys(ASKED, samples), share, same)
 
 
 def test_peers_are_compared_with_moorage_over_the_same_protocol():
@@ -56,10 +57,12 @@ def test_peers_are_compared_with_moorage_over_the_same_protocol():
     report = peers.make_report(found, (1.0, 2.5, 3.0))
 
     assert report.table.rows[len(ASKED)] == [
-        "MLServer 1.0: OIP JSON/HTTP", "400 ± 0 %", "4.0", "1,000", "40%", "700", "10.00", "19.80",
+        "MLServer 1.0: OIP JSON/HTTP", "400 ± 0 %", "4.0", "1,000", "40%",
+        "5.00", "9.90", "700", "10.00", "19.80",
     ]  # fmt: skip
     assert report.data[f"mlserver: {GRPC}"]["times_moorage"] == pytest.approx(4)
-    assert report.data[f"mlserver: {HTTP}"]["p50_milliseconds"] == pytest.approx(10)
+    same = report.data[f"mlserver: {HTTP}"]["at_the_same_rate"]
+    assert same["p50_milliseconds"] == pytest.approx(5)
 
 
 def burst(seconds):
