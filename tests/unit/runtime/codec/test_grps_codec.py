@@ -312,6 +312,8 @@ def one(**members):
             {"gmap": {"s_i32": {"k": [1]}}},
             "gmap.s_i32.k: an array is invalid: must be a number",
         ),
+        ({"gmap": 3}, "gmap: 3 is invalid: must be an object"),
+        ({"gmap": {"s_b": {"k": "QQ==\n"}}}, 'gmap.s_b.k: "QQ==\\n" is not valid base64'),
         ({"gmap": {"s_i64": {"k": "1.5"}}}, 'gmap.s_i64.k[0]: "1.5" is not a valid number'),
         (
             {"gmap": {"s_d": {"k": True}}},
@@ -338,6 +340,7 @@ def test_a_shape_may_be_numbers_in_strings():
         ("YQ==", b"a"),
         ("YWI", b"ab"),
         ("YWJj", b"abc"),
+        ("QUJX", b"ABW"),
         ("+/8=", b"\xfb\xff"),
         ("-_8", b"\xfb\xff"),
     ],
@@ -378,6 +381,25 @@ def test_the_printed_name_of_float64_elements_is_read():
             {"gmap": {"s_f": {"k": 1.1}, "s_d": {"k": 1.1}}},
         ),
         (Table({"s_d": {"k": math.inf}}), {"gmap": {"s_d": {"k": "Infinity"}}}),
+        (
+            Table({"s_s": {"k": "a"}, "s_i32": {"k": 1}}),
+            {"gmap": {"s_s": {"k": "a"}, "s_i32": {"k": 1}}},
+        ),
+        (
+            Tensors((tensor("FP16", [0.1], "h"),)),
+            {
+                "gtensors": {
+                    "tensors": [
+                        {
+                            "name": "h",
+                            "dtype": "DT_FLOAT16",
+                            "shape": [1],
+                            "flat_float16": [0.0999755859375],
+                        }
+                    ]
+                }
+            },
+        ),
     ],
 )
 def test_json_answers(data, members):

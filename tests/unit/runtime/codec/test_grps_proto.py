@@ -55,6 +55,13 @@ def tensor(datatype, values, name="", shape=None):
             "gtensors.tensors[0].flat_int32 has 1 elements: shape [2] requires 2",
         ),
         (
+            pb.GenericTensor(dtype="DT_INT32", shape=[2**31, 2**31], flat_int32=[1]),
+            (
+                "gtensors.tensors[0].shape: the product of dimensions 0 to 1 is too large for a "
+                "tensor"
+            ),
+        ),
+        (
             pb.GenericTensor(dtype="DT_INT32", flat_int8=[1]),
             "gtensors.tensors[0].flat_int8 has values: DT_INT32 requires flat_int32",
         ),

@@ -39,7 +39,7 @@ def test_a_value_is_shown_as_json_of_at_most_60_characters(value, shown):
 @pytest.mark.parametrize(
     "text",
     [
-        '["\\ud83d\\ude00",NaN]',  # a pair
+        '["\\ud83d\\ude00 yes",NaN]',  # a pair
         '["\\ud7ff\\ue000",NaN]',  # beside the surrogates
         '{"\\u00e9":[1,null,true,NaN]}',
         "[NaN,Infinity,-Infinity,1e999,-1E999]",
@@ -119,3 +119,39 @@ def test_json_above_the_limit_is_refused_with_an_alternative():
         "the JSON has 101 bytes: must have 100 or fewer (--max-json-bytes). Send large tensors "
         "as binary data, with the binary tensor extension of the Open Inference Protocol"
     )
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "the request body is empty: must be a JSON object"),
+        (b"[1]", "the request body is an array: must be a JSON object"),
+        (b"1", "the request body is 1: must be a JSON object"),
+    ],
+)
+def test_a_body_that_is_no_object_is_refused(body, message):
+    with pytest.raises(InvalidRequest) as error:
+        json_text.parse_object(body)
+    assert error.value.message == message
+
+
+def test_a_member_of_an_object_may_remain_a_long_list():
+    numbers = [0] * json_text.LONG_BYTES
+    body = json.dumps({"a": numbers, "b": numbers}).encode()
+
+    found = json_text.parse_object(body, {"a"})
+
+    assert isinstance(found["a"], number_list.NumberList)
+    assert found["b"] == numbers
+
+
+def test_exactly_100_levels_beside_many_brackets_are_accepted():
+    inner = "[" * (limits.JSON_DEPTH - 1) + "]" * (limits.JSON_DEPTH - 1)
+    text = f"[{inner},{inner}]"
+
+    assert json_text.parse(text.encode()) == json.loads(text)
+
+
+def test_an_integer_beyond_64_bits_is_a_float():
+    found = json_text.parse(b"[18446744073709551615,18446744073709551616]")
+    assert [type(each) for each in found] == [int, float]

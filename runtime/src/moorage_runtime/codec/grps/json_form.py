@@ -308,7 +308,7 @@ def _spell(array: NDArray[Any]) -> Any:
     if array.dtype.kind != "f":
         return array
     if np.isfinite(array).all():
-        return array if array.shape else array[()]
+        return array[()]  # the serializer knows no array without dimensions
     return _spell_each(array)
 
 

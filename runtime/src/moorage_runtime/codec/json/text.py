@@ -74,9 +74,8 @@ def parse(body: Buffer, long_lists: Collection[str] = (), *, nested: bool = True
 
     Raises:
         InvalidRequest: The text is empty, not JSON or not UTF-8, contains an unpaired surrogate,
-            has
-            more text after the value, is nested deeper than 100 levels, or has too many arrays,
-            objects or values outside of long lists.
+            has more text after the value, is nested deeper than 100 levels, or has too many
+            arrays, objects or values outside of long lists.
     """
     text = bytes(body) if isinstance(body, memoryview) else body
     if not text:
