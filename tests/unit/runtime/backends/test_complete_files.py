@@ -66,6 +66,26 @@ def test_a_complete_text_names_its_categorical_columns():
     assert lightgbm_text.parse(sized(TEXT)).categorical == (1,)
 
 
+TWO_CATEGORIES = TEXT.replace("num_cat=1", "num_cat=2")
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        TEXT.replace("split_feature=0 1", "split_feature=0 2"),
+        TEXT.replace("split_feature=0 1", "split_feature=1 1"),
+        # the first node compares its column with 7.5, the second one has the category set 0
+        TEXT.replace("threshold=0.5 0", "threshold=7.5 0").replace("=2 1\n", "=0 1\n"),
+        # the first category set is empty
+        TWO_CATEGORIES.replace("cat_boundaries=0 1", "cat_boundaries=0 0 1"),
+        f"{TEXT}\nend of trees\n",
+        f"{TEXT}\nTree=0\n",
+    ],
+)
+def test_a_sound_text_is_accepted(sound):
+    assert lightgbm_text.parse(sized(sound)).categorical == (1,)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -79,7 +99,26 @@ def test_a_complete_text_names_its_categorical_columns():
         ("num_class=1", "", "num_class is '': must be an integer"),
         ("feature_names=a b c", "feature_names=a b", "feature_names has 2 entries: must have 3"),
         ("feature_infos=[-1:1]", "feature_infos=", "feature_infos has 2 entries: must have 3"),
+        ("feature_names=a b c\n", "", "feature_names has 0 entries: must have 3"),
+        ("feature_infos=[-1:1] 0:1:2 none\n", "", "feature_infos has 0 entries: must have 3"),
+        (
+            "max_feature_idx=2",
+            "max_feature_idx=x23456789012345678901",
+            "max_feature_idx is 'x2345678901234567890': must be an integer",
+        ),
+        (
+            "version=v4",
+            "a line of more than forty characters has no place here",
+            "the line 'a line of more than forty characters has' must be KEY=VALUE",
+        ),
         ("leaf_weight=1 2 3", "leaf_weight=1 2", "tree 0: leaf_weight must have 3 entries"),
+        ("leaf_value=0.1 0.2 0.3\n", "", "tree 0: leaf_value must have 3 entries"),
+        ("is_linear=0", "is_linear=0 1", "tree 0: is_linear must be a number"),
+        (
+            "num_leaves=1\nnum_cat=0\nleaf_value=0.1",
+            "num_leaves=2\nnum_cat=0\nleaf_value=0.1 0.2",
+            "tree 1: split_feature must have 1 entries",
+        ),
         ("split_gain=1 2", "split_gain=1 2_0", "tree 0: split_gain must contain numbers"),
         ("split_gain=1 2", "split_gain", "tree 0: the line 'split_gain' must be KEY=VALUE"),
         ("shrinkage=1", "shrinkage=1 2", "tree 0: shrinkage must be a number"),
@@ -122,12 +161,45 @@ def test_a_complete_text_names_its_categorical_columns():
             "right_child=-1 -2",
             "tree 0: left_child and right_child do not form a tree",
         ),
+        (
+            "left_child=1 -2\nright_child=-1 -3",
+            "left_child=-1 1\nright_child=-2 -3",
+            "tree 0: left_child and right_child do not form a tree",
+        ),
+        (
+            "left_child=1 -2",
+            "left_child=1 -2147483648",
+            "tree 0: left_child and right_child do not form a tree",
+        ),
+        (
+            "left_child=1 -2",
+            "left_child=2147483648 -2",
+            "tree 0: left_child must contain integers of 32 bits",
+        ),
         ("num_cat=1", "num_cat=0", "tree 0: num_cat is 0, but a node is categorical"),
+        ("num_cat=1", "num_cat=-1", "tree 0: num_cat is -1"),
+        # the last of two equal keys counts, and the boundaries are missing
+        ("cat_boundaries=0 1", "num_cat=-1", "tree 0: num_cat is -1"),
+        (
+            "cat_boundaries=0 1\n",
+            "",
+            "tree 0: cat_boundaries must have 2 ascending entries from 0",
+        ),
+        (
+            "cat_boundaries=0 1",
+            "cat_boundaries=1 1",
+            "tree 0: cat_boundaries must have 2 ascending entries from 0",
+        ),
         ("num_cat=1", "num_cat=2", "tree 0: cat_boundaries must have 3 ascending entries from 0"),
         ("cat_boundaries=0 1", "cat_boundaries=0 2", "tree 0: cat_threshold must have 2 entries"),
         (
             "threshold=0.5 0\n",
             "threshold=0.5 7\n",
+            "tree 0: threshold of a categorical node must be from 0 to 0",
+        ),
+        (
+            "threshold=0.5 0\n",
+            "threshold=0.5 1\n",
             "tree 0: threshold of a categorical node must be from 0 to 0",
         ),
         ("Tree=1\n", "Tree=2\n", "tree 1 does not start where tree_sizes says"),
@@ -140,6 +212,21 @@ def test_a_damaged_text_is_refused_with_the_place(old, new, reason):
 
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
         lightgbm_text.parse(damaged)
+    assert str(error.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "reason"),
+    [
+        ("0 2 1", "tree 0: cat_boundaries must have 3 ascending entries from 0"),
+        ("0 1 2", "tree 0: cat_threshold must have 2 entries"),
+    ],
+)
+def test_boundaries_of_two_category_sets_that_do_not_fit_are_refused(boundaries, reason):
+    damaged = TWO_CATEGORIES.replace("cat_boundaries=0 1", f"cat_boundaries={boundaries}")
+
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
+        lightgbm_text.parse(sized(damaged))
     assert str(error.value) == reason
 
 
