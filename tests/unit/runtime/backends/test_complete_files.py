@@ -1,6 +1,7 @@
 """Checks of the files of boosted trees, before libraries read them that end the process."""
 
 import copy
+import functools
 import re
 import struct
 
@@ -268,6 +269,26 @@ def test_a_complete_document_is_decoded():
     }
 
 
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"Hi\x031.5", "1.5"),
+        (b"Si\x00", ""),
+        (b"[[i\x01][]]", [[1], []]),
+        (b"[" * 63 + b"]" * 63, functools.reduce(lambda inner, _: [inner], range(62), [])),
+        (b"[$S#i\x02i\x01xi\x01y", ["x", "y"]),
+        (b"[$[#i\x02i\x01]]", [[1], []]),
+        (b"[#i\x00", []),
+        (b"{#i\x00", {}),
+        (b"{#i\x02i\x01xi\x01i\x01y{}", {"x": 1, "y": {}}),
+        (b"{$i#i\x02i\x01x\x01i\x01y\x02", {"x": 1, "y": 2}),
+        (b"{$[#i\x01i\x01x]", {"x": []}),
+    ],
+)
+def test_every_form_of_a_value_is_decoded(data, expected):
+    assert ubjson.decode(b"{i\x01a" + data + b"}") == {"a": expected}
+
+
 @given(st.integers(0, len(DOCUMENT) - 1))
 def test_every_beginning_of_a_document_is_refused(length):
     with pytest.raises(ValueError, match=r"incomplete|first byte|followed by a count"):
@@ -298,6 +319,7 @@ def test_any_bytes_are_accepted_or_refused_with_the_place(data):
             "byte 17: 36893488147419103228 bytes must follow: the file is incomplete",
         ),
         (b"{i\x01a" * 100, "byte 256: b'{' is no type"),
+        (b"{i\x01a" + b"[" * 64, "byte 67: b'[' is no type"),
     ],
 )
 def test_an_invalid_document_is_refused_with_the_place(data, reason):
