@@ -347,30 +347,133 @@ TREE = {
 LINEAR = {"name": "gblinear", "model": {"weights": [1.0, 2.0, 3.0]}}
 
 
+# The same tree with two values per leaf, whose right child is its place among the leaves.
+OF_TWO_TARGETS = {
+    **TREE,
+    "tree_param": {"num_nodes": "5", "num_feature": "2", "size_leaf_vector": "2"},
+    "right_children": [2, 0, 4, 1, 2],
+    "base_weights": [0.0] * 10,
+    "leaf_weights": [0.0] * 6,
+}
+TWO_CATEGORICAL_NODES = {
+    "split_type": [1, 0, 1, 0, 0],
+    "categories_nodes": [0, 2],
+    "categories_segments": [0, 1],
+    "categories_sizes": [1, 1],
+}
+
+
+def without(fields: dict, *names: str) -> dict:
+    return {name: value for name, value in fields.items() if name not in names}
+
+
+def booster(tree: dict = TREE, **changes) -> dict:
+    inner = {"trees": [copy.deepcopy(tree)], "tree_info": [0], "iteration_indptr": [0, 1]}
+    return {"name": "gbtree", "model": {**inner, **changes}}
+
+
 def model(**changes) -> dict:
-    trees = {
-        "name": "gbtree",
-        "model": {"trees": [copy.deepcopy(TREE)], "tree_info": [0], "iteration_indptr": [0, 1]},
-    }
+    trees = booster()
     parameters = {"num_feature": "2", "num_class": "0", "num_target": "1"}
     learner = {"learner_model_param": parameters, "gradient_booster": trees, **changes}
     return {"learner": learner}
 
 
 @pytest.mark.parametrize(
-    "booster",
+    "sound",
     [
-        model()["learner"]["gradient_booster"],
-        {
-            "name": "dart",
-            "weight_drop": [1.0],
-            "gbtree": model()["learner"]["gradient_booster"],
-        },
+        booster(),
+        {"name": "dart", "weight_drop": [1.0], "gbtree": booster()},
         LINEAR,
+        # the first iteration has no tree
+        booster(iteration_indptr=[0, 0, 1]),
+        booster({**TREE, "tree_param": {**TREE["tree_param"], "size_leaf_vector": "0"}}),
+        booster(OF_TWO_TARGETS),
+        booster({**TREE, "categories": [0, 3]}),
+        booster({**TREE, **TWO_CATEGORICAL_NODES}),
+        booster(
+            without(
+                TREE,
+                "split_type",
+                "categories_nodes",
+                "categories_segments",
+                "categories_sizes",
+                "categories",
+            )
+        ),
     ],
 )
-def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
-    xgboost_trees.check(model(gradient_booster=booster))
+def test_trees_and_linear_models_of_xgboost_are_accepted(sound):
+    xgboost_trees.check(model(gradient_booster=sound))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "groups"),
+    [
+        ({"num_feature": "2"}, 1),
+        ({"num_feature": "2", "num_class": "3", "num_target": "1"}, 3),
+        ({"num_feature": "2", "num_class": "0", "num_target": "2"}, 2),
+    ],
+)
+def test_a_model_has_trees_or_weights_for_each_class_or_target(parameters, groups):
+    linear = {"name": "gblinear", "model": {"weights": [1.0] * 3 * groups}}
+    for sound in (booster(tree_info=[groups - 1]), linear):
+        xgboost_trees.check(model(learner_model_param=parameters, gradient_booster=sound))
+
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
+        xgboost_trees.check(
+            model(learner_model_param=parameters, gradient_booster=booster(tree_info=[groups]))
+        )
+    assert str(error.value) == f"tree_info must have 1 numbers from 0 to {groups - 1}"
+
+
+def test_an_empty_set_of_categories_is_left_to_xgboost_which_refuses_it_itself():
+    xgboost_trees.check(model(gradient_booster=booster({**TREE, "categories_sizes": [0]})))
+
+
+def test_leaves_of_several_targets_without_weights_are_refused():
+    """XGBoost ends the process on them."""
+    old = {**without(OF_TWO_TARGETS, "leaf_weights"), "right_children": [2, -1, 4, -1, -1]}
+
+    with pytest.raises(ValueError, match="tree 0: leaf_weights must have 6 entries"):
+        xgboost_trees.check(model(gradient_booster=booster(old)))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        (
+            "right_children",
+            [2, 0, 4, 1, 3],
+            "tree 0: left_children and right_children do not form a tree",
+        ),
+        (
+            "right_children",
+            [2, -2, 4, 1, 2],
+            "tree 0: left_children and right_children do not form a tree",
+        ),
+        # XGBoost ends the process on these
+        (
+            "right_children",
+            [2, -1, 4, -1, -1],
+            "tree 0: left_children and right_children do not form a tree",
+        ),
+        ("leaf_weights", [], "tree 0: leaf_weights must have 6 entries"),
+        ("leaf_weights", [0.0] * 3, "tree 0: leaf_weights must have 6 entries"),
+        ("base_weights", [0.0] * 5, "tree 0: base_weights must have 10 entries"),
+        (
+            "tree_param",
+            TREE["tree_param"],
+            "tree 0: base_weights must have 5 entries",
+        ),
+    ],
+)
+def test_a_damaged_tree_of_several_targets_is_refused(field, value, reason):
+    damaged = booster({**OF_TWO_TARGETS, field: value})
+
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
+        xgboost_trees.check(model(gradient_booster=damaged))
+    assert str(error.value) == reason
 
 
 @pytest.mark.parametrize(
@@ -390,6 +493,11 @@ def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
         (
             "left_children",
             [2, -1, 3, -1, -1],
+            "tree 0: left_children and right_children do not form a tree",
+        ),
+        (
+            "right_children",
+            [2, 0, 4, 1, 2],
             "tree 0: left_children and right_children do not form a tree",
         ),
         (
@@ -416,6 +524,8 @@ def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
         ),
         ("split_indices", [2, 0, 0, 0, 0], "tree 0: split_indices must be from 0 to 1"),
         ("base_weights", [0.0], "tree 0: base_weights must have 5 entries"),
+        ("base_weights", ["a"] * 5, "tree 0: base_weights must be a list of numbers"),
+        ("base_weights", [[0.0]] * 5, "tree 0: base_weights must be a list of numbers"),
         ("split_type", [2, 0, 0, 0, 0], "tree 0: split_type must have 5 entries of 0 or 1"),
         (
             "split_type",
@@ -434,6 +544,7 @@ def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
         ),
         ("categories_sizes", [3], "tree 0: categories_segments must end by 2"),
         ("categories_segments", [-1], "tree 0: categories_segments must end by 2"),
+        ("categories_segments", [1], "tree 0: categories_segments must end by 2"),
         ("categories", [-1, 3], "tree 0: categories must be from 0 to 16777215"),
         ("tree_param", {"num_nodes": "0"}, "tree 0: num_nodes is 0: must be from 1 to 2147483647"),
         ("tree_param", {"num_nodes": float("inf")}, "tree 0: num_nodes must be an integer"),
@@ -449,11 +560,16 @@ def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
             {"num_nodes": "5", "num_feature": "3"},
             "tree 0: num_feature must be 2, as for the whole model",
         ),
+        (
+            "tree_param",
+            {"num_nodes": "5", "num_feature": "0"},
+            "tree 0: num_feature must be 2, as for the whole model",
+        ),
         ("tree_param", None, "tree 0: tree_param is missing"),
         (
             "tree_param",
             {"num_nodes": "5", "num_feature": "2", "size_leaf_vector": "2"},
-            "tree 0: base_weights and leaf_weights must have 2 entries per node",
+            "tree 0: base_weights must have 10 entries",
         ),
     ],
 )
@@ -480,23 +596,15 @@ def test_a_damaged_tree_of_xgboost_is_refused_with_its_field(field, value, reaso
             model(gradient_booster={"name": "gbtree", "model": {"trees": [TREE]}}),
             "tree_info must have 1 numbers from 0 to 0",
         ),
-        (
-            model(
-                gradient_booster={
-                    "name": "gbtree",
-                    "model": {"trees": [TREE], "tree_info": [0], "iteration_indptr": [0, 2]},
-                }
-            ),
-            "iteration_indptr must ascend from 0 to 1",
+        *(
+            (
+                model(gradient_booster=booster(iteration_indptr=ends)),
+                "iteration_indptr must ascend from 0 to 1",
+            )
+            for ends in ([0, 2], [1, 1], [0, 2, 1])
         ),
         (
-            model(
-                gradient_booster={
-                    "name": "dart",
-                    "weight_drop": [],
-                    "gbtree": model()["learner"]["gradient_booster"],
-                }
-            ),
+            model(gradient_booster={"name": "dart", "weight_drop": [], "gbtree": booster()}),
             "weight_drop must have 1 entries",
         ),
     ],
