@@ -1,6 +1,7 @@
 """Checks of the files of boosted trees, before libraries read them that end the process."""
 
 import copy
+import functools
 import re
 import struct
 
@@ -66,6 +67,26 @@ def test_a_complete_text_names_its_categorical_columns():
     assert lightgbm_text.parse(sized(TEXT)).categorical == (1,)
 
 
+TWO_CATEGORIES = TEXT.replace("num_cat=1", "num_cat=2")
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        TEXT.replace("split_feature=0 1", "split_feature=0 2"),
+        TEXT.replace("split_feature=0 1", "split_feature=1 1"),
+        # the first node compares its column with 7.5, the second one has the category set 0
+        TEXT.replace("threshold=0.5 0", "threshold=7.5 0").replace("=2 1\n", "=0 1\n"),
+        # the first category set is empty
+        TWO_CATEGORIES.replace("cat_boundaries=0 1", "cat_boundaries=0 0 1"),
+        f"{TEXT}\nend of trees\n",
+        f"{TEXT}\nTree=0\n",
+    ],
+)
+def test_a_sound_text_is_accepted(sound):
+    assert lightgbm_text.parse(sized(sound)).categorical == (1,)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -79,7 +100,26 @@ def test_a_complete_text_names_its_categorical_columns():
         ("num_class=1", "", "num_class is '': must be an integer"),
         ("feature_names=a b c", "feature_names=a b", "feature_names has 2 entries: must have 3"),
         ("feature_infos=[-1:1]", "feature_infos=", "feature_infos has 2 entries: must have 3"),
+        ("feature_names=a b c\n", "", "feature_names has 0 entries: must have 3"),
+        ("feature_infos=[-1:1] 0:1:2 none\n", "", "feature_infos has 0 entries: must have 3"),
+        (
+            "max_feature_idx=2",
+            "max_feature_idx=x23456789012345678901",
+            "max_feature_idx is 'x2345678901234567890': must be an integer",
+        ),
+        (
+            "version=v4",
+            "a line of more than forty characters has no place here",
+            "the line 'a line of more than forty characters has' must be KEY=VALUE",
+        ),
         ("leaf_weight=1 2 3", "leaf_weight=1 2", "tree 0: leaf_weight must have 3 entries"),
+        ("leaf_value=0.1 0.2 0.3\n", "", "tree 0: leaf_value must have 3 entries"),
+        ("is_linear=0", "is_linear=0 1", "tree 0: is_linear must be a number"),
+        (
+            "num_leaves=1\nnum_cat=0\nleaf_value=0.1",
+            "num_leaves=2\nnum_cat=0\nleaf_value=0.1 0.2",
+            "tree 1: split_feature must have 1 entries",
+        ),
         ("split_gain=1 2", "split_gain=1 2_0", "tree 0: split_gain must contain numbers"),
         ("split_gain=1 2", "split_gain", "tree 0: the line 'split_gain' must be KEY=VALUE"),
         ("shrinkage=1", "shrinkage=1 2", "tree 0: shrinkage must be a number"),
@@ -122,12 +162,45 @@ def test_a_complete_text_names_its_categorical_columns():
             "right_child=-1 -2",
             "tree 0: left_child and right_child do not form a tree",
         ),
+        (
+            "left_child=1 -2\nright_child=-1 -3",
+            "left_child=-1 1\nright_child=-2 -3",
+            "tree 0: left_child and right_child do not form a tree",
+        ),
+        (
+            "left_child=1 -2",
+            "left_child=1 -2147483648",
+            "tree 0: left_child and right_child do not form a tree",
+        ),
+        (
+            "left_child=1 -2",
+            "left_child=2147483648 -2",
+            "tree 0: left_child must contain integers of 32 bits",
+        ),
         ("num_cat=1", "num_cat=0", "tree 0: num_cat is 0, but a node is categorical"),
+        ("num_cat=1", "num_cat=-1", "tree 0: num_cat is -1"),
+        # the last of two equal keys counts, and the boundaries are missing
+        ("cat_boundaries=0 1", "num_cat=-1", "tree 0: num_cat is -1"),
+        (
+            "cat_boundaries=0 1\n",
+            "",
+            "tree 0: cat_boundaries must have 2 ascending entries from 0",
+        ),
+        (
+            "cat_boundaries=0 1",
+            "cat_boundaries=1 1",
+            "tree 0: cat_boundaries must have 2 ascending entries from 0",
+        ),
         ("num_cat=1", "num_cat=2", "tree 0: cat_boundaries must have 3 ascending entries from 0"),
         ("cat_boundaries=0 1", "cat_boundaries=0 2", "tree 0: cat_threshold must have 2 entries"),
         (
             "threshold=0.5 0\n",
             "threshold=0.5 7\n",
+            "tree 0: threshold of a categorical node must be from 0 to 0",
+        ),
+        (
+            "threshold=0.5 0\n",
+            "threshold=0.5 1\n",
             "tree 0: threshold of a categorical node must be from 0 to 0",
         ),
         ("Tree=1\n", "Tree=2\n", "tree 1 does not start where tree_sizes says"),
@@ -140,6 +213,21 @@ def test_a_damaged_text_is_refused_with_the_place(old, new, reason):
 
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
         lightgbm_text.parse(damaged)
+    assert str(error.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "reason"),
+    [
+        ("0 2 1", "tree 0: cat_boundaries must have 3 ascending entries from 0"),
+        ("0 1 2", "tree 0: cat_threshold must have 2 entries"),
+    ],
+)
+def test_boundaries_of_two_category_sets_that_do_not_fit_are_refused(boundaries, reason):
+    damaged = TWO_CATEGORIES.replace("cat_boundaries=0 1", f"cat_boundaries={boundaries}")
+
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
+        lightgbm_text.parse(sized(damaged))
     assert str(error.value) == reason
 
 
@@ -181,6 +269,26 @@ def test_a_complete_document_is_decoded():
     }
 
 
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"Hi\x031.5", "1.5"),
+        (b"Si\x00", ""),
+        (b"[[i\x01][]]", [[1], []]),
+        (b"[" * 63 + b"]" * 63, functools.reduce(lambda inner, _: [inner], range(62), [])),
+        (b"[$S#i\x02i\x01xi\x01y", ["x", "y"]),
+        (b"[$[#i\x02i\x01]]", [[1], []]),
+        (b"[#i\x00", []),
+        (b"{#i\x00", {}),
+        (b"{#i\x02i\x01xi\x01i\x01y{}", {"x": 1, "y": {}}),
+        (b"{$i#i\x02i\x01x\x01i\x01y\x02", {"x": 1, "y": 2}),
+        (b"{$[#i\x01i\x01x]", {"x": []}),
+    ],
+)
+def test_every_form_of_a_value_is_decoded(data, expected):
+    assert ubjson.decode(b"{i\x01a" + data + b"}") == {"a": expected}
+
+
 @given(st.integers(0, len(DOCUMENT) - 1))
 def test_every_beginning_of_a_document_is_refused(length):
     with pytest.raises(ValueError, match=r"incomplete|first byte|followed by a count"):
@@ -211,6 +319,7 @@ def test_any_bytes_are_accepted_or_refused_with_the_place(data):
             "byte 17: 36893488147419103228 bytes must follow: the file is incomplete",
         ),
         (b"{i\x01a" * 100, "byte 256: b'{' is no type"),
+        (b"{i\x01a" + b"[" * 64, "byte 67: b'[' is no type"),
     ],
 )
 def test_an_invalid_document_is_refused_with_the_place(data, reason):
@@ -238,30 +347,133 @@ TREE = {
 LINEAR = {"name": "gblinear", "model": {"weights": [1.0, 2.0, 3.0]}}
 
 
+# The same tree with two values per leaf, whose right child is its place among the leaves.
+OF_TWO_TARGETS = {
+    **TREE,
+    "tree_param": {"num_nodes": "5", "num_feature": "2", "size_leaf_vector": "2"},
+    "right_children": [2, 0, 4, 1, 2],
+    "base_weights": [0.0] * 10,
+    "leaf_weights": [0.0] * 6,
+}
+TWO_CATEGORICAL_NODES = {
+    "split_type": [1, 0, 1, 0, 0],
+    "categories_nodes": [0, 2],
+    "categories_segments": [0, 1],
+    "categories_sizes": [1, 1],
+}
+
+
+def without(fields: dict, *names: str) -> dict:
+    return {name: value for name, value in fields.items() if name not in names}
+
+
+def booster(tree: dict = TREE, **changes) -> dict:
+    inner = {"trees": [copy.deepcopy(tree)], "tree_info": [0], "iteration_indptr": [0, 1]}
+    return {"name": "gbtree", "model": {**inner, **changes}}
+
+
 def model(**changes) -> dict:
-    trees = {
-        "name": "gbtree",
-        "model": {"trees": [copy.deepcopy(TREE)], "tree_info": [0], "iteration_indptr": [0, 1]},
-    }
+    trees = booster()
     parameters = {"num_feature": "2", "num_class": "0", "num_target": "1"}
     learner = {"learner_model_param": parameters, "gradient_booster": trees, **changes}
     return {"learner": learner}
 
 
 @pytest.mark.parametrize(
-    "booster",
+    "sound",
     [
-        model()["learner"]["gradient_booster"],
-        {
-            "name": "dart",
-            "weight_drop": [1.0],
-            "gbtree": model()["learner"]["gradient_booster"],
-        },
+        booster(),
+        {"name": "dart", "weight_drop": [1.0], "gbtree": booster()},
         LINEAR,
+        # the first iteration has no tree
+        booster(iteration_indptr=[0, 0, 1]),
+        booster({**TREE, "tree_param": {**TREE["tree_param"], "size_leaf_vector": "0"}}),
+        booster(OF_TWO_TARGETS),
+        booster({**TREE, "categories": [0, 3]}),
+        booster({**TREE, **TWO_CATEGORICAL_NODES}),
+        booster(
+            without(
+                TREE,
+                "split_type",
+                "categories_nodes",
+                "categories_segments",
+                "categories_sizes",
+                "categories",
+            )
+        ),
     ],
 )
-def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
-    xgboost_trees.check(model(gradient_booster=booster))
+def test_trees_and_linear_models_of_xgboost_are_accepted(sound):
+    xgboost_trees.check(model(gradient_booster=sound))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "groups"),
+    [
+        ({"num_feature": "2"}, 1),
+        ({"num_feature": "2", "num_class": "3", "num_target": "1"}, 3),
+        ({"num_feature": "2", "num_class": "0", "num_target": "2"}, 2),
+    ],
+)
+def test_a_model_has_trees_or_weights_for_each_class_or_target(parameters, groups):
+    linear = {"name": "gblinear", "model": {"weights": [1.0] * 3 * groups}}
+    for sound in (booster(tree_info=[groups - 1]), linear):
+        xgboost_trees.check(model(learner_model_param=parameters, gradient_booster=sound))
+
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
+        xgboost_trees.check(
+            model(learner_model_param=parameters, gradient_booster=booster(tree_info=[groups]))
+        )
+    assert str(error.value) == f"tree_info must have 1 numbers from 0 to {groups - 1}"
+
+
+def test_an_empty_set_of_categories_is_left_to_xgboost_which_refuses_it_itself():
+    xgboost_trees.check(model(gradient_booster=booster({**TREE, "categories_sizes": [0]})))
+
+
+def test_leaves_of_several_targets_without_weights_are_refused():
+    """XGBoost ends the process on them."""
+    old = {**without(OF_TWO_TARGETS, "leaf_weights"), "right_children": [2, -1, 4, -1, -1]}
+
+    with pytest.raises(ValueError, match="tree 0: leaf_weights must have 6 entries"):
+        xgboost_trees.check(model(gradient_booster=booster(old)))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        (
+            "right_children",
+            [2, 0, 4, 1, 3],
+            "tree 0: left_children and right_children do not form a tree",
+        ),
+        (
+            "right_children",
+            [2, -2, 4, 1, 2],
+            "tree 0: left_children and right_children do not form a tree",
+        ),
+        # XGBoost ends the process on these
+        (
+            "right_children",
+            [2, -1, 4, -1, -1],
+            "tree 0: left_children and right_children do not form a tree",
+        ),
+        ("leaf_weights", [], "tree 0: leaf_weights must have 6 entries"),
+        ("leaf_weights", [0.0] * 3, "tree 0: leaf_weights must have 6 entries"),
+        ("base_weights", [0.0] * 5, "tree 0: base_weights must have 10 entries"),
+        (
+            "tree_param",
+            TREE["tree_param"],
+            "tree 0: base_weights must have 5 entries",
+        ),
+    ],
+)
+def test_a_damaged_tree_of_several_targets_is_refused(field, value, reason):
+    damaged = booster({**OF_TWO_TARGETS, field: value})
+
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message follows
+        xgboost_trees.check(model(gradient_booster=damaged))
+    assert str(error.value) == reason
 
 
 @pytest.mark.parametrize(
@@ -281,6 +493,11 @@ def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
         (
             "left_children",
             [2, -1, 3, -1, -1],
+            "tree 0: left_children and right_children do not form a tree",
+        ),
+        (
+            "right_children",
+            [2, 0, 4, 1, 2],
             "tree 0: left_children and right_children do not form a tree",
         ),
         (
@@ -307,6 +524,8 @@ def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
         ),
         ("split_indices", [2, 0, 0, 0, 0], "tree 0: split_indices must be from 0 to 1"),
         ("base_weights", [0.0], "tree 0: base_weights must have 5 entries"),
+        ("base_weights", ["a"] * 5, "tree 0: base_weights must be a list of numbers"),
+        ("base_weights", [[0.0]] * 5, "tree 0: base_weights must be a list of numbers"),
         ("split_type", [2, 0, 0, 0, 0], "tree 0: split_type must have 5 entries of 0 or 1"),
         (
             "split_type",
@@ -325,6 +544,7 @@ def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
         ),
         ("categories_sizes", [3], "tree 0: categories_segments must end by 2"),
         ("categories_segments", [-1], "tree 0: categories_segments must end by 2"),
+        ("categories_segments", [1], "tree 0: categories_segments must end by 2"),
         ("categories", [-1, 3], "tree 0: categories must be from 0 to 16777215"),
         ("tree_param", {"num_nodes": "0"}, "tree 0: num_nodes is 0: must be from 1 to 2147483647"),
         ("tree_param", {"num_nodes": float("inf")}, "tree 0: num_nodes must be an integer"),
@@ -340,11 +560,16 @@ def test_trees_and_linear_models_of_xgboost_are_accepted(booster):
             {"num_nodes": "5", "num_feature": "3"},
             "tree 0: num_feature must be 2, as for the whole model",
         ),
+        (
+            "tree_param",
+            {"num_nodes": "5", "num_feature": "0"},
+            "tree 0: num_feature must be 2, as for the whole model",
+        ),
         ("tree_param", None, "tree 0: tree_param is missing"),
         (
             "tree_param",
             {"num_nodes": "5", "num_feature": "2", "size_leaf_vector": "2"},
-            "tree 0: base_weights and leaf_weights must have 2 entries per node",
+            "tree 0: base_weights must have 10 entries",
         ),
     ],
 )
@@ -371,23 +596,15 @@ def test_a_damaged_tree_of_xgboost_is_refused_with_its_field(field, value, reaso
             model(gradient_booster={"name": "gbtree", "model": {"trees": [TREE]}}),
             "tree_info must have 1 numbers from 0 to 0",
         ),
-        (
-            model(
-                gradient_booster={
-                    "name": "gbtree",
-                    "model": {"trees": [TREE], "tree_info": [0], "iteration_indptr": [0, 2]},
-                }
-            ),
-            "iteration_indptr must ascend from 0 to 1",
+        *(
+            (
+                model(gradient_booster=booster(iteration_indptr=ends)),
+                "iteration_indptr must ascend from 0 to 1",
+            )
+            for ends in ([0, 2], [1, 1], [0, 2, 1])
         ),
         (
-            model(
-                gradient_booster={
-                    "name": "dart",
-                    "weight_drop": [],
-                    "gbtree": model()["learner"]["gradient_booster"],
-                }
-            ),
+            model(gradient_booster={"name": "dart", "weight_drop": [], "gbtree": booster()}),
             "weight_drop must have 1 entries",
         ),
     ],

@@ -133,6 +133,8 @@ def _check_nodes(tree: Mapping[str, str], nodes: int, last_feature: int) -> None
 
 def _check_categories(tree: Mapping[str, str], decisions: NDArray[np.int64]) -> None:
     count = _integer(tree, "num_cat")
+    if count < 0:
+        raise ValueError(f"num_cat is {count}")
     thresholds = _floats(tree, "threshold")[(decisions & _CATEGORICAL_NODE) == 1]
     if not count:
         if thresholds.size:

@@ -75,9 +75,10 @@ def _check_tree(tree: Any, features: int) -> None:
     inner = left != _LEAF
     children = np.concatenate([left[inner], right[inner]])
     leaves = int(np.count_nonzero(~inner))
+    _check_weights(tree, nodes, leaves, size)
     # with several targets per leaf, this is the place of the leaf in leaf_weights
     places = right[~inner]
-    are_leaves = np.all(places == _LEAF) or (size > 1 and _within(places, 0, leaves))
+    are_leaves = _within(places, 0, leaves) if size > 1 else np.all(places == _LEAF)
     is_tree = np.unique(children).size == children.size and are_leaves
     if not (is_tree and _within(children, 1, nodes)):
         raise ValueError("left_children and right_children do not form a tree")
@@ -87,7 +88,6 @@ def _check_tree(tree: Any, features: int) -> None:
         raise ValueError("parents must be those of left_children and right_children")
     if not _within(_array(tree, "split_indices")[inner], 0, features):
         raise ValueError(f"split_indices must be from 0 to {features - 1}")
-    _check_weights(tree, nodes, leaves, size)
     _check_categories(tree, inner)
 
 
@@ -97,9 +97,9 @@ def _check_weights(tree: Any, nodes: int, leaves: int, size: int) -> None:
         if _array(tree, "base_weights").size != nodes:
             raise ValueError(f"base_weights must have {nodes} entries")
         return
-    found = _array(tree, "leaf_weights").size
-    if _array(tree, "base_weights").size != nodes * size or found not in (0, leaves * size):
-        raise ValueError(f"base_weights and leaf_weights must have {size} entries per node")
+    for name, count in (("base_weights", nodes), ("leaf_weights", leaves)):
+        if _array(tree, name).size != count * size:
+            raise ValueError(f"{name} must have {count * size} entries")
 
 
 def _check_categories(tree: Any, inner: NDArray[np.bool_]) -> None:
