@@ -234,6 +234,7 @@ def test_the_limit_of_the_headers_counts_target_names_and_values():
     [
         (get("http://host/a?b", b"Host: again"), "http://host/a"),
         (get("/a?b=c", b"Bad Name: x"), "/a"),
+        (get("/a?b=c?d", b"Bad Name: x"), "/a"),
         (get("/a?b=c", b"Expect: wonders"), "/a"),
     ],
 )
@@ -251,6 +252,8 @@ def test_a_refusal_has_the_path_as_far_as_it_is_known(data, path):
         ("HTTPS://h:1/a/b?c", "/a/b", "c"),
         ("http://h?c/d", "/", "c/d"),
         ("http://h?c", "/", "c"),
+        ("http://h?c?d", "/", "c?d"),
+        ("http://h/a?b=http://c/d", "/a", "b=http://c/d"),
     ],
 )
 def test_a_target_is_a_path_and_a_query(target, path, query):
@@ -340,6 +343,36 @@ def test_chunk_extensions_cannot_grow_without_end():
     assert seen(reader) == [400]
 
 
+def test_an_unfinished_head_may_reach_its_limit():
+    reader = RequestReader(SMALL)
+    reader.feed(memoryview(b"GET / HTTP/1.1\r\nHost: h\r\nA: "))
+    reader.feed(memoryview(b"x" * 512))
+    assert (reader.phase, len(reader.received)) == (Phase.HEAD, 0)
+    reader.feed(memoryview(b"x"))
+    (refusal,) = reader.received
+    assert (refusal.status, refusal.path) == (431, "/")
+    assert refusal.message == "the headers are too large: must have 512 bytes or fewer"
+
+
+def test_framing_of_a_chunked_body_may_reach_its_limit():
+    reader = RequestReader(SMALL)
+    reader.feed(memoryview(b"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"))
+    reader.feed(memoryview(b"1;" + b"x" * 1022))
+    assert (reader.phase, len(reader.received)) == (Phase.BODY, 0)
+    reader.feed(memoryview(b"x"))
+    (refusal,) = reader.received
+    assert (refusal.status, refusal.path) == (400, "/p")
+    assert refusal.message == "the chunked body has too many framing bytes: use larger chunks"
+
+
+def test_a_refusal_quotes_the_first_80_characters():
+    (refusal,) = read(get("/", b"Expect: " + b"x" * 81)).received
+    assert refusal.message == f"Expect: {'x' * 80!r} is not supported: must be 100-continue"
+    target = "ftp://" + "h" * 75
+    (refusal,) = read(get(target), Limits()).received
+    assert refusal.message == f"the request target {target[:80]!r} is invalid: must be a path"
+
+
 def test_one_byte_chunks_are_not_too_much_framing():
     head = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
     limits = Limits(body_bytes=100_000)
@@ -374,6 +407,11 @@ def test_headers_are_lower_case_and_lists_are_joined():
     reader = read(get("/", b"X-One:  a\t", b"Accept-Encoding: gzip", b"accept-encoding: deflate"))
     headers = reader.received[0].request.headers
     assert (headers["x-one"], headers["accept-encoding"]) == ("a", "gzip, deflate")
+
+
+def test_only_spaces_and_tabs_around_a_header_value_are_removed():
+    reader = read(get("/", b"X-One: \t\xa0a\xa0 "))
+    assert reader.received[0].request.headers["x-one"] == "\xa0a\xa0"
 
 
 def test_a_binary_tensor_after_the_json_is_aligned():
