@@ -7,7 +7,7 @@ import hmac
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moorage_runtime.fetch.decide.azure_answers import Asked, failure_of_azure, md5_of, parse_page
@@ -100,6 +100,7 @@ def test_a_page_that_is_not_a_listing_is_refused(body):
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))
+@example(junk=b"a", at=33)  # an encoding that does not exist
 def test_any_page_is_read_or_refused(junk, at):
     whole = page(blob("a"), blob("b"))
     with contextlib.suppress(Corrupt):

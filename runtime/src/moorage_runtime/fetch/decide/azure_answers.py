@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 from moorage_runtime.fetch.decide.answers import cleaned, failure_of
 from moorage_runtime.fetch.decide.entries import Algorithm, Digest
 from moorage_runtime.fetch.decide.failures import Corrupt, Denied, FetchError, NotFound
+from moorage_runtime.fetch.decide.xml_text import element_of
 
 __all__ = [
     "Asked",
@@ -68,11 +69,11 @@ def parse_page(body: bytes, what: str) -> Page:
         Corrupt: The body is not a page.
     """
     try:
-        root = ET.fromstring(body)  # noqa: S314  expat bounds the expansion of entities itself
+        root = element_of(body)
         if root.tag != "EnumerationResults":
             raise Corrupt(f"{what}: the server's listing is not a valid Azure response")
         blobs = tuple(_blob(item) for item in root.iterfind("Blobs/Blob") if not _marks(item))
-    except (ET.ParseError, ValueError) as error:
+    except ValueError as error:
         raise Corrupt(f"{what}: the server's listing is not a valid Azure response") from error
     return Page(blobs, root.findtext("NextMarker") or "")
 
@@ -131,8 +132,8 @@ def failure_of_azure(
 def _message(body: str) -> str:
     """The first line of the error's message; the following ones have a request id and a time."""
     try:
-        root = ET.fromstring(body.lstrip("\ufeff"))  # noqa: S314  see parse_page
-    except (ET.ParseError, ValueError):
+        root = element_of(body.lstrip("\ufeff"))
+    except ValueError:
         return ""
     return cleaned((root.findtext("Message") or "").partition("\n")[0])
 

@@ -19,6 +19,7 @@ from moorage_runtime.fetch.decide.failures import (
     NotFound,
     Unreachable,
 )
+from moorage_runtime.fetch.decide.xml_text import element_of
 
 __all__ = [
     "Asked",
@@ -82,7 +83,7 @@ def parse_page(body: bytes, what: str) -> Page:
         Corrupt: The body is not a page.
     """
     try:
-        root = ET.fromstring(body)  # noqa: S314  expat bounds the expansion of entities itself
+        root = element_of(body)
         if _name(root) != "ListBucketResult":
             raise Corrupt(f"{what}: the server's listing is not a valid S3 response")
         objects = tuple(
@@ -94,7 +95,7 @@ def parse_page(body: bytes, what: str) -> Page:
             for item in root
             if _name(item) == "Contents"
         )
-    except (ET.ParseError, ValueError) as error:
+    except ValueError as error:
         raise Corrupt(f"{what}: the server's listing is not a valid S3 response") from error
     more = _text(root, "IsTruncated") == "true"
     return Page(objects, _text(root, "NextContinuationToken") if more else "")
@@ -103,8 +104,8 @@ def parse_page(body: bytes, what: str) -> Page:
 def parse_error(body: str) -> S3Error:
     """The error in a body, or an empty one."""
     try:
-        root = ET.fromstring(body)  # noqa: S314  expat bounds the expansion of entities itself
-    except (ET.ParseError, ValueError):
+        root = element_of(body)
+    except ValueError:
         return S3Error()
     if _name(root) != "Error":
         return S3Error()

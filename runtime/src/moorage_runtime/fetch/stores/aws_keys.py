@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlencode
-from xml.etree import ElementTree as ET
 
 from moorage_runtime.fetch.decide.credentials import Credentials
 from moorage_runtime.fetch.decide.failures import Denied
 from moorage_runtime.fetch.decide.s3_answers import parse_error
 from moorage_runtime.fetch.decide.sigv4 import AccessKey
+from moorage_runtime.fetch.decide.xml_text import element_of
 from moorage_runtime.fetch.stores.store import plain_failure
 from moorage_runtime.fetch.web import Web
 
@@ -119,8 +119,8 @@ def parse_sts_answer(body: bytes, what: str) -> TemporaryKey:
         Denied: It contains none.
     """
     try:
-        root = ET.fromstring(body)  # noqa: S314  expat bounds the expansion of entities itself
-    except ET.ParseError as error:
+        root = element_of(body)
+    except ValueError as error:
         raise Denied(f"{what}: the response of STS is not XML") from error
     found = {each.tag.rpartition("}")[2]: each.text or "" for each in root.iter()}
     try:
