@@ -1,7 +1,7 @@
 """Reads responses of the Kubernetes API: within limits, and only if they have its form.
 
-A kubeconfig may name any server. One that is no Kubernetes API, such as the login page of a proxy,
-is reported as such, and its answers are never taken for objects.
+A kubeconfig may name any server. One that is not a Kubernetes API, such as the login page of a
+proxy, is reported as such, and its answers are never taken for objects.
 """
 
 import json

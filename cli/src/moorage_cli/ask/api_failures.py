@@ -104,7 +104,7 @@ def raise_status(status: Mapping[str, Any]) -> NoReturn:
 
 
 def _unanswered(error: BaseException) -> str:
-    """Why there is no response, or not a whole one."""
+    """Return why the response is missing or incomplete."""
     for each in causes_of(error):
         if isinstance(each, CLOSED):
             return "it closed the connection before the end of its response"

@@ -368,7 +368,7 @@ def _selected(name: str) -> dict[str, str]:
 
 
 def _version(found: Mapping[str, Any]) -> str:
-    """The version at which a watch goes on; without one, it begins again."""
+    """The version from which to resume a watch; empty to start a new one."""
     return str(found["metadata"].get("resourceVersion") or "")
 
 

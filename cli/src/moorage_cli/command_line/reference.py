@@ -40,7 +40,7 @@ uv and pipx give the tool an environment of its own; there is
 
 Output has colours only on a terminal, without `NO_COLOR` and `TERM=dumb`. It is UTF-8 in every
 locale. Control characters in the text of model servers are replaced. For scripts, use `-o json`;
-the message of a failure is no JSON. `moorage --version` prints the version.
+an error message is plain text. `moorage --version` prints the version.
 
 An empty argument is invalid usage: `moorage delete "$NAME"` fails if the variable is not set.
 """

@@ -11,10 +11,10 @@ import functools
 import re
 from enum import Enum, auto
 from typing import Final
-from urllib.parse import unquote
 
 import msgspec
 
+from moorage_runtime.codec.url_text import decoded
 from moorage_runtime.values.errors import InvalidRequest
 
 _VERSION: Final = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
@@ -77,15 +77,10 @@ def parse_target(method: str, path: str) -> Target:
     verb = match["verb"]
     return Target(
         operation=Operation[verb.lstrip("/").upper()] if verb else Operation.STATUS,
-        model=_decode(match["model"]),
+        model=decoded(match["model"]),
         version=_version_number(match["version"]),
-        label=None if match["label"] is None else _decode(match["label"]),
+        label=None if match["label"] is None else decoded(match["label"]),
     )
-
-
-def _decode(name: str) -> str:
-    # the listener passes bytes as Latin-1 characters
-    return unquote(name.encode("latin-1"))
 
 
 def _version_number(digits: str | None) -> int | None:

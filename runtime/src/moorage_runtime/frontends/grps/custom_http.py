@@ -9,8 +9,9 @@ handle itself are JSON, as everywhere. Source: GRPS interface, "custom HTTP"; R3
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, cast
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
+from moorage_runtime.codec.url_text import decoded
 from moorage_runtime.frontends.grps.calls import GrpsCalls, status_of
 from moorage_runtime.frontends.http.faults import render_json
 from moorage_runtime.frontends.http.message import (
@@ -38,7 +39,7 @@ class CustomHttpFrontend:
 
     async def handle(self, request: HttpRequest) -> Answer:
         """The response of the model in the query, otherwise of the model with this path."""
-        path = _decoded(request.path)
+        path = decoded(request.path)
         asked = dict(parse_qsl(request.query)).get("model", "")
         try:
             if asked:
@@ -62,7 +63,7 @@ class CustomHttpFrontend:
             return refused
         call = HttpCall(
             request.method,
-            _decoded(request.path),
+            decoded(request.path),
             dict(parse_qsl(request.query, keep_blank_values=True)),
             dict(request.headers),
             bytes(request.body),
@@ -81,11 +82,6 @@ class CustomHttpFrontend:
             await replies.aclose()
             return HttpResponse(reply.status, reply.body, content_type)
         return StreamingResponse(reply.status, _chunks(replies), content_type)
-
-
-def _decoded(path: str) -> str:
-    # the listener passes bytes as Latin-1 characters
-    return unquote(path.encode("latin-1"))
 
 
 def _content_type(reply: HttpReply) -> bytes:

@@ -11,10 +11,10 @@ repository extension; overrides of a model's files or configuration are refused.
 import re
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import unquote
 
 import orjson
 
+from moorage_runtime.codec.url_text import decoded
 from moorage_runtime.frontends.http.message import Answer, Handler, HttpRequest, HttpResponse
 from moorage_runtime.frontends.oip import rest as oip_rest
 from moorage_runtime.values import errors
@@ -64,8 +64,7 @@ class RepositoryRestFrontend:
                 raise errors.InvalidRequest(
                     "parameters cannot override files or configuration: send none"
                 )
-            # the listener passes bytes as Latin-1 characters
-            name, operation = unquote(found[1].encode("latin-1")), found[2]
+            name, operation = decoded(found[1]), found[2]
             if operation == "load":
                 await self._dataplane.load(name)
             else:
