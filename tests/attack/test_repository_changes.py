@@ -5,8 +5,7 @@
 Each round makes random changes on the disk and load or unload requests, without waiting for the
 server, and then compares it with a new server for the same folder. They must agree in models,
 versions, states, reasons, metadata and responses. If a model on the disk cannot be loaded, the
-older
-server may keep serving the previous one, with the same reason.
+older server may keep serving the previous one, with the same reason.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
 """h2spec, a third-party test of HTTP/2 servers, against the native gRPC transport.
 
 h2spec tests RFC 7540 with GET, so each of its requests is refused. Cases in which libnghttp2 and
-h2spec
-disagree are listed with the reason.
+h2spec disagree are listed with the reason.
 """
 
 import subprocess

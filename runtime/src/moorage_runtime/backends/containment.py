@@ -2,8 +2,7 @@
 
 A model can raise anything: ``SystemExit`` from ``sys.exit``, ``KeyboardInterrupt``, asyncio's
 ``CancelledError``, ``StopIteration``. In the event loop or in a future, these would end the
-server,
-look like a cancellation, or break the future.
+server, look like a cancellation, or break the future.
 """
 
 import logging

@@ -1,8 +1,7 @@
 """BYTES elements as text and back, without loss, for libraries whose strings are Unicode.
 
 A BYTES tensor may contain any bytes, but ONNX Runtime's Python interface uses ``str``. UTF-8 text
-is
-unchanged. Each byte that is not part of valid UTF-8 becomes one character of the private range
+is unchanged. Each byte that is not part of valid UTF-8 becomes one character of the private range
 U+10FF80 to U+10FFFF, and is converted back in the output. A real character of that range is
 represented by the private characters of its four bytes, so that the conversion is exact.
 """

@@ -129,8 +129,7 @@ class Runner:
         """Let the model answer in its own HTTP format.
 
         Yields the model's reply. If its body is an iterator, yields the reply once for each part,
-        with
-        that part as the body.
+        with that part as the body.
 
         Raises:
             InvalidRequest: The model has no HTTP format of its own.

@@ -4,10 +4,8 @@
     text   pure      one class per store  plain    pure      resumable   safe      one rename
 
 Every store returns the same plain value, a list of files with URLs, and one loop downloads them.
-So
-resuming, verification, retries and progress are the same for every scheme. A failure is one
-message
-for the user, `FetchError`.
+So resuming, verification, retries and progress are the same for every scheme. A failure is one
+message for the user, `FetchError`.
 
 After a failure, the kubelet restarts the fetch, which reuses the files that were downloaded
 before.
@@ -127,8 +125,7 @@ def _stage(
     """Build the model's folder from the verified files.
 
     The files stay in place until the model is published, so that a container that is stopped
-    before has
-    them again; hard links need no extra space.
+    before has them again; hard links need no extra space.
     """
     budget = Budget(max(volume.free_bytes(), 0))
     for entry, whole in zip(listing.entries, wholes, strict=True):

@@ -1,8 +1,7 @@
 """Closes a listening socket without losing clients that are already connected to it.
 
 The kernel completes connections and queues them. Closing the socket would reset the queued ones,
-so
-they are accepted first.
+so they are accepted first.
 """
 
 import asyncio

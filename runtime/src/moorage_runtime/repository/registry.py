@@ -90,8 +90,7 @@ class Model:
         """Choose the version for requests without one (C-019).
 
         The configured version, otherwise the highest that is ready: if a new version fails to
-        load,
-        the previous one keeps answering.
+        load, the previous one keeps answering.
         """
         ordered = sorted(self.versions, key=version_key)
         self.versions = {version: self.versions[version] for version in ordered}
@@ -283,8 +282,7 @@ class Registry:
         """Model and version for "name-version" or "name", or None.
 
         The version for a name alone is "", the model's default. A name may contain "-" itself, so
-        the
-        whole label is compared.
+        the whole label is compared.
         """
         if not self._labels:
             self._labels = {name: (name, "") for name in self._models}

@@ -217,8 +217,7 @@ def _read_function(
 
     The library's reader supports only the default signature, and refuses a graph that contains
     serialized examples. Therefore a copy of the graph has the function as its default signature,
-    cut
-    out at its inputs. The variables are not copied.
+    cut out at its inputs. The variables are not copied.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="moorage-") as name:
@@ -339,8 +338,7 @@ def _union(parts: Sequence[tuple[TensorSpec, ...]], *, everywhere: bool) -> tupl
     """The tensors of all functions.
 
     Inputs are optional unless every function requires them. Outputs are optional, which means only
-    on
-    request, unless the default function returns them.
+    on request, unless the default function returns them.
     """
     needed = [{spec.name for spec in part} for part in (parts if everywhere else parts[:1])]
     found: dict[str, TensorSpec] = {}

@@ -5,16 +5,13 @@
 
 Each signature is a separate function of one graph. Its tensors get the names for clients of other
 protocols: the default signature's keys are used unchanged. An input of another signature shares
-the
-name of one with the same key, datatype and shape. An output shares the name of the same graph
-tensor
-if that depends on the same inputs. Any other tensor is named by its key, or "signature/key" if the
-key is in use.
+the name of one with the same key, datatype and shape. An output shares the name of the same graph
+tensor if that depends on the same inputs. Any other tensor is named by its key, or "signature/key"
+if the key is in use.
 
 classify and regress have serialized ``tf.Example`` inputs, but clients of the REST API send
-features
-by name. The features that the outputs need become the function's inputs, instead of the operator
-that parses examples. Pure.
+features by name. The features that the outputs need become the function's inputs, instead of the
+operator that parses examples. Pure.
 """
 
 from collections.abc import Hashable, Mapping

@@ -2,10 +2,8 @@
 
 If OpenVINO 2026.4 runs a model on a single thread, it loses the errors of operators whose input
 shapes do not match, and returns data of an earlier request, or crashes. In this case, the shapes
-of
-all operators are computed before a request runs. Mismatches that depend on the values of inputs
-are
-not detected.
+of all operators are computed before a request runs. Mismatches that depend on the values of inputs
+are not detected.
 """
 
 import threading

@@ -1,9 +1,8 @@
 """Static properties of a TensorFlow graph: where tensors come from.
 
 A tensor is named "node:output". For ``saved_model``, this module finds the tensor behind a chain
-of
-Identity nodes, the features of a ``tf.Example`` that an output needs, and the labels that a text
-output repeats for every example. Pure.
+of Identity nodes, the features of a ``tf.Example`` that an output needs, and the labels that a
+text output repeats for every example. Pure.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -133,8 +132,7 @@ class TensorflowGraph:
         """Names of the sparse and of the dense features.
 
         Source: TensorFlow's operators ParseExample (a scalar input per name) and ParseExampleV2
-        (one vector
-        of names).
+        (one vector of names).
         """
         inputs = [full_name(name) for name in node.input]
         if node.op == "ParseExampleV2":

@@ -3,8 +3,7 @@
 server -> Load | Call, More, Stop -> model process -> Ready | Part, End, Fault -> server
 
 Every message is MessagePack with a length prefix. The server decodes only plain values, so a
-model's
-process cannot make it run code.
+model's process cannot make it run code.
 """
 
 import socket

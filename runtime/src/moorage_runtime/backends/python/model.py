@@ -118,8 +118,7 @@ class PythonBackend:
 
         Raises:
             InvalidConfig: The file cannot be imported, has no such class, declares an invalid
-                tensor, or
-                its ``load`` raised an exception.
+                tensor, or its ``load`` raised an exception.
         """
         module = _import(source)
         chosen = _class_of(module, source)

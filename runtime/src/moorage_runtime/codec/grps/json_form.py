@@ -1,10 +1,9 @@
 """GRPS's JSON: the protobuf JSON form of GrpsMessage, and nested lists for ``ndarray``. Pure.
 
 The decoder accepts both spellings of a member (``str_data``, ``strData``), enums by name or
-number,
-64-bit integers as numbers or strings, and NaN and infinities as strings or bare tokens. The
-encoder
-uses the names of the proto, enums by name, 64-bit integers as strings, and omits defaults.
+number, 64-bit integers as numbers or strings, and NaN and infinities as strings or bare tokens.
+The encoder uses the names of the proto, enums by name, 64-bit integers as strings, and omits
+defaults.
 
 Source: GRPS interface, "RESTful interface"; protobuf, "ProtoJSON format". The interface's examples
 contain ``flat_double``, which is read as ``flat_float64``.

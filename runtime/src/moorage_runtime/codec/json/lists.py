@@ -10,8 +10,7 @@ string with the control character DEL and the number of the list. A text that co
 character elsewhere is not cut. The text is valid JSON if the envelope and the lists are.
 
 The search visits a limited number of quotation marks, and no two steps visit the same bytes, so
-its
-cost is linear in the size of the text. Pure.
+its cost is linear in the size of the text. Pure.
 """
 
 import re

@@ -46,8 +46,7 @@ class Piece(msgspec.Struct, frozen=True):
         start: Start of the first leaf.
         stop: End of the last leaf.
         values: int64 or uint64 if all are integers, otherwise float64; a list if these types do
-            not
-            fit all of them.
+            not fit all of them.
     """
 
     body: bytes | bytearray
@@ -164,8 +163,7 @@ def _text(body: bytes | bytearray, start: int, stop: int) -> bytes:
     """The leaves of a piece as the text of a list.
 
     It is rebuilt on demand: the cached texts of a list would take as much memory as the list
-    itself,
-    and most of them are never needed again.
+    itself, and most of them are never needed again.
     """
     return b"[%b]" % memoryview(body)[start:stop]
 

@@ -6,8 +6,7 @@ r"""Marks the bytes of a JSON text that are inside strings, for many bytes at on
     [sssss, sssss]      mask
 
 An unescaped quotation mark opens or closes a string, so a byte is inside a string if the number
-of
-such marks before it is odd. The text is passed in chunks of any size, and other threads can run
+of such marks before it is odd. The text is passed in chunks of any size, and other threads can run
 between them. Pure.
 
 For malformed text, the mask is correct up to the position at which a parser stops.

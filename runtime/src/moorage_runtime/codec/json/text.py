@@ -1,12 +1,10 @@
 """Parses JSON bytes by the rules that the HTTP protocols share.
 
 A strict parser reads nearly every body. If it refuses one, the standard library decides: it
-accepts
-the tokens NaN, Infinity and -Infinity, a byte order mark and numbers beyond float64, and its
-message
-gives the position of the error. ``number_list`` reads long lists of numbers, such as images. Depth
-and number of values are checked before parsing, so that a parser cannot exhaust the stack or the
-memory, and other threads wait at most about 100 ms for one parser call.
+accepts the tokens NaN, Infinity and -Infinity, a byte order mark and numbers beyond float64, and
+its message gives the position of the error. ``number_list`` reads long lists of numbers, such as
+images. Depth and number of values are checked before parsing, so that a parser cannot exhaust the
+stack or the memory, and other threads wait at most about 100 ms for one parser call.
 
 Pure. The protocol's own codec interprets the values.
 """

@@ -6,8 +6,7 @@
             / *header *raw              ; raw: all values in raw_..._contents, in the same order
 
 The dataplane checks whether names, datatypes and shapes fit the model. Messages for the client
-name
-the field.
+name the field.
 
 Source: OIP, gRPC. What it leaves open: the response is raw if the request was or had no inputs, or
 if an output has no typed form; a contents message that is present but empty counts as absent.

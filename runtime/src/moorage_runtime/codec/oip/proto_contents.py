@@ -60,8 +60,7 @@ def decode(
 
     Raises:
         InvalidRequest: Values are in the wrong field, their number does not match the shape, or
-            one
-            is outside the datatype's range.
+            one is outside the datatype's range.
     """
     field = _FIELD.get(datatype)
     _check_fields(contents, field, datatype, path)

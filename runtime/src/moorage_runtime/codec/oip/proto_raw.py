@@ -6,9 +6,8 @@
     ModelInferResponse = *(fields below raw_output_contents) *raw_output_contents
 
 A protobuf parser copies each bytes field twice: into the message, and out of it. So the raw
-tensors
-of a large request are cut out first, and the parser gets the rest. The raw tensors of a response
-are appended to the serialized message.
+tensors of a large request are cut out first, and the parser gets the rest. The raw tensors of a
+response are appended to the serialized message.
 
 Source: Protocol Buffers encoding: a field is a varint of number and wire type, then its value.
 """

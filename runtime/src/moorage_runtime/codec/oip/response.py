@@ -6,8 +6,7 @@
          / json *part       ; parts in the order of the outputs, their sizes in the JSON
 
 Source: OIP "Inference Response", "Server Metadata", "Model Metadata"; binary tensor data
-extension,
-"Binary Tensor Response".
+extension, "Binary Tensor Response".
 """
 
 from collections.abc import Mapping, Sequence

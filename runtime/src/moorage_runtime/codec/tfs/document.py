@@ -32,8 +32,7 @@ def parse_object(body: json_text.Buffer) -> dict[str, Any]:
 
     Raises:
         InvalidRequest: The text is not JSON or not UTF-8, has more text after the document, is
-            nested
-            deeper than 100 levels, or the document is not an object.
+            nested deeper than 100 levels, or the document is not an object.
     """
     text = bytes(body) if isinstance(body, memoryview) else body
     try:
@@ -64,8 +63,7 @@ def encode_numbers(array: NDArray[Any]) -> bytes:
     """Numbers or booleans as nested JSON lists; a rank-0 array is one value.
 
     A float is the shortest decimal that reads back as the same value of its datatype, with ``.0``
-    or an
-    exponent; values that are not finite are bare tokens.
+    or an exponent; values that are not finite are bare tokens.
 
     Spec: "JSON value will be a number or one of the special token values - NaN, Infinity, and
     -Infinity" (TensorFlow Serving, "JSON mapping").
@@ -95,8 +93,7 @@ def text_of(element: bytes) -> str | dict[str, str]:
     """The element as text, or as a base64 object if it is not UTF-8.
 
     Spec: only names that end in ``_bytes`` are binary. We: an element that is not text is still
-    sent, in
-    the API's form for bytes, because the JSON must be valid.
+    sent, in the API's form for bytes, because the JSON must be valid.
     """
     try:
         return element.decode()

@@ -1,8 +1,7 @@
 """TensorFlow's names of tensor datatypes, and which of them its REST API supports.
 
 Metadata contains ``DT_FLOAT``, error texts contain ``float``. A datatype outside JSON_DATATYPES
-has a
-name for metadata, but no JSON form (TensorFlow Serving, "JSON mapping").
+has a name for metadata, but no JSON form (TensorFlow Serving, "JSON mapping").
 """
 
 from collections.abc import Mapping

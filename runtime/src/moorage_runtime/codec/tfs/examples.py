@@ -3,8 +3,7 @@
     {"context": {feature: value | list}, "examples": [{feature: value | list, ...}, ...]}
 
 A feature is a flat list of values of one kind (bytes, float or int64), determined by the JSON, as
-in
-``tf.Example``. The signature maps features to the model's inputs; each input gets one row per
+in ``tf.Example``. The signature maps features to the model's inputs; each input gets one row per
 example. A feature that the signature does not name is checked and then ignored, like TensorFlow
 does.
 """

@@ -111,8 +111,7 @@ def _document(results: list[bytes]) -> bytes:
     """The response under both keys.
 
     Spec: "result" (TensorFlow Serving's older documents). Peers: "results". We: both, because
-    clients of
-    either kind exist and ignore the other key.
+    clients of either kind exist and ignore the other key.
     """
     if not results:
         raise InvalidRequest("Cannot convert empty results to JSON")

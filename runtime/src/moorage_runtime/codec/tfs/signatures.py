@@ -2,8 +2,7 @@
 
 Maps ModelMetadata to signatures. A model that declares none (ONNX, Python, scikit-learn) gets
 ``serving_default``, a predict signature of its tensors under their own names. Otherwise it has
-only
-the declared ones.
+only the declared ones.
 """
 
 from collections.abc import Iterable, Mapping

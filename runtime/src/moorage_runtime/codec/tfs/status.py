@@ -1,8 +1,7 @@
 """Model status and metadata of TensorFlow Serving's REST API: version states and signatures.
 
 Both documents are protobuf messages in JSON form: int64 values are strings, enumerations are
-names,
-and defaults are included.
+names, and defaults are included.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,11 +1,9 @@
 """The int64 version numbers for TensorFlow Serving clients.
 
 The registry names versions with strings; TensorFlow Serving numbers them. The number of a version
-is
-the first of: itself if it is a number, the number after a ``v``, the number in the configuration,
-its
-rank (1-based position among all versions in natural order). No two versions share a number: the
-earlier rule wins, and a rank that is in use moves up to the next free number.
+is the first of: itself if it is a number, the number after a ``v``, the number in the
+configuration, its rank (1-based position among all versions in natural order). No two versions
+share a number: the earlier rule wins, and a rank that is in use moves up to the next free number.
 
     "3", "alpha", "v10"  ->  3, 2, 10
 """

@@ -4,8 +4,7 @@ A parser and its caller use hundreds of bytes, and microseconds, for each submes
 bytes on the wire. The scan creates no objects, visits each field once and stops at a limit.
 
 Source: Protocol Buffers encoding. Groups, which no protocol here uses, are refused, because the
-scan
-would have to know their content.
+scan would have to know their content.
 """
 
 import functools

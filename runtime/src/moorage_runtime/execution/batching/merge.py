@@ -31,8 +31,7 @@ def key(request: InferRequest) -> Hashable:
     """Equal for requests that can be merged; None if a request must run alone.
 
     The key contains names, datatypes, parameters and all dimensions except the first of the
-    inputs,
-    in their order, the requested outputs and the request's parameters.
+    inputs, in their order, the requested outputs and the request's parameters.
     """
     if rows(request) < 1 or any(name.startswith(_SEQUENCE) for name in request.parameters):
         return None

@@ -1,8 +1,7 @@
 """Which files are archives, and which of their members are extracted. Pure.
 
 An archive is untrusted. Only regular files and folders are extracted, only below the target
-folder,
-and only as many bytes as the volume has room for.
+folder, and only as many bytes as the volume has room for.
 """
 
 from dataclasses import dataclass

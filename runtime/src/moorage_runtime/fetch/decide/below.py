@@ -9,8 +9,7 @@ def below(names: Iterable[str], path: str) -> Iterator[tuple[str, str]]:
     """Each name that belongs to the path, with its part below the path.
 
     A folder takes precedence over a file with the same name, and an empty path selects everything.
-    For
-    a/b.onnx, the path "a" gives b.onnx, and so does the path "a/b.onnx".
+    For a/b.onnx, the path "a" gives b.onnx, and so does the path "a/b.onnx".
     """
     known = list(names)
     folder = path.rstrip("/")

@@ -3,8 +3,7 @@
 Each key of the Secret is a variable MOORAGE_CREDENTIAL_KEY, so a Secret cannot set a variable that
 affects the process itself, such as LD_PRELOAD. The keys have the names that the stores' own tools
 use. Variables that a cluster sets for a service account (such as AWS_ROLE_ARN) are read without
-the
-prefix, with lower precedence.
+the prefix, with lower precedence.
 """
 
 import base64

@@ -1,8 +1,7 @@
 """Parses an OCI manifest: the image for this machine, and its layers as files. Pure.
 
 Source: OCI Image Specification, "Image Index" and "Image Manifest". The file name of an artifact
-is in
-the annotation org.opencontainers.image.title, as in ORAS.
+is in the annotation org.opencontainers.image.title, as in ORAS.
 """
 
 from collections.abc import Iterator, Mapping

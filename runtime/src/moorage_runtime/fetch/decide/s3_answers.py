@@ -76,8 +76,7 @@ def parse_page(body: bytes, what: str) -> Page:
     """A page of ListObjectsV2.
 
     Keys are requested without encoding: servers disagree on how encoding-type=url encodes a plus,
-    and a
-    name that XML cannot contain is not the name of a model's file.
+    and a name that XML cannot contain is not the name of a model's file.
 
     Raises:
         Corrupt: The body is not a page.
@@ -143,10 +142,9 @@ def promised_digest(known: Digest | None, headers: Mapping[str, str]) -> Digest 
     """The expected digest of an object, from the headers of its response.
 
     A declared SHA-256 takes precedence. Next is the server's own SHA-256, unless it covers the
-    parts of
-    an upload (it then ends with their number), then MD5. The ETag of an object that is encrypted
-    by a
-    key service or with a customer's key is not the MD5 of the content.
+    parts of an upload (it then ends with their number), then MD5. The ETag of an object that is
+    encrypted by a key service or with a customer's key is not the MD5 of the content.
+
     Source: Amazon S3 User Guide, "Checking object integrity".
     """
     if known and known.algorithm is Algorithm.SHA256:

@@ -2,10 +2,8 @@
 
 A pod gets a role in two ways, both with variables that the cluster sets for its service account: a
 token that Amazon's STS exchanges for keys (AWS_ROLE_ARN), or an agent on the node that provides
-them
-(AWS_CONTAINER_CREDENTIALS_FULL_URI). The node's own role is not used, because it is not the
-model's.
-Temporary keys are renewed before they expire.
+them (AWS_CONTAINER_CREDENTIALS_FULL_URI). The node's own role is not used, because it is not the
+model's. Temporary keys are renewed before they expire.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The Hugging Face Hub: a repository at one commit, or a file or folder of it.
 
 A branch or tag is resolved once; all files belong to one commit. The Hub reports the SHA-256 of
-each
-large file and git's SHA-1 of each small one, so every byte is verified.
+each large file and git's SHA-1 of each small one, so every byte is verified.
+
 Source: Hugging Face documentation, "Hub API Endpoints".
 """
 

@@ -84,8 +84,7 @@ def unpack_layer(layer: Path, name: str, folder: Path, budget: Budget, keep: str
     """Unpack one layer of an image over earlier ones.
 
     Links are skipped, because an image has many that are unrelated to the model. Files outside of
-    `keep`
-    are skipped too; an empty `keep` keeps all. Raises like `unpack`.
+    `keep` are skipped too; an empty `keep` keeps all. Raises like `unpack`.
     """
     left_out = 0
     with _read_errors(name):

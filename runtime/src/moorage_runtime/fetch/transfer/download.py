@@ -4,8 +4,7 @@
     partial download       complete, verified and on the disk
 
 The name of a partial download is derived from the file's identity at the store: a changed object
-has
-another name and starts again, and a restarted container resumes where the last one ended.
+has another name and starts again, and a restarted container resumes where the last one ended.
 """
 
 import errno

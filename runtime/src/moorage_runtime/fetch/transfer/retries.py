@@ -30,8 +30,7 @@ def delay_seconds(failures: int, asked_seconds: float, chance: float) -> float:
     0.5, 1, 2, 4, 8, 16 s, with a random factor between a half and one, so that many pods do not
     return
     together; with three failures and a chance of 0.5 that is 2 * 0.75 = 1.5 s. A longer delay that
-    the
-    server asks for takes precedence.
+    the server asks for takes precedence.
     """
     longest = min(FIRST_SECONDS * 2 ** (failures - 1), LONGEST_SECONDS)
     return max(asked_seconds, longest * (0.5 + chance / 2))

@@ -6,8 +6,7 @@
     VOLUME/fetched.json  the URI of the model, and which of its files it has
 
 The server's container mounts only `model`. An init container may run again in a pod that already
-has
-its model; because of the file, nothing is fetched then.
+has its model; because of the file, nothing is fetched then.
 """
 
 import json

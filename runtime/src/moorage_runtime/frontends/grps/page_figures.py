@@ -3,8 +3,7 @@
     samples of the Prometheus registry -> Snapshot; Figures -> rates, percentiles, shares
 
 Source: GRPS interface, "metrics page": requests per second, failure rate, latency (average,
-maximum,
-distribution), processor and memory.
+maximum, distribution), processor and memory.
 """
 
 import math

@@ -423,8 +423,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send pending data, discard input for a while, then close.
 
         Closing a socket with unread input resets it, which may destroy the response before the
-        client has
-        read it (RFC 9112, 9.6).
+        client has read it (RFC 9112, 9.6).
         """
         self._is_ending = True
         self._waiting.clear()

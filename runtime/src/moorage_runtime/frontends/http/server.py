@@ -103,8 +103,7 @@ class HttpServer:
         """Prepare to stop: every response from now on closes its connection.
 
         A client that keeps one connection for all its requests then reconnects elsewhere in time,
-        instead
-        of finding its connection closed.
+        instead of finding its connection closed.
         """
         self.is_leaving = True
 

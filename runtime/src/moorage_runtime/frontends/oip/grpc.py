@@ -3,8 +3,7 @@
     bytes -> codec.oip.proto -> dataplane -> codec.oip.proto -> bytes
 
 Methods raise ``errors.RuntimeFault``; the transport turns it into the call's status. "Not ready"
-is
-a response, not an error. Short runs are answered where the request is read, without a task.
+is a response, not an error. Short runs are answered where the request is read, without a task.
 
 Source: OIP, gRPC; Triton's decoupled models for ``ModelStreamInfer``: any number of responses to
 each request of a stream, an error instead of a response, and on request an empty last response.

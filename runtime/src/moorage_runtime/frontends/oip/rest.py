@@ -56,8 +56,7 @@ def answer_ids() -> Callable[[], str]:
     """Generates UUIDs (version 4) for responses without an id of their own.
 
     They only identify responses, so the first is random and the others count up from it: a random
-    one
-    for each response would take a microsecond.
+    one for each response would take a microsecond.
     """
     first = uuid.uuid4()
     form = str(first)[:-_NODE_DIGITS] + f"%0{_NODE_DIGITS}x"

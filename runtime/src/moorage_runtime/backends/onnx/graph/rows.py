@@ -5,8 +5,7 @@ Graph -> analyze() -> Analysis(obstacle, inline_rows)
 The analysis follows the batch dimension from the inputs to the outputs. For each tensor, it knows
 whether it is the same for every batch, or has one dimension along which element i depends only on
 row i of the inputs. Every operator needs a rule in ``graph.operators``. An operator without one,
-or
-one that moves data along the batch dimension, ends the proof. A graph without a proof is not
+or one that moves data along the batch dimension, ends the proof. A graph without a proof is not
 batched, so a missing rule costs throughput but never correctness. Pure.
 """
 

@@ -201,8 +201,7 @@ class Connection(asyncio.BufferedProtocol):
         """Accept no new calls, and close after the last response.
 
         The client first learns that it must not start new calls, and after a round trip which call
-        was
-        the last, so that none is lost (RFC 9113, 6.8).
+        was the last, so that none is lost (RFC 9113, 6.8).
         """
         if self._is_ending or self._draining_since:
             return
@@ -444,8 +443,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send pending data, discard input for a while, then close.
 
         Closing a socket with unread input resets it, which may destroy data that the client has
-        not read
-        yet.
+        not read yet.
         """
         if self._is_ending:
             return

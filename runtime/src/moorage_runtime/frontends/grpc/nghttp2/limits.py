@@ -17,9 +17,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         message_bytes: Maximum size of a request message, also after decompression.
         connections: Maximum number of open connections; further ones are closed at once.
         streams: Maximum number of concurrent calls per connection. Clients are told; a further
-            call
-            is refused with REFUSED_STREAM, which clients may retry. It limits the calls of one
-            read, and so the time that the event loop spends on one client.
+            call is refused with REFUSED_STREAM, which clients may retry. It limits the calls of
+            one read, and so the time that the event loop spends on one client.
         header_list_bytes: Maximum size of all headers, counted as in RFC 9113, 6.5.2; 16 KiB is
             usual for gRPC. Clients are told; a call that exceeds it is RESOURCE_EXHAUSTED.
         header_list_end_bytes: A larger list is discarded and ends the connection.
@@ -33,8 +32,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         outbox_bytes: Bytes of a streaming response that the client has not received yet; above it,
             the method is not asked for its next message.
         resets: Number of streams that a client may cancel at once, and per second after that
-            (rapid
-            reset, CVE-2023-44487).
+            (rapid reset, CVE-2023-44487).
         control_frames: Number of PING, SETTINGS and empty DATA frames between two ticks of the
             clock, one second apart. A typical client sends a few per minute, and one that measures
             its bandwidth sends one per round trip.
@@ -86,7 +84,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         """How much of a call is received before its client's windows are reopened.
 
         Fewer steps are cheaper, but all calls of a connection together must never hold back its
-        whole
-        window: 256 calls of 32 KiB are half of 16 MiB.
+        whole window: 256 calls of 32 KiB are half of 16 MiB.
         """
         return min(self.stream_window_bytes, self.connection_window_bytes // self.streams) // 2

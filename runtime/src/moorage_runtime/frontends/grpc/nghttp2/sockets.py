@@ -7,8 +7,7 @@ import ssl
 
 def speaks_http2(transport: asyncio.Transport) -> bool:
     """Whether the client speaks HTTP/2: by prior knowledge without TLS, by ALPN with it (RFC 9113,
-    3.2
-    and 3.3).
+    3.2 and 3.3).
     """
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     return tls is None or tls.selected_alpn_protocol() == "h2"
