@@ -278,6 +278,21 @@ def test_every_field_is_stored_unchanged_and_read_by_the_operator(api):
 
 
 @pytest.mark.parametrize(
+    ("filled", "emptied"),
+    [
+        ({"route": {"ingress": {"className": "nginx"}}}, {"route": {"ingress": {}}}),
+        ({"nodeSelector": {"disk": "ssd"}}, {"nodeSelector": {}}),
+    ],
+)
+def test_an_object_can_be_emptied_with_server_side_apply(api, filled, emptied):
+    api.apply(resource(model=URI, **filled))
+
+    kept = api.apply(resource(model=URI, **emptied))
+
+    assert {key: kept["spec"][key] for key in emptied} == emptied
+
+
+@pytest.mark.parametrize(
     "spec",
     [{}, {"transport": "GRPC"}, {"model": {"uri": "pvc://models/a"}, "replicas": 0}, FULL],
     ids=["config map", "grpc", "volume claim", "every field"],

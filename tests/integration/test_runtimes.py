@@ -343,3 +343,11 @@ def test_the_api_server_refuses_an_invalid_runtime(
 ) -> None:
     with pytest.raises(UnprocessibleEntityError, match=word):
         make("bad", **spec)
+
+
+def test_a_runtime_can_be_opened_to_all_namespaces_with_server_side_apply(api, make):
+    name = make()
+
+    make(allowedNamespaces={"selector": {}})
+
+    assert api.get("InferenceRuntime", name)["spec"]["allowedNamespaces"] == {"selector": {}}

@@ -42,6 +42,8 @@ class Report:
             self.failed.append((name, sequence, verdict.failures))
             failures = "\n    ".join(each[:400] for each in verdict.failures[:8])
             print(f"FAILED {name}\n    {failures}\n    --replay '{sequence}'", flush=True)
+        if self.sequences % 100 == 0:
+            print(f"{self.total.transitions} transitions, {len(self.failed)} failed", flush=True)
 
     def summary(self, seed: str) -> str:
         """One line."""
