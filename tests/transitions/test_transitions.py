@@ -5,8 +5,9 @@ import random
 
 import pytest
 
-from transitions.run import run
-from transitions.steps import Generator
+from transitions.play import Story
+from transitions.run import replay, run
+from transitions.steps import BASE, Generator
 from transitions.values import FIXED, properties, spec_schema
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -40,3 +41,11 @@ def test_random_transitions_end_where_a_fresh_model_ends() -> None:
     assert report.operator_errors == []
     assert [(name, failures) for name, _, failures in report.failed] == []
     assert report.total.transitions >= TRANSITIONS
+
+
+def test_a_rollout_that_is_resized_by_hand_ends_with_recreate() -> None:
+    # The Deployment controller then has pods of two ReplicaSets and another size than theirs.
+    steps = [{"do": "image", "value": "nobody"}, {"do": "hold"}]
+    last = {**BASE, "$image": "latest", "rollout": {"strategy": "Recreate"}}
+
+    assert asyncio.run(replay(str(Story(steps, last)))) == 0

@@ -26,9 +26,15 @@ class Operator:
         self._options = options
         self._process: asyncio.subprocess.Process | None = None
         self._begins = 0
+        self._starting = asyncio.Lock()
 
     async def start(self) -> None:
-        """Start it; returns before it is ready."""
+        """Start it unless it runs; returns before it is ready."""
+        async with self._starting:
+            if not self.is_running:
+                await self._start()
+
+    async def _start(self) -> None:
         command = ["-m", "moorage_operator", "--runtime-image", "runtime:test"]
         command += ["--health-host", "127.0.0.1", "--health-port", "0", *self._options]
         environment = {"PATH": os.environ["PATH"], "KUBECONFIG": str(self._kubeconfig)}

@@ -37,7 +37,7 @@ from .pods.readiness_gates import make_gates
 from .pods.replicas import Replica, is_replica, judge
 from .rollout.canary import Split, advance, make_split, seconds_left, stopped
 from .rollout.course import Course, chart_course, give_up, until_definite
-from .rollout.releases import Arrangement, Release, arrange, is_kept, read_release
+from .rollout.releases import Arrangement, Release, arrange, is_kept, is_mixed, read_release
 from .rollout.routing import make_routed
 from .status.conditions import Judgement, decide
 from .status.events import planned_events
@@ -274,7 +274,11 @@ def _make_objects(
     guards = (policy,) if policy else ()
     service = make_service(arrangement.front, arrangement.selected, by_name=by_name)
     routed = make_routed(course.model, arrangement, decided.split, observed)
-    main = _make_deployment(arrangement.main, paused=course.paused)
+    main = _make_deployment(
+        arrangement.main,
+        paused=course.paused,
+        is_mixed=is_mixed(arrangement.main, observed),
+    )
     sides = map(_make_deployment, arrangement.sides)
     kept = _make_kept(course.model, arrangement, observed)
     beside = _beside(course.model, observed)
@@ -300,13 +304,16 @@ def _beside(model: InferenceModel, observed: Observed) -> Iterator[dict[str, Any
         yield budget
 
 
-def _make_deployment(release: Release, *, paused: bool = False) -> dict[str, Any]:
+def _make_deployment(
+    release: Release, *, paused: bool = False, is_mixed: bool = False
+) -> dict[str, Any]:
     return make_deployment(
         release.model,
         release.template,
         name=release.deployment,
         kept_spec=release.model.written.kept,
         paused=paused,
+        is_mixed=is_mixed,
     )
 
 

@@ -22,6 +22,7 @@ def make_deployment(
     name: str = "",
     kept_spec: str = "",
     paused: bool = False,
+    is_mixed: bool = False,
 ) -> dict[str, Any]:
     """Build a Deployment that by default removes no pod before its successor serves.
 
@@ -33,6 +34,7 @@ def make_deployment(
         name: The name for a Deployment of a single revision, which selects only that one.
         kept_spec: The spec to store in its ReplicaSet.
         paused: Whether its rollout is paused.
+        is_mixed: Whether pods of several of its ReplicaSets run.
     """
     plain = names.deployment(model.name)
     of_one = labels.revision_selector(model.name, revision_of(template))
@@ -44,7 +46,7 @@ def make_deployment(
             # Immutable, so it has no revision if one Deployment runs all revisions in turn.
             "matchLabels": of_one if name not in {"", plain} else labels.selector(model.name)
         },
-        "strategy": _make_strategy(model),
+        "strategy": _make_strategy(model, is_mixed=is_mixed),
         "template": template,
     }
     if paused:
@@ -59,9 +61,16 @@ def make_deployment(
     )
 
 
-def _make_strategy(model: InferenceModel) -> dict[str, Any]:
+def _make_strategy(model: InferenceModel, *, is_mixed: bool) -> dict[str, Any]:
     rollout = model.rollout
+    share: dict[str, Any] = {
+        "maxSurge": rollout.max_surge,
+        "maxUnavailable": rollout.max_unavailable,
+    }
     if rollout.strategy is Strategy.RECREATE:
-        return {"type": "Recreate"}
-    share = {"maxSurge": rollout.max_surge, "maxUnavailable": rollout.max_unavailable}
+        if not is_mixed:
+            return {"type": "Recreate"}
+        # If the size changes while several ReplicaSets have pods, the Deployment controller first
+        # scales them all, which it does only for rolling updates. With Recreate, it waits forever.
+        share = {"maxSurge": 0, "maxUnavailable": "100%"}
     return {"type": "RollingUpdate", "rollingUpdate": share}

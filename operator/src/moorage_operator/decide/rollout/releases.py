@@ -21,7 +21,15 @@ from moorage_operator.values.revisions import Revisions
 
 from .revision_specs import read_spec, read_template
 
-__all__ = ["Arrangement", "Release", "arrange", "is_kept", "kept_seconds", "read_release"]
+__all__ = [
+    "Arrangement",
+    "Release",
+    "arrange",
+    "is_kept",
+    "is_mixed",
+    "kept_seconds",
+    "read_release",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +151,19 @@ def is_kept(model: InferenceModel, revisions: Revisions, now: datetime) -> float
     if began := revisions.retiring.time:
         left -= (now - datetime.fromisoformat(began)).total_seconds()
     return left if left > 0 else None
+
+
+def is_mixed(release: Release, observed: Observed) -> bool:
+    """Return whether several ReplicaSets of the release's Deployment have pods."""
+    model = release.model.name
+    replica_sets = {
+        pod.replica_set
+        for pod in observed.pods
+        if not pod.deleting
+        and pod.phase not in {"Succeeded", "Failed"}
+        and pod.deployment_of(model) == release.deployment
+    }
+    return len(replica_sets) > 1
 
 
 def _others(model: InferenceModel, revisions: Revisions, now: datetime) -> list[str]:

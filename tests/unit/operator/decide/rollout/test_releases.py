@@ -39,6 +39,7 @@ NEW = model(generation=2, runtime={"image": "new:1"}, rollout=BLUE_GREEN)
 THIRD = model(generation=3, runtime={"image": "new:2"}, rollout=BLUE_GREEN)
 HISTORY = {revision(each): record(each) for each in (GOOD, NEW, THIRD)}
 OWN = names.deployment_of("digits", revision(NEW))
+MIXED = {"maxSurge": 0, "maxUnavailable": "100%"}
 
 
 def seen(*pods, status: dict, deployments: dict) -> Observed:
@@ -306,6 +307,31 @@ def test_a_change_to_recreate_ends_the_earlier_revision_first():
 
     assert deployments(plan) == {OWN: revision(NEW)}
     assert selected(plan) == ""
+
+
+RECREATE = model(generation=2, runtime={"image": "new:1"}, rollout={"strategy": "Recreate"})
+NEXT = {"template_hash": "77aa", "replica_set": "digits-77aa"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (NEXT, {"type": "RollingUpdate", "rollingUpdate": MIXED}),
+        ({}, {"type": "Recreate"}),
+        ({**NEXT, "deleting": True}, {"type": "Recreate"}),
+        ({**NEXT, "phase": "Failed"}, {"type": "Recreate"}),
+        ({**NEXT, "phase": "Succeeded"}, {"type": "Recreate"}),
+        ({**NEXT, "replica_set": "another-77aa"}, {"type": "Recreate"}),
+    ],
+)
+def test_recreate_first_ends_a_rolling_update_that_is_in_progress(facts: dict, expected: dict):
+    pods = (pod("old", GOOD), pod("new", NEW, **facts))
+    deployed = {("Deployment", "digits"): deployment(revision=revision(NEW))}
+
+    plan = planned(RECREATE, seen(*pods, status=served(), deployments=deployed))
+
+    (made,) = [item for item in plan.objects if item["kind"] == "Deployment"]
+    assert made["spec"]["strategy"] == expected
 
 
 @pytest.mark.parametrize("seconds", [10, 60])
