@@ -1,6 +1,7 @@
 """gRPC's length-prefixed messages."""
 
 import gzip
+import weakref
 import zlib
 
 import numpy as np
@@ -34,6 +35,19 @@ def test_messages_do_not_depend_on_the_split_of_the_bytes(messages, cuts):
     assert read(*pieces) == [Payload(data, is_compressed=False) for data in messages]
 
 
+def test_messages_are_complete_with_their_last_byte():
+    sent = [b"abc", b"", b"d" * 7, b""]
+    whole = b"".join(map(message, sent))
+    ends = [sum(5 + len(each) for each in sent[: count + 1]) for count in range(len(sent))]
+    for cut in range(len(whole) + 1):
+        reader = MessageReader(LIMIT)
+        found = reader.feed(whole[:cut])
+        assert len(found) == sum(end <= cut for end in ends)
+        assert reader.is_between == (cut in {0, *ends})
+        found = [*found, *reader.feed(whole[cut:], is_last=True)]
+        assert [bytes(payload.data) for payload in found] == sent
+
+
 LARGE = bytes(range(256)) * 1024
 
 
@@ -47,14 +61,24 @@ def test_large_messages_do_not_depend_on_the_split_of_the_bytes(cuts):
     assert [bytes(payload.data) for payload in read(*pieces, limit=len(LARGE))] == sent
 
 
-@pytest.mark.parametrize("odd", range(1, 8))
-def test_numbers_at_the_end_of_a_large_message_are_aligned(odd):
-    whole = message(LARGE[:-odd])
+@pytest.mark.parametrize("size", [*range(len(LARGE) - 8, len(LARGE)), *range(150, 158)])
+def test_numbers_at_the_end_of_a_message_in_pieces_are_aligned(size):
+    whole = message(LARGE[:size])
 
-    (payload,) = read(whole[:20_000], whole[20_000:100_000], whole[100_000:], limit=len(LARGE))
+    (payload,) = read(whole[:20], whole[20:100], whole[100:], limit=len(LARGE))
 
-    numbers = np.frombuffer(payload.data, np.float64, 8000, len(payload.data) - 64_000)
+    numbers = np.frombuffer(payload.data, np.float64, 16, len(payload.data) - 128)
     assert numbers.flags.aligned
+
+
+def test_the_memory_of_a_message_is_free_when_the_message_is_over():
+    whole = message(b"abc")
+    reader = MessageReader(LIMIT)
+    reader.feed(whole[:-1])
+    (payload,) = reader.feed(whole[-1:])
+    memory = weakref.ref(payload.data.obj)
+    del payload
+    assert memory() is None
 
 
 def test_a_large_message_must_come_to_its_end():
@@ -63,10 +87,14 @@ def test_a_large_message_must_come_to_its_end():
 
 
 def test_the_flag_says_what_is_compressed():
-    assert read(message(b"a", 1) + message(b"b")) == [
-        Payload(b"a", is_compressed=True),
-        Payload(b"b", is_compressed=False),
-    ]
+    whole = message(b"ab", 1) + message(b"cd") + message(b"", 1) + message(b"")
+    for cut in range(len(whole)):
+        assert read(whole[:cut], whole[cut:]) == [
+            Payload(b"ab", is_compressed=True),
+            Payload(b"cd", is_compressed=False),
+            Payload(b"", is_compressed=True),
+            Payload(b"", is_compressed=False),
+        ]
 
 
 @pytest.mark.parametrize("size", range(1, 9))
@@ -115,7 +143,9 @@ def test_the_bytes_of_a_call_and_of_its_unfinished_message_are_counted():
 
 
 def test_a_message_at_the_limit_is_accepted():
-    assert read(message(b"a" * LIMIT))[0].data == b"a" * LIMIT
+    whole = message(b"a" * LIMIT)
+    for cut in (0, 1, 5, 6, LIMIT):
+        assert read(whole[:cut], whole[cut:]) == [Payload(b"a" * LIMIT, is_compressed=False)]
 
 
 @pytest.mark.parametrize(
@@ -132,12 +162,22 @@ async def test_compressed_messages_are_read_and_written(coding, compress):
     assert framing.frame(b"short", coding) == (message(b"short")[:5], b"short")
     with pytest.raises(GrpcFault) as caught:
         await framing.decompress(payload, coding, len(data) - 1)
-    assert caught.value.code == "RESOURCE_EXHAUSTED"
+    assert (caught.value.code, caught.value.message) == (
+        "RESOURCE_EXHAUSTED",
+        f"the decompressed body is too large: must have {len(data) - 1} bytes or fewer",
+    )
     with pytest.raises(
         GrpcFault, match="^a message cannot be decompressed: .*" + coding
     ) as caught:
         await framing.decompress(Payload(payload.data[:-1], is_compressed=True), coding, len(data))
     assert caught.value.code == "INTERNAL"
+
+
+def test_messages_are_compressed_from_a_kibibyte_on():
+    assert framing.frame(b"x" * 1023, "gzip") == (b"\0\0\0\x03\xff", b"x" * 1023)
+    prefix, sent = framing.frame(b"x" * 1024, "gzip")
+    assert (prefix, gzip.decompress(sent)) == (message(sent, 1)[:5], b"x" * 1024)
+    assert framing.frame(b"x" * 1024, "identity") == (b"\0\0\0\x04\0", b"x" * 1024)
 
 
 async def test_a_message_cannot_be_compressed_without_a_coding():

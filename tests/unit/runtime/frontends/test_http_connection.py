@@ -1,4 +1,4 @@
-"""The order of requests and answers on one connection."""
+"""The order of requests and answers on one connection, and what ends it."""
 
 import asyncio
 
@@ -7,7 +7,8 @@ import pytest
 from moorage_runtime.frontends.http.connection import Connection
 from moorage_runtime.frontends.http.message import HttpResponse
 from moorage_runtime.frontends.http.server import HttpServer
-from unit.runtime.http_fixtures import post
+from moorage_runtime.values.budget import ByteBudget
+from unit.runtime.http_fixtures import chunked, post
 
 # More than any response here takes.
 LOOP_TURNS = 10
@@ -19,6 +20,7 @@ class Transport:
     def __init__(self) -> None:
         self.written = b""
         self.is_reading = True
+        self.is_closed = False
 
     def write(self, data: bytes) -> None:
         self.written += data
@@ -29,6 +31,12 @@ class Transport:
     def resume_reading(self) -> None:
         self.is_reading = True
 
+    def can_write_eof(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.is_closed = True
+
 
 class Client:
     """A connection with a handler that echoes, at once or on a signal."""
@@ -37,7 +45,8 @@ class Client:
         self.asked: list[bytes] = []
         self.go: asyncio.Event | None = None
         self.transport = Transport()
-        self._server = HttpServer(self._answer, "", 0)
+        self.budget = ByteBudget(1000)
+        self._server = HttpServer(self._answer, "", 0, budget=self.budget)
         self.connection = Connection(self._server)
         self.connection.connection_made(self.transport)
         self.send(b"one")
@@ -45,10 +54,25 @@ class Client:
 
     def send(self, body: bytes) -> None:
         """One read of the server."""
-        data = post("/", body)
-        buffer = self.connection.get_buffer(-1)
-        buffer[: len(data)] = data
-        self.connection.buffer_updated(len(data))
+        self.send_bytes(post("/", body))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Any bytes, in as few reads as possible."""
+        while data:
+            buffer = self.connection.get_buffer(-1)
+            count = min(len(buffer), len(data))
+            buffer[:count] = data[:count]
+            self.connection.buffer_updated(count)
+            data = data[count:]
+
+    def at(self, seconds: float) -> None:
+        """The time of the server's next tick."""
+        self._server.now = seconds
+        self.connection.tick(seconds)
+
+    def statuses(self) -> list[int]:
+        """Of the responses to requests other than the first."""
+        return [int(part[:3]) for part in self.transport.written.split(b"HTTP/1.1 ")[2:]]
 
     def answers(self) -> list[bytes]:
         """The bodies of the responses, which all have three bytes."""
@@ -125,3 +149,64 @@ async def test_many_repeated_requests_ahead_are_not_read(client):
 
     assert client.transport.is_reading
     assert len(client.answers()) == 21
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "data", [post("/", b"x" * 900), CHUNKED + chunked(b"x" * 900)], ids=["length", "chunks"]
+)
+@pytest.mark.parametrize(
+    "after", [b"", post("/", b"two"), post("/", b"two")[:-1], b"GET /", b"\0"]
+)
+async def test_a_body_whose_end_exceeds_the_budget_is_refused(client, data, after):
+    client.budget.take(500)
+    client.send_bytes(data[:-500])
+    client.send_bytes(data[-500:] + after)
+
+    assert (client.asked, client.statuses()) == ([b"one"], [503])
+    assert client.transport.is_closed
+    assert client.budget.taken == 500
+
+
+async def test_requests_before_the_one_that_exceeds_the_budget_are_answered(client):
+    client.go = asyncio.Event()
+    client.budget.take(500)
+    client.send(b"two")
+    client.send_bytes(post("/", b"x" * 300))
+    data = post("/", b"y" * 300)
+    client.send_bytes(data[:-200])
+    client.send_bytes(data[-200:])
+    client.go.set()
+    await turns()
+    await turns()
+
+    assert client.asked == [b"one", b"two", b"x" * 300]
+    assert client.statuses() == [200, 200, 503]
+
+
+async def test_each_body_has_a_period_of_its_own(client):
+    client.send_bytes(CHUNKED + b"384\r\n" + b"x" * 899)
+    client.at(9)
+    client.send_bytes(b"x\r\n0\r\n\r\n" + CHUNKED + b"2\r\na")
+    client.at(18)
+    assert client.statuses() == [200]
+
+    client.at(20)
+    assert client.statuses() == [200, 408]
+
+
+async def test_a_body_that_is_slow_behind_others_is_given_up(client):
+    client.go = asyncio.Event()
+    client.send(b"two")
+    client.send(b"six")
+    client.send_bytes(CHUNKED)
+    client.at(9)
+    client.send_bytes(b"2\r\na")
+    client.at(11)
+    client.go.set()
+    await turns()
+    await turns()
+
+    assert client.statuses() == [200, 200, 408]

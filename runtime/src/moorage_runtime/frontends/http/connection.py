@@ -123,15 +123,17 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Process received bytes, and handle the requests that they complete."""
         reader = self._reader
+        before = len(self._waiting)
         if reader.direct is not None:
             reader.filled(nbytes)
         else:
             reader.feed(memoryview(self._server.scratch)[:nbytes])
+        is_next = len(self._waiting) > before
         if self._held_bytes or reader.phase is _BODY:
-            self._count_held()
+            self._count_held(before)
         if self._waiting:
             self._take()
-        if reader.phase is not self._phase:
+        if reader.phase is not self._phase or (is_next and reader.phase is _BODY):
             self._enter(reader.phase)
         if reader.awaits_continue and not self._waiting and self._task is None:
             self._continue()
@@ -209,8 +211,12 @@ class Connection(asyncio.BufferedProtocol):
         self._reader.refuse(408, f"{what} did not arrive in time")
         self._take()
 
-    def _count_held(self) -> None:
-        """Count the bodies that are arriving or waiting; refuse the request if it is too much."""
+    def _count_held(self, known: int) -> None:
+        """Count the bodies that are arriving or waiting; refuse the new ones if it is too much.
+
+        Args:
+            known: How many of the waiting requests have been counted before.
+        """
         reader = self._reader
         size = reader.body_received if reader.phase is _BODY else 0
         for waiting in self._waiting:
@@ -219,6 +225,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._server.budget.resize(self._held_bytes, size)
         except ServerBusy as error:
+            while len(self._waiting) > known:
+                self._waiting.pop()
             reader.refuse(503, error.message, serialization.RETRY_SOON)
         else:
             self._held_bytes = size
@@ -249,7 +257,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             next_one = waiting.popleft()
             if self._held_bytes:
-                self._count_held()
+                self._count_held(len(waiting))
             if isinstance(next_one, Received):
                 self._start(next_one)
             else:

@@ -7,15 +7,16 @@
 httptools (llhttp in strict mode) parses heads and chunked bodies. A body of known length that does
 not arrive together with its head bypasses the parser and is read directly into memory of the right
 size: ``direct`` is the remaining part. This module refuses what the parser allows but a server
-must not (both framings at once, several Host lines, transfer codings other than chunked, bodies
-after an Upgrade).
+must not: several Host lines or an invalid one, transfer codings other than chunked, CONNECT, and
+chunked bodies after an Upgrade.
 
-Source: RFC 9112, sections 3, 6, 7 and 11.2.
+Source: RFC 9112, sections 3, 6, 7, 9.3 and 11.2.
 """
 
 import enum
+import re
 from collections import deque
-from typing import Final
+from typing import Final, NoReturn
 
 import httptools
 
@@ -30,11 +31,20 @@ _SINGLE: Final = frozenset(
     {"host", "authorization", "content-type", "expect", "inference-header-content-length"}
 )
 # Repeated lines of these headers form one list.
-_LISTS: Final = frozenset({"content-encoding", "accept-encoding", "transfer-encoding"})
+_LISTS: Final = frozenset(
+    {"accept", "accept-encoding", "connection", "content-encoding", "transfer-encoding"}
+)
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
 # Allowed framing bytes per byte of content in a chunked body: a chunk of one byte has five more,
 # and a short extension is allowed.
 _OVERHEAD_FACTOR: Final = 8
+# A host, or nothing, and a port (RFC 3986, 3.2). The parser has refused control characters.
+_AUTHORITY: Final = r"(?:[\w.~!$&'()*+,;=%-]*|\[[\w.:%]+\])(?::[0-9]*)?"
+_HOST: Final = re.compile(_AUTHORITY, re.ASCII)
+# The absolute form of a target, which must have a host (RFC 9110, 4.2.1).
+_ABSOLUTE: Final = re.compile(
+    rf"https?://(?=[^:/?]){_AUTHORITY}([/?].*)?", re.ASCII | re.IGNORECASE
+)
 
 
 class Phase(enum.Enum):
@@ -54,7 +64,6 @@ class _RefusedError(Exception):
     """Leaves a callback of the parser with the refusal."""
 
     def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
         self.refusal = refusal
 
 
@@ -76,7 +85,7 @@ class RequestReader:
         self.phase = _IDLE
         self.direct: memoryview | None = None
         self.awaits_continue = False
-        self.body_received = 0
+        self._body: bytes | bytearray | memoryview = b""
         self._limits = limits
         self._admission = admission
         self._parser = httptools.HttpRequestParser(self)
@@ -84,32 +93,32 @@ class RequestReader:
 
     def feed(self, data: memoryview) -> None:
         """Process received bytes; complete requests are added to ``received``."""
-        while data:
-            data = self._feed(data)
+        rest: memoryview | None = data
+        while rest:
+            rest = self._feed(rest)
 
-    def _feed(self, data: memoryview) -> memoryview:
+    def _feed(self, data: memoryview) -> memoryview | None:
         """Process bytes up to an Upgrade, and return the rest."""
-        rest = data[:0]
         if self.phase is _DONE:
-            return rest
+            return None
         try:
             self._parser.feed_data(data)
             self._bound_framing(len(data))
             if self._length > self.body_received and self.phase is _BODY:
                 self._go_direct()
         except httptools.HttpParserUpgrade as upgrade:
-            rest = self._ignore_upgrade(data[upgrade.args[0] :])
+            return self._ignore_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             # bytes after the last request are ignored
             if not self._is_done():
                 self._refuse(_refusal_of(error, self._known_path()))
         except _RefusedError as refused:
             self._refuse(refused.refusal)
-        return rest
+        return None
 
     def filled(self, count: int) -> None:
         """Report that ``count`` bytes were written to the start of ``direct``."""
-        assert self.direct is not None, "filled() outside of a direct body"  # noqa: S101 - contract
+        assert self.direct is not None  # noqa: S101 - contract
         self.body_received += count
         self.direct = self.direct[count:]
         if not self.direct:
@@ -134,6 +143,8 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         """A request line starts."""
+        if self.phase is _DONE:
+            raise httptools.HttpParserError  # leaves the parser
         self._begin()
         self.phase = _HEAD
 
@@ -158,7 +169,7 @@ class RequestReader:
             )
         if self._head_bytes > self._limits.head_bytes:
             self._raise_head_too_large()
-        key = name.decode("latin-1").lower()
+        key = name.decode().lower()
         text = value.decode("latin-1").strip(" \t")
         if key in self._headers:
             if key in _SINGLE:
@@ -170,15 +181,21 @@ class RequestReader:
     def on_headers_complete(self) -> None:
         """Check the head as a whole, then wait for the body."""
         parser = self._parser
-        self._method = parser.get_method().decode("latin-1")
+        self._method = parser.get_method().decode()
         version = parser.get_http_version()
-        self._keep_alive = parser.should_keep_alive()
         self._is_http10 = version == "1.0"
+        self._keep_alive = parser.should_keep_alive()
+        if self._keep_alive and self._is_http10:
+            # the parser also obeys Proxy-Connection, and it ignores a "close" next to "keep-alive"
+            options = self._headers.get("connection", "").lower()
+            self._keep_alive = "keep-alive" in options and "close" not in options
+        if self._method == "CONNECT":
+            # another server could take what follows for a body or for the start of a tunnel
+            self._raise(501, "the method CONNECT is not supported: this server is not a proxy")
         self._split_target()
         if version not in _VERSIONS:
             self._raise(505, f"HTTP/{version} is not supported: use HTTP/1.1")
-        if "host" not in self._headers and not self._is_http10:
-            self._raise(400, "the header Host is missing")
+        self._check_host()
         if self._admission is not None:
             refusal = self._admission(self._method, self._path, self._headers)
             if refusal is not None:
@@ -191,12 +208,11 @@ class RequestReader:
         self.body_received += len(data)
         if self.body_received > self._limits.body_bytes:
             self._raise_too_large()
-        if not self._body:
+        body = self._body
+        if isinstance(body, bytearray):
+            body += data
+        else:  # the part that arrived with the head; the rest is read directly
             self._body = data
-        elif isinstance(self._body, bytearray):
-            self._body += data
-        else:
-            self._body = bytearray(self._body) + data
 
     def on_message_complete(self) -> None:
         """The request is complete, unless a body follows an Upgrade."""
@@ -205,9 +221,7 @@ class RequestReader:
 
     def _begin(self) -> None:
         self._target = b""
-        self._method = ""
         self._path = ""
-        self._query = ""
         self._headers: dict[str, str] = {}
         self._header_count = 0
         self._head_bytes = 0
@@ -215,35 +229,40 @@ class RequestReader:
         self._is_fresh = True
         self._length = 0
         self._is_chunked = False
-        self._keep_alive = False
-        self._is_http10 = False
-        self._body: bytes | bytearray | memoryview = b""
         self.body_received = 0
-        self.awaits_continue = False
 
     def _split_target(self) -> None:
-        target = self._target.decode("latin-1")
+        target = self._target.decode()
         if not target.startswith("/"):
             # RFC 9112, 3.2.2: a server must accept the absolute form, although only proxies
             # receive it.
-            scheme, separator, rest = target.partition("://")
-            if not separator or scheme.lower() not in {"http", "https"}:
+            absolute = _ABSOLUTE.fullmatch(target)
+            if absolute is None:
                 self._raise(400, f"the request target {target[:80]!r} is invalid: must be a path")
-            authority, slash, path = rest.partition("/")
-            if "?" in authority:  # an absolute form without a path, but with a query
-                path = authority[authority.index("?") :] + slash + path
-            target = f"/{path}"
+            rest = absolute[1] or ""
+            target = rest if rest.startswith("/") else f"/{rest}"
         if "#" in target:
             self._raise(
                 400, "the request target has a fragment (#), which a request must not have"
             )
         self._path, _, self._query = target.partition("?")
 
+    def _check_host(self) -> None:
+        host = self._headers.get("host")
+        if host is None:
+            if not self._is_http10:
+                self._raise(400, "the header Host is missing")
+        elif not _HOST.fullmatch(host):
+            self._raise(
+                400, f"the header Host {host[:80]!r} is invalid: must be a host, or host:port"
+            )
+
     def _plan_body(self) -> None:
         headers = self._headers
         coding = headers.get("transfer-encoding")
         if coding is not None:
             self._is_chunked = True
+            self._body = bytearray()
             if self._is_http10:
                 self._raise(400, "Transfer-Encoding is not defined for HTTP/1.0")
             if coding.lower() != "chunked":
@@ -261,14 +280,16 @@ class RequestReader:
                 self._raise(
                     417, f"Expect: {expectation[:80]!r} is not supported: must be 100-continue"
                 )
-            self.awaits_continue = not self._is_http10 and (self._is_chunked or self._length > 0)
+            # without a body, the request is complete before anyone asks
+            self.awaits_continue = not self._is_http10
 
-    def _go_direct(self) -> None:
-        """Read the rest of the body in place, after the part that arrived with the head."""
+    def _go_direct(self) -> memoryview:
+        """Read the body in place, after the part that arrived with the head; returns `direct`."""
         view = make_body(self._length, self._headers.get("inference-header-content-length", ""))
         view[: self.body_received] = self._body
         self._body = view
-        self.direct = view[self.body_received :]
+        self.direct = rest = view[self.body_received :]
+        return rest
 
     def _ignore_upgrade(self, rest: memoryview) -> memoryview:
         """Continue with HTTP/1.1 after an Upgrade, at which the parser stops (RFC 9110, 7.8).
@@ -276,16 +297,14 @@ class RequestReader:
         The parser considers the request complete after its head, but a body of known length
         follows.
         """
-        self._parser = httptools.HttpRequestParser(self)
-        missing = self._length - self.body_received
-        if self.phase is _BODY and missing:
-            self._go_direct()
-            here = min(missing, len(rest))
-            if here and self.direct is not None:
-                self.direct[:here] = rest[:here]
-                self.filled(here)
-            rest = rest[here:]
-        return rest
+        if self.phase is not _BODY:
+            self._parser = httptools.HttpRequestParser(self)
+            return rest
+        direct = self._go_direct()
+        here = min(len(direct), len(rest))
+        direct[:here] = rest[:here]
+        self.filled(here)
+        return rest[here:]
 
     def _complete(self) -> None:
         is_head = self._method == "HEAD"
@@ -311,15 +330,17 @@ class RequestReader:
             self._is_fresh = False
             return
         self._wire_bytes += count
+        # Of the head, the callbacks limit names and values; the rest of its lines is shorter. The
+        # trailers may have the same size.
+        allowed = 2 * self._limits.head_bytes + self.body_received * _OVERHEAD_FACTOR
+        if self._wire_bytes <= allowed:
+            return
         if self.phase is _HEAD:
-            if self._wire_bytes > self._limits.head_bytes:
-                self._raise_head_too_large()
-        elif self.phase is _BODY and self._is_chunked:
-            allowed = self.body_received * _OVERHEAD_FACTOR + 2 * self._limits.head_bytes
-            if self._wire_bytes > allowed:
-                self._raise(400, "the chunked body has too many framing bytes: use larger chunks")
+            self._raise_head_too_large()
+        if self.phase is _BODY and self._is_chunked:
+            self._raise(400, "the chunked body has too many framing bytes: use larger chunks")
 
-    def _raise(self, status: int, message: str) -> None:
+    def _raise(self, status: int, message: str) -> NoReturn:
         raise _RefusedError(Refusal(status, message, self._known_path()))
 
     def _raise_head_too_large(self) -> None:
@@ -336,7 +357,7 @@ class RequestReader:
         return self.phase is _DONE
 
     def _known_path(self) -> str:
-        return self._path or self._target.decode("latin-1").partition("?")[0]
+        return self._path or self._target.decode().partition("?")[0]
 
     def _refuse(self, refusal: Refusal) -> None:
         self.received.append(refusal)

@@ -6,8 +6,8 @@
     compressed = %x00 / %x01
     length = 4 bytes, big-endian
 
-A payload that arrives in one piece is not copied; one that arrives in several pieces is joined
-once.
+A payload that arrives in several pieces is assembled as they arrive, while they are in the CPU
+cache.
 
 Source: "gRPC over HTTP2", Length-Prefixed-Message.
 """
@@ -30,11 +30,6 @@ PREFIX_BYTES: Final = _PREFIX.size
 # Compression of shorter responses gains nothing.
 _COMPRESS_FROM_BYTES: Final = 1024
 
-
-# A payload of many frames is assembled as they arrive, while they are in the CPU cache.
-_ROOM_FROM_BYTES: Final = 64 * 1024
-
-
 # Prefix and payload, separate so that a large payload is not copied.
 Frame = tuple[bytes, bytes]
 
@@ -46,38 +41,29 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
     is_compressed: bool
 
 
-_NOT_COMPRESSED: Final = b"\0"
-_NONE: Final[Sequence[Payload]] = ()
-
-
 class MessageReader:
     """Finds the messages in the bytes of one call.
 
     Args:
         limit_bytes: Maximum size of a payload.
+
+    Attributes:
+        received_bytes: Number of bytes so far.
+        held_bytes: How many of them belong to a payload that is not complete.
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
-        self._prefix = b""
-        self._size = 0
-        self._is_compressed = False
-        self._parts: list[bytes] = []
-        self._room: memoryview | None = (
-            None  # buffer for a large payload, instead of a list of parts
-        )
-        self._missing = -1  # missing bytes of the payload; -1 before the prefix is complete
         self.received_bytes = 0
+        self.held_bytes = 0
+        self._limit_bytes = limit_bytes
+        self._prefix = b""  # the part of a prefix that has arrived
+        self._missing = 0  # missing bytes of a payload whose prefix is complete
+        self._room: memoryview | None = None  # memory of a payload that arrives in pieces
 
     @property
     def is_between(self) -> bool:
         """Whether the bytes so far end at the end of a message."""
-        return self._missing < 0 and not self._prefix
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the message that is not complete."""
-        return self._size - self._missing if self._missing >= 0 else 0
+        return not (self._missing or self._prefix)
 
     def feed(self, data: bytes, *, is_last: bool = False) -> Sequence[Payload]:
         """The messages that the bytes complete.
@@ -87,53 +73,40 @@ class MessageReader:
                 message.
         """
         self.received_bytes += len(data)
-        # The two common cases are handled first: a frame of a large message, and a message in one
-        # frame.
-        if len(data) < self._missing and not is_last:
-            self._keep(data)
-            return _NONE
-        if self.is_between and data[:1] == _NOT_COMPRESSED and len(data) >= PREFIX_BYTES:
-            size = int.from_bytes(data[1:PREFIX_BYTES], "big")
-            if size == len(data) - PREFIX_BYTES and size <= self._limit_bytes:
-                return (Payload(data[PREFIX_BYTES:], is_compressed=False),)
         found: list[Payload] = []
         at = 0
         while at < len(data):
-            if self._missing < 0:
+            if not self._missing:
                 at = self._take_prefix(data, at)
-                if self._missing < 0:
+                if self._prefix:
                     break
             part = data[at : at + self._missing]
             at += len(part)
-            self._keep(part)
-            if self._missing:
-                break
-            found.append(Payload(self._whole(), self._is_compressed))
+            whole = self._keep(part)
+            if whole is not None:
+                found.append(Payload(whole, self._is_compressed))
         if is_last and not self.is_between:
             raise GrpcFault("INTERNAL", "the call ends within a message")
         return found
 
-    def _keep(self, part: bytes) -> None:
-        """Store the next bytes of a payload."""
+    def _keep(self, part: bytes) -> Message | None:
+        """Store the next bytes of a payload; the payload when it is complete."""
         if self._room is None:
-            self._parts.append(part)
-        else:
-            start = len(self._room) - self._missing
-            self._room[start : start + len(part)] = part
+            if len(part) == self._missing:
+                self._missing = 0
+                return part
+            self._room = memory_for(self._missing, self._missing)
+        start = self.held_bytes
+        self.held_bytes += len(part)
+        self._room[start : self.held_bytes] = part
         self._missing -= len(part)
-
-    def _whole(self) -> Message:
-        """The complete payload."""
-        whole: Message
-        if self._room is not None:
-            whole, self._room = self._room, None
-        else:
-            whole = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-            self._parts.clear()
-        self._missing = -1
+        if self._missing:
+            return None
+        whole, self._room, self.held_bytes = self._room, None, 0
         return whole
 
     def _take_prefix(self, data: bytes, at: int) -> int:
+        """Read a prefix or its next bytes; the index of the byte that follows."""
         stop = at + PREFIX_BYTES - len(self._prefix)
         self._prefix += data[at:stop]
         if len(self._prefix) < PREFIX_BYTES:
@@ -150,9 +123,7 @@ class MessageReader:
                 f"a message has {size} bytes: must have {self._limit_bytes} or fewer",
             )
         self._is_compressed = flag == 1
-        self._missing = self._size = size
-        if size >= _ROOM_FROM_BYTES and size > len(data) - stop:
-            self._room = memory_for(size, size)
+        self._missing = size
         return stop
 
 
