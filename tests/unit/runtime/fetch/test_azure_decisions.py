@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from moorage_runtime.fetch.decide.azure_answers import Asked, failure_of_azure, md5_of, parse_page
 from moorage_runtime.fetch.decide.azure_key import make_account_key, sign
 from moorage_runtime.fetch.decide.failures import BadSource, Corrupt, Denied, NotFound, Unreachable
-from moorage_runtime.fetch.decide.source import AzureSource, parse
 
 NOW = datetime(2015, 6, 26, 23, 39, 12, tzinfo=UTC)
 SECRET = base64.b64encode(b"secret").decode()
@@ -134,35 +133,3 @@ def test_a_response_means_one_failure(status, code, asked, kind, words):
     assert type(found) is kind
     assert words in str(found)
     assert "RequestId" not in str(found)
-
-
-@pytest.mark.parametrize(
-    ("uri", "expected"),
-    [
-        ("azblob://acct/models/a%20b", AzureSource("acct", "models", "a b")),
-        ("azblob://acct/models", AzureSource("acct", "models", "")),
-        ("azblob://acct/models/a/", AzureSource("acct", "models", "a/")),
-        (
-            "azblob://acct/models/a?endpoint=http://h:1#sha256=" + "0" * 64,
-            AzureSource("acct", "models", "a", "http://h:1", "0" * 64),
-        ),
-    ],
-)
-def test_a_uri_is_parsed(uri, expected):
-    assert parse(uri) == expected
-
-
-@pytest.mark.parametrize(
-    ("uri", "words"),
-    [
-        ("azblob://Acct/models", "'Acct' is not a valid name of a storage account"),
-        ("azblob://acct", "'' is not a valid container name"),
-        ("azblob://acct/a--b/c", "'a--b' is not a valid container name"),
-        ("azblob://acct/" + "a" * 64, "is not a valid container name"),
-        ("azblob://acct/models?region=x", "endpoint"),
-    ],
-)
-def test_an_invalid_uri_is_refused(uri, words):
-    with pytest.raises(BadSource, match="azblob://ACCOUNT/CONTAINER/PATH") as caught:
-        parse(uri)
-    assert words in str(caught.value)

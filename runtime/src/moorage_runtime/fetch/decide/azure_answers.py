@@ -4,13 +4,13 @@ Source: Azure Storage documentation, "List Blobs" and "Status and error codes".
 """
 
 import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
+from moorage_runtime.fetch.decide.amounts import parse_size
 from moorage_runtime.fetch.decide.answers import cleaned, failure_of
 from moorage_runtime.fetch.decide.entries import Algorithm, Digest
 from moorage_runtime.fetch.decide.failures import Corrupt, Denied, FetchError, NotFound
@@ -36,10 +36,10 @@ HIDDEN = {"ResourceNotFound", "PublicAccessNotPermitted", "NoAuthenticationInfor
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """One blob of a listing; `etag` without quotes, `md5` in hexadecimal or empty."""
+    """One blob; `size` is None if unknown, `etag` without quotes, `md5` hexadecimal or empty."""
 
     name: str
-    size: int
+    size: int | None
     etag: str
     md5: str
 
@@ -87,7 +87,7 @@ def md5_of(text: str) -> str:
     """The MD5 in a Content-MD5, in hexadecimal; empty without a valid one."""
     try:
         digest = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return ""
     return digest.hex() if len(digest) == 16 else ""
 
@@ -145,7 +145,9 @@ def _blob(item: ET.Element) -> Blob:
     text = name.text or ""
     # a name with characters that XML cannot contain
     plain = unquote(text) if name.get("Encoded") == "true" else text
-    size = int(item.findtext("Properties/Content-Length") or "")
+    size = parse_size(item.findtext("Properties/Content-Length", ""))
+    if size is None:
+        raise ValueError("a blob has no size")
     etag = (item.findtext("Properties/Etag") or "").strip('"')
     return Blob(plain, size, etag, md5_of(item.findtext("Properties/Content-MD5") or ""))
 

@@ -146,8 +146,10 @@ def parse(uri: str) -> Source:
         raise _bad(scheme, f"it is not a URI ({error})") from error
     if "@" in parts.netloc and scheme != "hf":
         raise _bad(scheme, "it must not contain a user or password; put them in a Secret")
-    if not uri.isascii() or not uri.isprintable() or " " in uri or port == 0:
+    if not uri.isascii() or not uri.isprintable() or " " in uri:
         raise _bad(scheme, "characters other than ASCII must be percent-encoded")
+    if port == 0:
+        raise _bad(scheme, "its port must be 1 to 65535")
     sha256 = _sha256(scheme, parts.fragment)
     if scheme == "https":
         return _https(uri.partition("#")[0], parts.netloc, parts.path, sha256)
@@ -170,12 +172,13 @@ def parse_endpoint(text: str, where: str) -> str:
     """
     try:
         parts = urlsplit(text)
+        port = parts.port
     except ValueError as error:
         raise BadSource(f"{where} is not a valid address ({error})") from error
-    plain = not parts.query and not parts.fragment and parts.path in {"", "/"}
+    plain = not parts.query and not parts.fragment and parts.path in {"", "/"} and port != 0
     if parts.scheme not in {"http", "https"} or not HOST.fullmatch(parts.netloc) or not plain:
         raise BadSource(f"{where} is invalid: must be an address such as https://s3.example:9000")
-    return text.rstrip("/")
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _https(url: str, host: str, path: str, sha256: str) -> HttpsSource:
