@@ -4,7 +4,7 @@ import pytest
 
 from moorage_runtime.fetch.decide.below import below
 
-NAMES = ("a/b.onnx", "a/c/d", "ab/e", "f", "a.b", "g", "g/h")
+NAMES = ("a/b.onnx", "a/c/d", "ab/e", "f", "a.b", "g", "g/h", "X/i")
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,7 @@ NAMES = ("a/b.onnx", "a/c/d", "ab/e", "f", "a.b", "g", "g/h")
         ("a/b.onnx", {"a/b.onnx": "b.onnx"}),
         ("f", {"f": "f"}),
         ("f/", {}),
+        ("X", {"X/i": "i"}),
         ("g", {"g/h": "h"}),
         ("e", {}),
         ("b.onnx", {}),
