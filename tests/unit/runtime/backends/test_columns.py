@@ -174,6 +174,13 @@ def test_text_is_preferred_to_a_number_for_the_same_column():
     assert features_of(fitted).examples == {"city": "Bonn"}
 
 
+def test_an_example_is_a_plain_number():
+    found = features_of(OneHotEncoder().fit(FRAME[["rooms"]]))
+
+    assert found.examples == {"rooms": 1}
+    assert type(found.examples["rooms"]) is int
+
+
 def test_an_example_is_never_a_missing_value():
     frame = pd.DataFrame({"a": [np.nan, 1.0, 2.0], "b": [np.nan] * 3, "c": [np.nan, "q", "r"]})
 

@@ -31,7 +31,7 @@ NAMESPACE = ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
 
 def item(key: str, size: object = 3) -> str:
-    return f'<Contents><Key>{key}</Key><Size>{size}</Size><ETag>"ab"</ETag></Contents>'
+    return f'<Contents><Key>{key}</Key><Size>{size}</Size><ETag>"XabX"</ETag></Contents>'
 
 
 def page(*parts: str, namespace: str = NAMESPACE) -> bytes:
@@ -44,7 +44,7 @@ def test_a_page_has_objects(namespace):
 
     found = parse_page(page(more, item("a/b"), item("c", 0), namespace=namespace), "what")
 
-    assert found == Page((StoredObject("a/b", 3, "ab"), StoredObject("c", 0, "ab")), "")
+    assert found == Page((StoredObject("a/b", 3, "XabX"), StoredObject("c", 0, "XabX")), "")
 
 
 def test_a_truncated_page_has_the_token_of_the_next_one():
@@ -92,6 +92,7 @@ def test_an_error_has_a_code_a_message_and_perhaps_a_region():
 
     assert parse_error(f"<Error>{parts}<Region>r</Region></Error>") == S3Error("c", "m", "r")
     assert parse_error(f"<Error{NAMESPACE}>{parts}</Error>") == S3Error("c", "m", "")
+    assert parse_error(f"<Error>{parts}<Region/></Error>") == S3Error("c", "m", "")
 
 
 @pytest.mark.parametrize("body", ["", "<html><Code>c</Code></html>", "<Error><Code>c</Code>"])

@@ -80,7 +80,7 @@ def parse_page(body: bytes, what: str) -> Page:
 
 def is_folder(headers: Mapping[str, str]) -> bool:
     """Whether the headers of a blob mark a folder."""
-    return headers.get(f"x-ms-meta-{FOLDER_MARK}", "").lower() == "true"
+    return str(headers.get(f"x-ms-meta-{FOLDER_MARK}")).lower() == "true"
 
 
 def md5_of(text: str) -> str:
@@ -132,22 +132,18 @@ def failure_of_azure(
 def _message(body: str) -> str:
     """The first line of the error's message; the following ones have a request id and a time."""
     try:
-        root = element_of(body.lstrip("\ufeff"))
+        root = element_of(body)
     except ValueError:
         return ""
     return cleaned((root.findtext("Message") or "").partition("\n")[0])
 
 
 def _blob(item: ET.Element) -> Blob:
-    name = item.find("Name")
-    if name is None:
-        raise ValueError("a blob has no name")
-    text = name.text or ""
+    name, size = item.find("Name"), parse_size(str(item.findtext("Properties/Content-Length")))
+    if name is None or not name.text or size is None:
+        raise ValueError
     # a name with characters that XML cannot contain
-    plain = unquote(text) if name.get("Encoded") == "true" else text
-    size = parse_size(item.findtext("Properties/Content-Length", ""))
-    if size is None:
-        raise ValueError("a blob has no size")
+    plain = unquote(name.text) if name.get("Encoded") == "true" else name.text
     etag = (item.findtext("Properties/Etag") or "").strip('"')
     return Blob(plain, size, etag, md5_of(item.findtext("Properties/Content-MD5") or ""))
 
@@ -157,5 +153,5 @@ def _marks(item: ET.Element) -> bool:
     if item.findtext("Properties/ResourceType") == "directory":
         return True
     found = {mark.tag.lower(): mark.text for mark in item.iterfind("Metadata/*")}
-    marked = (found.get(FOLDER_MARK) or "").lower() == "true"
-    return marked or (item.findtext("Name") or "").endswith("/")
+    marked = str(found.get(FOLDER_MARK)).lower() == "true"
+    return marked or str(item.findtext("Name")).endswith("/")

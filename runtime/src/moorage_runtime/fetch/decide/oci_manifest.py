@@ -11,7 +11,7 @@ from typing import Any
 from moorage_runtime.fetch.decide.entries import Algorithm, Digest, Entry
 from moorage_runtime.fetch.decide.failures import BadSource, Corrupt, NotFound
 from moorage_runtime.fetch.decide.json_answers import items, mapping, number, text
-from moorage_runtime.fetch.decide.source import SHA256
+from moorage_runtime.fetch.decide.source import OCI_DIGEST
 
 __all__ = ["ACCEPTED", "entries_of", "image_of"]
 
@@ -92,9 +92,9 @@ def sha256_of(digest: str, what: str) -> Digest:
     Raises:
         Corrupt: It is not a SHA-256.
     """
-    algorithm, _, value = digest.partition(":")
-    if algorithm != "sha256" or not SHA256.fullmatch(value):
+    found = OCI_DIGEST.fullmatch(digest)
+    if not found:
         raise Corrupt(
             f"{what}: the digest {digest[:80]!r} in the manifest is invalid: must be sha256"
         )
-    return Digest(Algorithm.SHA256, value)
+    return Digest(Algorithm.SHA256, found[1])

@@ -162,7 +162,7 @@ def promised_digest(known: Digest | None, headers: Mapping[str, str]) -> Digest 
 def _object(item: ET.Element) -> StoredObject:
     size = parse_size(_text(item, "Size"))
     if size is None:
-        raise ValueError("an object has no size")
+        raise ValueError
     return StoredObject(_text(item, "Key"), size, _text(item, "ETag").strip('"'))
 
 

@@ -50,7 +50,8 @@ OPTIONS = {
     "oci": {"path"},
 }
 HASHED = {"s3", "gs", "azblob", "https"}
-SHA256 = re.compile(r"[0-9a-f]{64}")
+DECLARED = re.compile(r"sha256=([0-9a-f]{64})")
+OCI_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 # Source: Azure documentation, "Naming rules and restrictions for Azure resources".
 ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
@@ -226,7 +227,7 @@ def _oci(registry: str, rest: str, path: str) -> OciSource:
         name, _, tag = rest.partition(":")
         if not OCI_TAG.fullmatch(tag):
             raise _bad("oci", "it must end with a tag or a digest")
-    elif not digest.startswith("sha256:") or not SHA256.fullmatch(digest.removeprefix("sha256:")):
+    elif not OCI_DIGEST.fullmatch(digest):
         raise _bad("oci", "the digest must be sha256: and 64 lower-case hexadecimal digits")
     else:
         name, tag = name.partition(":")[0], digest
@@ -240,16 +241,16 @@ def _oci(registry: str, rest: str, path: str) -> OciSource:
 def _sha256(scheme: str, fragment: str) -> str:
     if not fragment:
         return ""
-    name, _, value = fragment.partition("=")
-    if scheme not in HASHED or name != "sha256" or not SHA256.fullmatch(value):
+    found = DECLARED.fullmatch(fragment)
+    if scheme not in HASHED or not found:
         where = "the part after '#' must be sha256= and 64 lower-case hexadecimal digits"
         raise _bad(scheme, where if scheme in HASHED else "without '#'")
-    return value
+    return found[1]
 
 
 def _options(scheme: str, query: str) -> dict[str, str]:
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
     except ValueError as error:
         raise _bad(scheme, "the options after '?' must be name=value") from error
     options = dict(pairs)
