@@ -1,11 +1,12 @@
 """Temporary keys of a pod's role: read or refused."""
 
 import json
+import re
 from datetime import UTC, datetime
 
 import pytest
 
-from moorage_runtime.fetch.decide.failures import Denied
+from moorage_runtime.fetch.decide.failures import Corrupt, Denied
 from moorage_runtime.fetch.decide.key_answers import (
     TemporaryKey,
     parse_agent_answer,
@@ -52,17 +53,24 @@ def sts(**changes: object) -> bytes:
 def test_keys_are_read():
     assert parse_agent_answer(agent(), "the role") == EXPECTED
     assert parse_sts_answer(sts(), "the role") == EXPECTED
+    assert parse_sts_answer(re.sub(rb" xmlns=[^>]+", b"", sts()), "the role") == EXPECTED
 
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"[]", b"{", agent(AccessKeyId=5), agent(Expiration=5), *(agent(**x) for x in INVALID)],
+    [agent(AccessKeyId=5), agent(Expiration=5), *(agent(**x) for x in INVALID)],
 )
 def test_a_response_of_the_agent_without_keys_is_refused(body):
     with pytest.raises(Denied) as caught:
         parse_agent_answer(body, "the role")
 
     assert str(caught.value) == "the role: the response of the agent contains no keys"
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]"])
+def test_a_response_of_the_agent_that_is_not_an_object_is_refused(body):
+    with pytest.raises(Corrupt, match=r"^the role: the response is not "):
+        parse_agent_answer(body, "the role")
 
 
 @pytest.mark.parametrize("body", [b"", b"<a/>", sts(Token=None), *(sts(**x) for x in INVALID)])

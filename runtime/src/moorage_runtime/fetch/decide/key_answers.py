@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from moorage_runtime.fetch.decide.failures import Corrupt, Denied
+from moorage_runtime.fetch.decide.failures import Denied
 from moorage_runtime.fetch.decide.json_answers import parse_object, text
 from moorage_runtime.fetch.decide.sigv4 import AccessKey
 from moorage_runtime.fetch.decide.xml_text import element_of
@@ -43,12 +43,13 @@ def parse_agent_answer(body: bytes, what: str) -> TemporaryKey:
     """The keys in a response of a node's agent.
 
     Raises:
-        Denied: It contains none.
+        Corrupt: The response is not a JSON object.
+        Denied: It contains no keys.
     """
+    found = parse_object(body, what)
     try:
-        found = parse_object(body, what)
         return _key({name: text(found, name) for name in (*FIELDS, "Token")}, "Token")
-    except (Corrupt, ValueError) as error:
+    except ValueError as error:
         raise Denied(f"{what}: the response of the agent contains no keys") from error
 
 

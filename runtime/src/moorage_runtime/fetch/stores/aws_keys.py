@@ -56,6 +56,7 @@ class KeySource:
 
         Raises:
             Denied: The pod has a role, but gets no keys for it.
+            Corrupt: The response of the node's agent is not JSON.
             Unreachable: The source of the keys does not answer.
         """
         roles = ("AWS_ROLE_ARN", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
