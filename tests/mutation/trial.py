@@ -17,6 +17,7 @@ import functools
 import gc
 import importlib
 import json
+import math
 import os
 import pickle
 import resource
@@ -35,7 +36,7 @@ import hypothesis
 import pytest
 from mutants import Mutant, make_mutants
 
-# What a mutant's tests may take, as a multiple of what they took before, plus a constant.
+# What a test may take with a mutant, as a multiple of what it took before, plus a constant.
 TIMES, CPU_SECONDS, WALL_SECONDS = 5, 2, 20
 # How many examples a property tries. A mutant that only more would notice needs a row of its own.
 EXAMPLES = 20
@@ -88,10 +89,11 @@ class Trial:
         paths = {each: importlib.import_module(each).__file__ for each in self.modules}
         functions = _functions(set(paths.values()))
         _limit_examples(session.items)
-        _empty_caches({each.partition(".")[0] for each in self.modules})
+        caches = _caches({each.partition(".")[0] for each in self.modules})
+        _empty(caches)
         gc.collect()
         gc.freeze()
-        runs = _measure(session, set(paths.values()))
+        runs = _measure(session, set(paths.values()), caches)
         failed = [name for name, run in runs.items() if run.failed]
         for module, path in paths.items():
             mutants = [] if failed else make_mutants(Path(path).read_text())
@@ -113,15 +115,12 @@ class Trial:
         ]
         order = {each.nodeid: self.noticed[mutant.function, each.nodeid] for each in items}
         items.sort(key=lambda each: (-order[each.nodeid], runs[each.nodeid].cpu))
-        ran = [runs[each.nodeid] for each in items]
-        cpu = int(CPU_SECONDS + TIMES * sum(each.cpu for each in ran)) + 1
-        wall = WALL_SECONDS + TIMES * sum(each.wall for each in ran)
+        wall = WALL_SECONDS + TIMES * sum(runs[each.nodeid].wall for each in items)
 
         def test() -> int:
-            resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
             changed = functions[path, mutant.function.rpartition(".")[2], mutant.first_line]
             _put(mutant, changed)
-            end = _run(session, items)
+            end = _run(session, items, runs)
             if end == KILLED:
                 os.write(writing, session.failed_test.encode())
             return end
@@ -172,12 +171,19 @@ def _functions(paths: set[str]) -> dict[tuple[str, str, int], list[types.Functio
     return found
 
 
-def _empty_caches(packages: set[str]) -> None:
-    """Forget what the import of the tests has computed with the unchanged program."""
-    for each in gc.get_objects():
-        is_cache = isinstance(each, functools._lru_cache_wrapper)
-        if is_cache and each.__module__.partition(".")[0] in packages:
-            each.cache_clear()
+def _caches(packages: set[str]) -> list[functools._lru_cache_wrapper]:
+    return [
+        each
+        for each in gc.get_objects()
+        if isinstance(each, functools._lru_cache_wrapper)
+        and each.__module__.partition(".")[0] in packages
+    ]
+
+
+def _empty(caches: list[functools._lru_cache_wrapper]) -> None:
+    """Forget what the import of the tests, or another test, has computed."""
+    for each in caches:
+        each.cache_clear()
 
 
 def _put(mutant: Mutant, changed: list[types.FunctionType]) -> None:
@@ -215,7 +221,9 @@ def _code(code: types.CodeType, name: str) -> types.CodeType:
     )
 
 
-def _measure(session: pytest.Session, paths: set[str]) -> dict[str, Run]:
+def _measure(
+    session: pytest.Session, paths: set[str], caches: list[functools._lru_cache_wrapper]
+) -> dict[str, Run]:
     """Run every test by itself, in a fork."""
     reading, writing = os.pipe()
 
@@ -224,9 +232,10 @@ def _measure(session: pytest.Session, paths: set[str]) -> dict[str, Run]:
         runs = {each.nodeid: Run() for each in session.items}
         for item in session.items:
             run = runs[item.nodeid]
+            _empty(caches)
             run.cpu, run.wall = time.process_time(), time.monotonic()
             with _traced(paths, run.lines):
-                run.failed = _run(session, [item]) != SURVIVED
+                run.failed = _run(session, [item], {}) != SURVIVED
             session.testsfailed = 0
             run.cpu, run.wall = time.process_time() - run.cpu, time.monotonic() - run.wall
         with os.fdopen(writing, "wb") as pipe:
@@ -257,8 +266,15 @@ def _traced(paths: set[str], lines: dict[str, set[int]]):
     threading.settrace(None)
 
 
-def _run(session: pytest.Session, items: list[pytest.Item]) -> int:
+def _run(session: pytest.Session, items: list[pytest.Item], known: dict[str, Run]) -> int:
+    """Run tests until one fails; one that takes far longer than it is known to ends the process.
+
+    The limit is that of each test, so an endless loop that a fast test runs into ends soon.
+    """
     for place, item in enumerate(items):
+        if run := known.get(item.nodeid):
+            limit = math.ceil(time.process_time() + CPU_SECONDS + TIMES * run.cpu)
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
         following = items[place + 1] if place + 1 < len(items) else None
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if session.testsfailed:

@@ -66,9 +66,10 @@ def test_strings_count_as_fields():
 def test_packed_floats_may_be_many_and_packed_integers_8388608():
     protobuf.check(packed(limits.PACKED * 2, 6), REQUEST)
     protobuf.check(packed(limits.PACKED, 2), REQUEST)
-    with pytest.raises(PayloadTooLarge) as error:
-        protobuf.check(packed(limits.PACKED, 2) + packed(1, 2), REQUEST)
-    assert error.value.message == refusal("packed integers", 8_388_608)
+    for content in (packed(limits.PACKED + 1, 2), packed(limits.PACKED, 2) + packed(1, 2)):
+        with pytest.raises(PayloadTooLarge) as error:
+            protobuf.check(content, REQUEST)
+        assert error.value.message == refusal("packed integers", 8_388_608)
 
 
 def test_packed_integers_are_counted_by_their_last_bytes():

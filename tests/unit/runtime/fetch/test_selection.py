@@ -29,6 +29,7 @@ def listing(*paths: str) -> Listing:
         (("[ac]*", "model.safetensors"), (), ("config.json", "model.safetensors", "a.b/c")),
         (("config.json", "absent"), (), ("config.json",)),
         (("CONFIG.json", "a?b/c"), (), ("a.b/c",)),
+        (("config", "onnx", "a.b/c"), (), ("a.b/c",)),
     ],
 )
 def test_patterns_select_paths(include, exclude, expected):
@@ -37,16 +38,23 @@ def test_patterns_select_paths(include, exclude, expected):
     assert tuple(entry.path for entry in found.entries) == expected
 
 
-@pytest.mark.parametrize("selection", [Selection(("*.bin",)), Selection((), ("*",))])
-def test_patterns_that_select_nothing_are_a_failure_with_the_patterns_and_some_names(selection):
+@pytest.mark.parametrize(
+    ("selection", "words"),
+    [
+        (Selection(("*.bin", "*.pt")), "include *.bin *.pt"),
+        (Selection((), ("*",)), "exclude *"),
+        (Selection(("a",), ("b", "*")), "include a, exclude b *"),
+    ],
+)
+@pytest.mark.parametrize(("paths", "more"), [(HUB, ""), ((*HUB, "z1", "z2"), " and 2 more")])
+def test_patterns_that_select_nothing_are_a_failure_with_some_names(selection, words, paths, more):
     with pytest.raises(NotFound) as caught:
-        select(listing(*HUB, "z1", "z2"), selection, "hf://o/n")
+        select(listing(*reversed(paths)), selection, "hf://o/n")
 
-    message = str(caught.value)
-    assert "hf://o/n" in message
-    assert str(selection) in message
-    assert "config.json" in message
-    assert "and 2 more" in message
+    assert str(caught.value) == (
+        f"no file of hf://o/n is selected by model.files ({words}): it contains a.b/c, "
+        f"config.json, model.safetensors, onnx/model.onnx, onnx/model_q4.onnx{more}"
+    )
 
 
 @given(PATHS, st.lists(PATHS, max_size=3), st.lists(PATHS, max_size=3))
@@ -62,7 +70,7 @@ def test_a_path_in_an_image_is_not_part_of_the_patterns():
 
     assert selection.takes("models/iris/model.onnx")
     assert not selection.takes("models/iris/other/model.onnx")
-    assert Selection(("model.onnx",), folder="a/model.onnx").takes("a/model.onnx")
+    assert Selection(("model.onnx",), folder="a/b/model.onnx").takes("a/b/model.onnx")
 
 
 def test_the_listing_of_an_image_keeps_its_layers():

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from moorage_runtime.backends.tables.layout import Features, pandas
 from moorage_runtime.values.errors import InvalidConfig
@@ -33,10 +34,9 @@ def features_of(estimator: Any) -> Features:
     if table is None:
         transformers: Sequence[Any] = [(first_step(estimator), list(names))]
     else:
-        fitted = cast("Sequence[Any]", getattr(table, "transformers_", ()))
         transformers = [
             (transformer, _selected(columns, names))
-            for _, transformer, columns in fitted
+            for _, transformer, columns in table.transformers_
             if transformer != "drop"
         ]
     for transformer, columns in transformers:
@@ -77,7 +77,7 @@ def steps_of(estimator: Any) -> list[Any] | None:
 
 def _passes(step: Any) -> bool:
     """Whether it is what "passthrough" becomes: a function that changes nothing."""
-    return type(step).__name__ == "FunctionTransformer" and getattr(step, "func", step) is None
+    return type(step) is FunctionTransformer and cast("Any", step).func is None
 
 
 def _column_transformer(estimator: Any) -> Any:
@@ -99,30 +99,29 @@ def _column_transformer(estimator: Any) -> Any:
 def _selected(columns: Any, names: Sequence[str]) -> list[str]:
     """The column names that a column transformer selects."""
     frame = pandas.DataFrame(columns=list(names))
-    scalar = isinstance(columns, str | int)
-    wanted = [columns] if scalar else columns
-    by_name = any(
-        isinstance(item, str)
-        for item in ((columns.start, columns.stop) if isinstance(columns, slice) else wanted)
-    )
+    wanted = [columns] if isinstance(columns, str | int) else columns
+    ends = (columns.start, columns.stop) if isinstance(columns, slice) else wanted
+    by_name = any(isinstance(each, str) for each in ends)
     return list(frame.loc[:, wanted] if by_name else frame.iloc[:, wanted])
 
 
 def _example(transformer: Any, place: int) -> Any:
     """A value that a transformer knows for its column at a place; None if it says nothing."""
-    steps = [step for _, step in transformer.steps] if isinstance(transformer, Pipeline) else None
-    for step in steps or [transformer]:
-        if isinstance(getattr(step, "vocabulary_", None), Mapping):
-            return "text"
-        for attribute in ("categories_", "statistics_"):
-            values = _list(getattr(step, attribute, None))
-            if place < len(values):
-                value = values[place]
-                known = _list(value) if attribute == "categories_" else [value]
-                found = next((item for item in known if _is_value(item)), None)
-                if found is not None:
-                    return found
-    return None
+    is_pipeline = isinstance(transformer, Pipeline)
+    steps = [step for _, step in transformer.steps] if is_pipeline else [transformer]
+    known = (value for step in steps for value in _known(step, place))
+    return next(filter(_is_value, known), None)
+
+
+def _known(step: Any, place: int) -> list[Any]:
+    """The values of a column in the fitted state of one transformer."""
+    if isinstance(getattr(step, "vocabulary_", None), Mapping):
+        return ["text"]
+    categories, statistics = (
+        _list(getattr(step, name, None))[place : place + 1]
+        for name in ("categories_", "statistics_")
+    )
+    return [*(value for each in categories for value in _list(each)), *statistics]
 
 
 def _is_value(item: Any) -> bool:

@@ -1,8 +1,8 @@
-"""Amounts of bytes: parsed from Kubernetes quantities, formatted for people. Pure."""
+"""Amounts of bytes: from Kubernetes quantities and from stores, formatted for people. Pure."""
 
 import re
 
-__all__ = ["in_bytes", "parse_quantity"]
+__all__ = ["in_bytes", "parse_quantity", "parse_size"]
 
 UNITS = ("KiB", "MiB", "GiB", "TiB")
 # Source: Kubernetes API conventions, "Quantity"; without milli and fractions, because it counts
@@ -17,6 +17,11 @@ def in_bytes(count: int) -> str:
         return f"{count} B"
     power = min((count.bit_length() - 1) // 10, len(UNITS))
     return f"{count / 1024**power:.1f} {UNITS[power - 1]}"
+
+
+def parse_size(text: str) -> int | None:
+    """A number of at most 18 digits, as stores report sizes; None for any other text."""
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
 def parse_quantity(text: str) -> int:

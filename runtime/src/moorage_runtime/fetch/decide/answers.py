@@ -64,7 +64,7 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float:
         return min(float(text), LONGEST_WAIT_SECONDS)
     try:
         wanted = (parsedate_to_datetime(text) - now).total_seconds()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return 0.0
     return min(max(wanted, 0.0), LONGEST_WAIT_SECONDS)
 

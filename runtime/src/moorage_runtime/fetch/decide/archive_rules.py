@@ -73,11 +73,9 @@ class Whiteout:
 
 def is_metadata(path: str) -> bool:
     """Whether a member is metadata of a union file system, which is not part of the image."""
-    parts = path.split("/")
-    return any(
-        part.startswith(METADATA) and not (part == OPAQUE and last)
-        for part, last in zip(parts, [False] * (len(parts) - 1) + [True], strict=True)
-    )
+    *above, name = path.split("/")
+    names = above if name == OPAQUE else [*above, name]
+    return any(each.startswith(METADATA) for each in names)
 
 
 def whiteout(path: str, layer: str) -> Whiteout | None:

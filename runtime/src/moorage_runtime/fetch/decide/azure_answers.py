@@ -4,13 +4,13 @@ Source: Azure Storage documentation, "List Blobs" and "Status and error codes".
 """
 
 import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
+from moorage_runtime.fetch.decide.amounts import parse_size
 from moorage_runtime.fetch.decide.answers import cleaned, failure_of
 from moorage_runtime.fetch.decide.entries import Algorithm, Digest
 from moorage_runtime.fetch.decide.failures import Corrupt, Denied, FetchError, NotFound
@@ -36,10 +36,10 @@ HIDDEN = {"ResourceNotFound", "PublicAccessNotPermitted", "NoAuthenticationInfor
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """One blob of a listing; `etag` without quotes, `md5` in hexadecimal or empty."""
+    """One blob; `size` is None if unknown, `etag` without quotes, `md5` hexadecimal or empty."""
 
     name: str
-    size: int
+    size: int | None
     etag: str
     md5: str
 
@@ -80,14 +80,14 @@ def parse_page(body: bytes, what: str) -> Page:
 
 def is_folder(headers: Mapping[str, str]) -> bool:
     """Whether the headers of a blob mark a folder."""
-    return headers.get(f"x-ms-meta-{FOLDER_MARK}", "").lower() == "true"
+    return str(headers.get(f"x-ms-meta-{FOLDER_MARK}")).lower() == "true"
 
 
 def md5_of(text: str) -> str:
     """The MD5 in a Content-MD5, in hexadecimal; empty without a valid one."""
     try:
         digest = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return ""
     return digest.hex() if len(digest) == 16 else ""
 
@@ -132,20 +132,18 @@ def failure_of_azure(
 def _message(body: str) -> str:
     """The first line of the error's message; the following ones have a request id and a time."""
     try:
-        root = element_of(body.lstrip("\ufeff"))
+        root = element_of(body)
     except ValueError:
         return ""
     return cleaned((root.findtext("Message") or "").partition("\n")[0])
 
 
 def _blob(item: ET.Element) -> Blob:
-    name = item.find("Name")
-    if name is None:
-        raise ValueError("a blob has no name")
-    text = name.text or ""
+    name, size = item.find("Name"), parse_size(str(item.findtext("Properties/Content-Length")))
+    if name is None or not name.text or size is None:
+        raise ValueError
     # a name with characters that XML cannot contain
-    plain = unquote(text) if name.get("Encoded") == "true" else text
-    size = int(item.findtext("Properties/Content-Length") or "")
+    plain = unquote(name.text) if name.get("Encoded") == "true" else name.text
     etag = (item.findtext("Properties/Etag") or "").strip('"')
     return Blob(plain, size, etag, md5_of(item.findtext("Properties/Content-MD5") or ""))
 
@@ -155,5 +153,5 @@ def _marks(item: ET.Element) -> bool:
     if item.findtext("Properties/ResourceType") == "directory":
         return True
     found = {mark.tag.lower(): mark.text for mark in item.iterfind("Metadata/*")}
-    marked = (found.get(FOLDER_MARK) or "").lower() == "true"
-    return marked or (item.findtext("Name") or "").endswith("/")
+    marked = str(found.get(FOLDER_MARK)).lower() == "true"
+    return marked or str(item.findtext("Name")).endswith("/")

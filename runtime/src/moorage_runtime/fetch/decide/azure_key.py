@@ -4,7 +4,6 @@ Source: Azure Storage documentation, "Authorize with Shared Key", version 2015-0
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Mapping
@@ -49,7 +48,7 @@ def make_account_key(account: str, text: str) -> AccountKey:
     """
     try:
         return AccountKey(account, base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise BadSource(
             "the key AZURE_STORAGE_KEY of the Secret is not valid base64: copy one of the access "
             "keys of the storage account"

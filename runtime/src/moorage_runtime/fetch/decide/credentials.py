@@ -7,7 +7,6 @@ the prefix, with lower precedence.
 """
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Any, cast
@@ -111,7 +110,7 @@ def _entry(entry: Mapping[str, Any]) -> str:
     if auth := entry.get("auth"):
         try:
             return _basic(base64.b64decode(str(auth), validate=True).decode())
-        except (binascii.Error, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise BadSource(
                 "auth in .dockerconfigjson is invalid: must be base64 of user:password"
             ) from error

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from moorage_runtime.fetch.decide.failures import BadSource, NotFound
 
-__all__ = ["Algorithm", "Digest", "Entry", "Listing", "checked", "checked_path", "declared"]
+__all__ = ["Algorithm", "Digest", "Entry", "Listing", "checked", "declared"]
 
 # Linux's limits for a path component and for a whole path.
 NAME_LIMIT_BYTES = 255
@@ -94,8 +94,8 @@ def checked(entries: Iterable[Entry], what: str) -> tuple[Entry, ...]:
 
     Raises:
         NotFound: There are none.
-        BadSource: A path leaves the folder, a path is both a file and a folder, or there are too
-            many.
+        BadSource: A path leaves the folder or is the path of two files or of a file and a folder,
+            or there are too many.
     """
     found = tuple(entries)
     if not found:
@@ -104,11 +104,15 @@ def checked(entries: Iterable[Entry], what: str) -> tuple[Entry, ...]:
         raise BadSource(
             f"{what} contains more than {ENTRIES_LIMIT} files: check that the path is one model"
         )
-    files = {entry.path for entry in found if not entry.layer}
+    files: set[str] = set()
     for entry in found:
-        checked_path(entry.path, what)
+        _check_path(entry.path, what)
+        if entry.path in files:
+            raise BadSource(f"{what} contains '{entry.path}' twice")
+        files.add(entry.path)
+    for entry in found:
         parts = entry.path.split("/")
-        above = {"/".join(parts[:count]) for count in range(1, len(parts))}
+        above = {"/".join(parts[:count]) for count in range(len(parts))}
         if both := above & files:
             raise BadSource(f"{what} contains '{min(both)}' both as a file and as a folder")
     return found
@@ -130,12 +134,8 @@ def declared(entries: tuple[Entry, ...], sha256: str, what: str) -> tuple[Entry,
     return (replace(entries[0], digest=digest, identity=sha256),)
 
 
-def checked_path(path: str, what: str) -> str:
-    """The path, after a check that it stays within its folder and is valid for a file system.
-
-    Raises:
-        BadSource: It is not.
-    """
+def _check_path(path: str, what: str) -> None:
+    """Check that a path stays within its folder and is valid for a file system."""
     parts = path.split("/")
     # half of a surrogate pair, which JSON can contain but a file system cannot
     broken = any("\ud800" <= letter <= "\udfff" or letter == "\0" for letter in path)
@@ -144,4 +144,3 @@ def checked_path(path: str, what: str) -> str:
     too_long = any(len(part.encode()) > NAME_LIMIT_BYTES for part in parts)
     if too_long or len(path.encode()) > PATH_LIMIT_BYTES:
         raise BadSource(f"{what} contains a path that is too long for a file system: {path!r}")
-    return path

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from moorage_runtime.fetch.decide.amounts import parse_size
 from moorage_runtime.fetch.decide.failures import Corrupt
 
 __all__ = ["items", "mapping", "number", "parse_list", "parse_object", "text"]
@@ -63,8 +64,5 @@ def text(holder: Mapping[str, Any], name: str) -> str:
 
 
 def number(holder: Mapping[str, Any], name: str) -> int | None:
-    """A size, or None for any other value; Google encodes numbers as strings."""
-    value = holder.get(name)
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """A number of bytes or seconds, or None; Google encodes numbers as strings."""
+    return parse_size(str(holder.get(name)))

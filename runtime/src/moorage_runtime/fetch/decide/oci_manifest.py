@@ -10,9 +10,9 @@ from typing import Any
 from moorage_runtime.fetch.decide.entries import Algorithm, Digest, Entry
 from moorage_runtime.fetch.decide.failures import BadSource, Corrupt, NotFound
 from moorage_runtime.fetch.decide.json_answers import items, mapping, number, text
-from moorage_runtime.fetch.decide.source import SHA256
+from moorage_runtime.fetch.decide.source import OCI_DIGEST
 
-__all__ = ["ACCEPTED", "entries_of", "image_of", "sha256_of"]
+__all__ = ["ACCEPTED", "entries_of", "image_of"]
 
 INDEXES = (
     "application/vnd.oci.image.index.v1+json",
@@ -29,23 +29,24 @@ UNPACKED = "io.deis.oras.content.unpack"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def image_of(index: Mapping[str, Any], machine: str, what: str) -> str:
-    """The digest of the image for this machine; empty if the document is a manifest itself.
+def image_of(index: Mapping[str, Any], machine: str, what: str) -> Digest | None:
+    """The digest of the image for this machine; None if the document is a manifest itself.
 
     Raises:
         NotFound: There is no image for this machine.
+        Corrupt: It has no digest.
     """
     if not isinstance(index.get("manifests"), list):
-        return ""
+        return None
     images = items(index, "manifests")
     wanted = ("linux", ARCHITECTURES.get(machine, machine))
     for image in images:
         platform = mapping(image.get("platform"))
         if (text(platform, "os"), text(platform, "architecture")) == wanted:
-            return text(image, "digest")
+            return sha256_of(text(image, "digest"), what)
     plain = [text(image, "digest") for image in images if not image.get("platform")]
     if len(plain) == 1:
-        return plain[0]
+        return sha256_of(plain[0], what)
     raise NotFound(f"{what} has no image for {'/'.join(wanted)}")
 
 
@@ -76,7 +77,7 @@ def entries_of(manifest: Mapping[str, Any], blobs: str, keep: str, what: str) ->
             continue
         yield Entry(
             path=f"layer-{number_}" if packed else title,
-            url=f"{blobs}{digest.algorithm}:{digest.value}",
+            url=f"{blobs}{digest}",
             size=number(layer, "size"),
             identity=digest.value,
             digest=digest,
@@ -90,9 +91,9 @@ def sha256_of(digest: str, what: str) -> Digest:
     Raises:
         Corrupt: It is not a SHA-256.
     """
-    algorithm, _, value = digest.partition(":")
-    if algorithm != "sha256" or not SHA256.fullmatch(value):
+    found = OCI_DIGEST.fullmatch(digest)
+    if not found:
         raise Corrupt(
             f"{what}: the digest {digest[:80]!r} in the manifest is invalid: must be sha256"
         )
-    return Digest(Algorithm.SHA256, value)
+    return Digest(Algorithm.SHA256, found[1])

@@ -14,7 +14,7 @@ __all__ = ["REDIRECTS", "follow", "host_of", "origin_of"]
 REDIRECTS = {301, 302, 303, 307, 308}
 DEFAULT_PORTS = {"https": 443, "http": 80}
 # Sent to the first origin only.
-CREDENTIAL_HEADERS = {"authorization", "cookie"}
+CREDENTIAL_HEADERS = {"authorization", "cookie", "x-amz-security-token"}
 
 
 def follow(url: str, location: str, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -44,15 +44,14 @@ def follow(url: str, location: str, headers: Mapping[str, str]) -> tuple[str, di
     return target, kept
 
 
-def origin_of(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port.
+def origin_of(url: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port, as far as the URL has them.
 
     Raises:
         ValueError: The port is invalid.
     """
     parts = urlsplit(url)
-    port = parts.port or DEFAULT_PORTS.get(parts.scheme, 0)
-    return parts.scheme, (parts.hostname or "").lower(), port
+    return parts.scheme, parts.hostname, parts.port or DEFAULT_PORTS.get(parts.scheme)
 
 
 def host_of(url: str) -> str:

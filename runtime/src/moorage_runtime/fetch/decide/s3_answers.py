@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from xml.etree import ElementTree as ET
 
-from moorage_runtime.fetch.decide.answers import cleaned, failure_of, retry_after_seconds
+from moorage_runtime.fetch.decide.amounts import parse_size
+from moorage_runtime.fetch.decide.answers import failure_of, retry_after_seconds
 from moorage_runtime.fetch.decide.entries import Algorithm, Digest
 from moorage_runtime.fetch.decide.failures import (
     Corrupt,
@@ -34,14 +35,16 @@ __all__ = [
 
 # An ETag that is the MD5 of the content: an object that was uploaded in one part.
 MD5 = re.compile(r"[0-9a-f]{32}")
+# A SHA-256 in base64; that of the parts of an upload ends with "-" and their number.
+SHA256 = re.compile(r"[A-Za-z0-9+/]{43}=")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object of a listing; `etag` without its quotes."""
+    """One object; `size` is None if it is unknown, and `etag` has no quotes."""
 
     key: str
-    size: int
+    size: int | None
     etag: str
 
 
@@ -85,19 +88,15 @@ def parse_page(body: bytes, what: str) -> Page:
         root = element_of(body)
         if _name(root) != "ListBucketResult":
             raise Corrupt(f"{what}: the server's listing is not a valid S3 response")
-        objects = tuple(
-            StoredObject(
-                _text(item, "Key"),
-                int(_text(item, "Size")),
-                _text(item, "ETag").strip('"'),
-            )
-            for item in root
-            if _name(item) == "Contents"
-        )
+        objects = tuple(_object(item) for item in root if _name(item) == "Contents")
     except ValueError as error:
         raise Corrupt(f"{what}: the server's listing is not a valid S3 response") from error
-    more = _text(root, "IsTruncated") == "true"
-    return Page(objects, _text(root, "NextContinuationToken") if more else "")
+    if _text(root, "IsTruncated") != "true":
+        return Page(objects, "")
+    token = _text(root, "NextContinuationToken")
+    if not token:
+        raise Corrupt(f"{what}: the server's listing is truncated and has no continuation token")
+    return Page(objects, token)
 
 
 def parse_error(body: str) -> S3Error:
@@ -134,7 +133,7 @@ def failure_of_s3(
     if said.code in {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable"}:
         sentence = f"{what}: {host} answers {said.code}"
         return Unreachable(sentence, retry_after_seconds(headers, now))
-    words = ": ".join(cleaned(text) for text in (said.code, said.message) if text)
+    words = ": ".join(text for text in (said.code, said.message) if text)
     return failure_of(status, headers, what, words, now=now, told=asked.told)
 
 
@@ -150,12 +149,19 @@ def promised_digest(known: Digest | None, headers: Mapping[str, str]) -> Digest 
     if known and known.algorithm is Algorithm.SHA256:
         return known
     kept = headers.get("x-amz-checksum-sha256", "")
-    if kept and "-" not in kept and headers.get("x-amz-checksum-type") != "COMPOSITE":
+    if SHA256.fullmatch(kept) and headers.get("x-amz-checksum-type") != "COMPOSITE":
         return Digest(Algorithm.SHA256, base64.b64decode(kept).hex())
     encrypted = "kms" in headers.get("x-amz-server-side-encryption", "")
     if encrypted or headers.get("x-amz-server-side-encryption-customer-algorithm"):
         return None
     return known
+
+
+def _object(item: ET.Element) -> StoredObject:
+    size = parse_size(_text(item, "Size"))
+    if size is None:
+        raise ValueError
+    return StoredObject(_text(item, "Key"), size, _text(item, "ETag").strip('"'))
 
 
 def _name(element: ET.Element) -> str:

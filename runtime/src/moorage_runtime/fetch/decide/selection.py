@@ -40,12 +40,10 @@ class Selection:
 
     def takes(self, path: str) -> bool:
         """Whether a file is selected."""
-        path = path.rpartition("/")[2] if path == self.folder else self._below(path)
+        above = f"{self.folder}/"
+        path = path.rpartition("/")[2] if path == self.folder else path.removeprefix(above)
         included = not self.include or _matches(path, self.include)
         return included and not _matches(path, self.exclude)
-
-    def _below(self, path: str) -> str:
-        return path.removeprefix(f"{self.folder}/") if self.folder else path
 
     def __str__(self) -> str:
         """The patterns, for messages."""

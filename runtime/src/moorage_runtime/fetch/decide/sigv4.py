@@ -83,11 +83,11 @@ def canonical_query(query: str) -> str:
 
 def quoted_path(path: str) -> str:
     """A key's path as S3 signs it: all bytes except unreserved ones and '/' are encoded once."""
-    return quote(path, safe="/-_.~")
+    return quote(path)
 
 
 def _quoted(text: str) -> str:
-    return quote(text, safe="-_.~")
+    return quote(text, safe="")
 
 
 def _signing_key(key: AccessKey, scope: str) -> bytes:

@@ -50,7 +50,8 @@ OPTIONS = {
     "oci": {"path"},
 }
 HASHED = {"s3", "gs", "azblob", "https"}
-SHA256 = re.compile(r"[0-9a-f]{64}")
+DECLARED = re.compile(r"sha256=([0-9a-f]{64})")
+OCI_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 # Source: Azure documentation, "Naming rules and restrictions for Azure resources".
 ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
@@ -146,8 +147,10 @@ def parse(uri: str) -> Source:
         raise _bad(scheme, f"it is not a URI ({error})") from error
     if "@" in parts.netloc and scheme != "hf":
         raise _bad(scheme, "it must not contain a user or password; put them in a Secret")
-    if not uri.isascii() or not uri.isprintable() or " " in uri or port == 0:
+    if not uri.isascii() or not uri.isprintable() or " " in uri:
         raise _bad(scheme, "characters other than ASCII must be percent-encoded")
+    if port == 0:
+        raise _bad(scheme, "its port must be 1 to 65535")
     sha256 = _sha256(scheme, parts.fragment)
     if scheme == "https":
         return _https(uri.partition("#")[0], parts.netloc, parts.path, sha256)
@@ -170,12 +173,13 @@ def parse_endpoint(text: str, where: str) -> str:
     """
     try:
         parts = urlsplit(text)
+        port = parts.port
     except ValueError as error:
         raise BadSource(f"{where} is not a valid address ({error})") from error
-    plain = not parts.query and not parts.fragment and parts.path in {"", "/"}
+    plain = not parts.query and not parts.fragment and parts.path in {"", "/"} and port != 0
     if parts.scheme not in {"http", "https"} or not HOST.fullmatch(parts.netloc) or not plain:
         raise BadSource(f"{where} is invalid: must be an address such as https://s3.example:9000")
-    return text.rstrip("/")
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _https(url: str, host: str, path: str, sha256: str) -> HttpsSource:
@@ -223,7 +227,7 @@ def _oci(registry: str, rest: str, path: str) -> OciSource:
         name, _, tag = rest.partition(":")
         if not OCI_TAG.fullmatch(tag):
             raise _bad("oci", "it must end with a tag or a digest")
-    elif not digest.startswith("sha256:") or not SHA256.fullmatch(digest.removeprefix("sha256:")):
+    elif not OCI_DIGEST.fullmatch(digest):
         raise _bad("oci", "the digest must be sha256: and 64 lower-case hexadecimal digits")
     else:
         name, tag = name.partition(":")[0], digest
@@ -237,16 +241,16 @@ def _oci(registry: str, rest: str, path: str) -> OciSource:
 def _sha256(scheme: str, fragment: str) -> str:
     if not fragment:
         return ""
-    name, _, value = fragment.partition("=")
-    if scheme not in HASHED or name != "sha256" or not SHA256.fullmatch(value):
+    found = DECLARED.fullmatch(fragment)
+    if scheme not in HASHED or not found:
         where = "the part after '#' must be sha256= and 64 lower-case hexadecimal digits"
         raise _bad(scheme, where if scheme in HASHED else "without '#'")
-    return value
+    return found[1]
 
 
 def _options(scheme: str, query: str) -> dict[str, str]:
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
     except ValueError as error:
         raise _bad(scheme, "the options after '?' must be name=value") from error
     options = dict(pairs)

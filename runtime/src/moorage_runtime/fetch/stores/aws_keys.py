@@ -6,34 +6,28 @@ them (AWS_CONTAINER_CREDENTIALS_FULL_URI). The node's own role is not used, beca
 model's. Temporary keys are renewed before they expire.
 """
 
-import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
 from moorage_runtime.fetch.decide.credentials import Credentials
 from moorage_runtime.fetch.decide.failures import Denied
+from moorage_runtime.fetch.decide.key_answers import (
+    TemporaryKey,
+    parse_agent_answer,
+    parse_sts_answer,
+)
 from moorage_runtime.fetch.decide.s3_answers import parse_error
 from moorage_runtime.fetch.decide.sigv4 import AccessKey
-from moorage_runtime.fetch.decide.xml_text import element_of
 from moorage_runtime.fetch.stores.store import plain_failure
 from moorage_runtime.fetch.web import Web
 
-__all__ = ["KeySource", "TemporaryKey", "parse_agent_answer", "parse_sts_answer"]
+__all__ = ["KeySource"]
 
 # Keys are renewed this long before they expire, so that no request starts with an expired key.
 RENEWED_BEFORE = timedelta(minutes=5)
-
-
-@dataclass(frozen=True, slots=True)
-class TemporaryKey:
-    """A key pair with an expiry."""
-
-    key: AccessKey
-    expires: datetime
 
 
 class KeySource:
@@ -60,6 +54,7 @@ class KeySource:
 
         Raises:
             Denied: The pod has a role, but gets no keys for it.
+            Corrupt: The response of the node's agent is not JSON.
             Unreachable: The source of the keys does not answer.
         """
         roles = ("AWS_ROLE_ARN", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
@@ -108,38 +103,6 @@ class KeySource:
             if answer.status == 200:
                 return parse_agent_answer(answer.body(), what)
             raise plain_failure(answer, what, told=bool(token))
-
-
-def parse_sts_answer(body: bytes, what: str) -> TemporaryKey:
-    """The keys in a response to AssumeRoleWithWebIdentity.
-
-    Raises:
-        Denied: It contains none.
-    """
-    try:
-        root = element_of(body)
-    except ValueError as error:
-        raise Denied(f"{what}: the response of STS is not XML") from error
-    found = {each.tag.rpartition("}")[2]: each.text or "" for each in root.iter()}
-    try:
-        key = AccessKey(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
-        return TemporaryKey(key, datetime.fromisoformat(found["Expiration"]))
-    except (KeyError, ValueError) as error:
-        raise Denied(f"{what}: the response of STS contains no keys") from error
-
-
-def parse_agent_answer(body: bytes, what: str) -> TemporaryKey:
-    """The keys in a response of a node's agent.
-
-    Raises:
-        Denied: It contains none.
-    """
-    try:
-        found = json.loads(body)
-        key = AccessKey(found["AccessKeyId"], found["SecretAccessKey"], found["Token"])
-        return TemporaryKey(key, datetime.fromisoformat(found["Expiration"]))
-    except (KeyError, ValueError, TypeError) as error:
-        raise Denied(f"{what}: the response of the agent contains no keys") from error
 
 
 def _read(file: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import quote, urlencode, urlsplit
 
 from moorage_runtime.fetch.clock import utc_now
+from moorage_runtime.fetch.decide.amounts import parse_size
 from moorage_runtime.fetch.decide.azure_answers import (
     Asked,
     Blob,
@@ -126,7 +127,7 @@ class AzureStore:
             headers = answer.headers
         if is_folder(headers):
             raise NotFound(f"{what} is an empty folder: check the path")
-        size = int(headers.get("Content-Length", "0"))
+        size = parse_size(headers.get("Content-Length", ""))
         etag = headers.get("ETag", "").strip('"')
         return Blob(name, size, etag, md5_of(headers.get("Content-MD5", "")))
 

@@ -28,6 +28,8 @@ PUBLIC_CLOUD = "https://login.microsoftonline.com"
 SCOPE = "https://storage.azure.com/.default"
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 RENEWED_BEFORE = timedelta(minutes=5)
+# A longer lifetime, which the calendar may not have, counts as this.
+LONGEST_SECONDS = 24 * 3600
 
 
 class AzureToken:
@@ -95,7 +97,7 @@ class AzureToken:
                 token, seconds = text(found, "access_token"), number(found, "expires_in")
                 if not token or seconds is None:
                     raise Corrupt(f"{what}: the response contains no token")
-                return token, seconds
+                return token, min(seconds, LONGEST_SECONDS)
             if answer.status >= 500 or answer.status == 429:
                 raise plain_failure(answer, what, told=True)
             said = parse_object(answer.error_text().encode(), what)

@@ -8,6 +8,7 @@ The response also reveals a server that ignores ranges.
 import re
 from collections.abc import Mapping
 
+from moorage_runtime.fetch.decide.amounts import parse_size
 from moorage_runtime.fetch.decide.credentials import Credentials
 from moorage_runtime.fetch.decide.entries import Digest, Entry, Listing, checked, declared
 from moorage_runtime.fetch.decide.failures import FetchError
@@ -44,15 +45,15 @@ class HttpsStore:
             if answer.status not in {200, 206, 416}:
                 raise self.failure(answer, what)
             headers = answer.headers
-            size = headers.get("Content-Length") if answer.status == 200 else None
+            size = headers.get("Content-Length", "") if answer.status == 200 else ""
             if answer.status == 206:
                 found = TOTAL.fullmatch(headers.get("Content-Range", ""))
-                size = found[1] if found else None
+                size = found[1] if found else ""
             etag = headers.get("ETag", "")
         # Source: RFC 9110, 8.8.1: a weak validator does not identify the content
         strong = "" if etag.startswith("W/") else etag
         path, url = self._source.file, self._source.url
-        entry = Entry(path, url, int(size) if size else None, strong, strong)
+        entry = Entry(path, url, parse_size(size), strong, strong)
         return Listing(declared(checked([entry], what), self._source.sha256, what))
 
     def headers(self, entry: Entry, wanted: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from moorage_runtime.fetch.decide.credentials import Credentials
 from moorage_runtime.fetch.decide.entries import Digest, Entry, Listing, checked
 from moorage_runtime.fetch.decide.failures import Corrupt, FetchError
 from moorage_runtime.fetch.decide.json_answers import parse_object
-from moorage_runtime.fetch.decide.oci_manifest import ACCEPTED, entries_of, image_of, sha256_of
+from moorage_runtime.fetch.decide.oci_manifest import ACCEPTED, entries_of, image_of
 from moorage_runtime.fetch.decide.source import OciSource
 from moorage_runtime.fetch.stores.registry_token import RegistryToken
 from moorage_runtime.fetch.stores.store import plain_failure
@@ -51,7 +51,7 @@ class OciStore:
         """The layers or files of the image for this machine; see `Store`."""
         manifest, digest = self._manifest(self._source.reference)
         if image := image_of(manifest, platform.machine(), self._what):
-            manifest, _ = self._manifest(str(sha256_of(image, self._what)))
+            manifest, _ = self._manifest(str(image))
         blobs = f"{self._repository}/blobs/"
         found = entries_of(manifest, blobs, self._source.path, self._what)
         return Listing(checked(found, self._what), digest)

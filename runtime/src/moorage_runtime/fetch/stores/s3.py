@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlencode
 
 from moorage_runtime.fetch.clock import utc_now
+from moorage_runtime.fetch.decide.amounts import parse_size
 from moorage_runtime.fetch.decide.entries import (
     Algorithm,
     Digest,
@@ -118,7 +119,7 @@ class S3Store:
         with self._web.send(url, self._signed("HEAD", url), "HEAD") as answer:
             if answer.status != 200:
                 return None
-            size = int(answer.headers.get("Content-Length", "0"))
+            size = parse_size(answer.headers.get("Content-Length", ""))
             return StoredObject(key, size, answer.headers.get("ETag", "").strip('"'))
 
     def _asked(self, query: dict[str, str]) -> bytes:
