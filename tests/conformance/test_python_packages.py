@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import logging
+import socket
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,18 @@ def test_a_failure_is_one_clear_message_and_leaves_nothing(tmp_path, wheels, req
     assert words in caught.value.message
     assert "\n" not in caught.value.message
     assert [path for path in (tmp_path / "cache").glob("*") if path.suffix != ".lock"] == []
+
+
+def test_an_index_that_does_not_answer_is_named_as_the_cause(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    model = write_model(tmp_path / "m", "greeting==1.0 --hash=sha256:" + "0" * 64)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+
+    with pytest.raises(InvalidConfig) as caught:
+        Packages(tmp_path / "cache", f"http://127.0.0.1:{port}/simple").installed(model)
+
+    assert "the package index does not answer: set --python-index" in caught.value.message
 
 
 def test_a_source_distribution_is_never_built(tmp_path):

@@ -43,6 +43,19 @@ class Waiter(PythonModel):
         return {"seen": [True]}
 """
 
+PRINTER = """\
+from moorage_runtime.backends.python import PythonModel
+
+
+class Printer(PythonModel):
+    inputs = [("x", "FP32", [1])]
+    outputs = [("y", "FP32", [1])]
+
+    def predict(self, inputs, request):
+        print("saw", inputs["x"][0])
+        return {"y": inputs["x"]}
+"""
+
 
 def command(*options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
@@ -370,3 +383,15 @@ def test_a_model_that_never_returns_does_not_prevent_shutdown(waiter):
 def _ask_and_ignore(runtime, file: Path) -> None:
     with contextlib.suppress(httpx.HTTPError):
         ask_waiter(runtime, file)
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_what_a_model_prints_is_in_the_log_at_once(isolation, tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    (tmp_path / "model.py").write_text(PRINTER)
+    (tmp_path / "model.yaml").write_text(f"python: {{isolation: {isolation}}}\n")
+    request = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [7]}]}
+
+    with serving(tmp_path, "--model-name=printer", "--workers=1") as runtime:
+        assert runtime.post("/v2/models/printer/infer", json=request).status_code == 200
+        eventually("the line is in the log", lambda: runtime.log, lambda log: "saw 7.0" in log, 5)

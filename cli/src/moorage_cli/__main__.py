@@ -17,7 +17,7 @@ from moorage_cli.ask.standard_streams import (
     open_streams,
     write_output,
 )
-from moorage_cli.command_line.arguments import parser
+from moorage_cli.command_line.arguments import check_first_word, parser
 from moorage_cli.commands import RUN, Shell
 from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.live import SHOW_CURSOR, LiveView
@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(program: str, arguments: Sequence[str] | None) -> int:
     reader = parser(program)
     try:
+        check_first_word(reader, sys.argv[1:] if arguments is None else arguments)
         given = reader.parse_args(arguments)
     finally:
         write_output("")  # the help, which argparse has written

@@ -6,6 +6,7 @@ Large imports are deferred until the role is known: a supervisor needs no tensor
 """
 
 import asyncio
+import io
 import logging
 import os
 import sys
@@ -25,6 +26,9 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 def main() -> None:
     """Run the server; exits with 0 after a signal, 2 for an invalid setting, otherwise 1."""
+    # without it, what a model prints would appear in the log only once 8 KiB have gathered
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     status = _run()
     logging.shutdown()
     sys.stdout.flush()

@@ -73,3 +73,18 @@ def test_no_text_of_a_command_is_taken_for_absent_because_it_is_empty(
             message = refused([command.name, f"{name}=", *required], capsys)
             assert message.startswith(f"argument {'/'.join(argument.names)}: ")
             assert "''" in message
+
+
+@pytest.mark.parametrize(
+    ("line", "fix"),
+    [
+        (["deploi", "m.onnx"], "'deploi' is not a command: did you mean deploy?"),
+        (["log", "iris"], "'log' is not a command: did you mean logs?"),
+        (["-n", "shop", "status"], "-n must follow the command: moorage COMMAND -n ..."),
+        (["--namespace=shop", "status"], "--namespace must follow the command"),
+    ],
+)
+def test_a_misspelled_command_and_a_misplaced_option_are_named_with_the_fix(
+    line: list[str], fix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fix in refused(line, capsys)

@@ -720,6 +720,13 @@ def test_logs_of_a_revision_without_pods_name_the_revision(run):
     assert "there are no pods of revision old" in err
 
 
+def test_the_log_of_an_unknown_container_is_refused_with_those_of_the_pods(run):
+    code, out, err = run(FakeCluster(), "logs", "iris", "--container", "fech")
+
+    assert (code, out) == (1, "")
+    assert "--container: the pods have no container 'fech': must be one of runtime" in err
+
+
 def test_events_are_sorted_by_time_and_an_empty_list_says_so(run, monkeypatch):
     times = [datetime(2026, 3, 4, 5, 6, second, tzinfo=UTC) for second in (7, 5)]
     found = [

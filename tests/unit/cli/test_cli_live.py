@@ -13,7 +13,7 @@ def test_a_view_replaces_its_lines_is_cut_to_the_terminal_and_stays_at_the_end()
     with LiveView(stream, width=12, height=4) as live:
         live.show(lambda: "first\n" + "x" * 30)
         first = stream.getvalue()
-        live.show(lambda: "\x1b[32msecond\x1b[0m\n[bold]\nc\nd\ne\nf")
+        live.show(lambda: "\x1b[32msecond\x1b[0m\n[bold]\nc\nd\ne\nf " + "y" * 15)
         second = stream.getvalue().removeprefix(first)
     end = stream.getvalue().removeprefix(first + second)
 
@@ -25,4 +25,5 @@ def test_a_view_replaces_its_lines_is_cut_to_the_terminal_and_stays_at_the_end()
     assert "..." in second
     assert "f" not in re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", second)
     assert "f" in end
+    assert end.count("y") == 15
     assert end.rstrip("\n").endswith(SHOW_CURSOR)

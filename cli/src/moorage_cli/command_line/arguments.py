@@ -4,6 +4,7 @@
 """
 
 import argparse
+import difflib
 import importlib.metadata
 import textwrap
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from moorage_cli.command_line.requests import PROTOCOLS, REQUESTS
 from moorage_cli.command_line.rollouts import ROLLOUTS
 from moorage_cli.command_line.starting import STARTING
 
-__all__ = ["COMMANDS", "Argument", "Command", "parser"]
+__all__ = ["COMMANDS", "Argument", "Command", "check_first_word", "parser"]
 
 COMMANDS: tuple[Command, ...] = (
     *STARTING,
@@ -270,6 +271,23 @@ def parser(program: str = "moorage") -> argparse.ArgumentParser:
         for argument in command.arguments:
             made.add_argument(*argument.names, **argument.options)
     return top
+
+
+def check_first_word(reader: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """End with invalid usage, and the fix, at a misspelled command or a misplaced option."""
+    first = words[0] if words else ""
+    names = [command.name for command in COMMANDS]
+    option = first.partition("=")[0]
+    if option in _command_options():
+        reader.error(f"{option} must follow the command: {reader.prog} COMMAND {option} ...")
+    similar = difflib.get_close_matches(first, names, n=1)
+    if similar and first not in names:
+        reader.error(f"{first!r} is not a command: did you mean {similar[0]}?")
+
+
+def _command_options() -> set[str]:
+    names = {name for command in COMMANDS for each in command.arguments for name in each.names}
+    return {name for name in names if name.startswith("-")}
 
 
 class _Formatter(argparse.HelpFormatter):

@@ -17,6 +17,7 @@ ROLLOUTS: tuple[Command, ...] = (
         "wait",
         "wait until the applied spec serves, or its rollout fails",
         "Waits until the status describes the applied spec and both UpToDate and Ready are true. "
+        "A spec that serves with the pods of an earlier operator (OperatorUpdatePending) counts. "
         "Ends at once with exit status 3 if the rollout fails, is aborted or cannot continue: it "
         "was rolled back or paused, the API server refuses an object, or the model is suspended. "
         "The exit status is 1 if the time is over first. Prints what moorage why prints. A canary "

@@ -4,7 +4,7 @@ import argparse
 import queue
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,6 +34,8 @@ def run_logs(shell: Shell, given: argparse.Namespace) -> Report:
     if not pods:
         of = f" of revision {given.revision}" if given.revision else ""
         raise Failure(f"{given.name}: there are no pods{of}: run moorage why {given.name}")
+    _check_container(given.container, pods)
+    names = [pod["metadata"]["name"] for pod in pods]
     lines: queue.SimpleQueue[str | Failure | None] = queue.SimpleQueue()
 
     def read(pod: str) -> None:
@@ -51,7 +53,7 @@ def run_logs(shell: Shell, given: argparse.Namespace) -> Report:
             lines.put(failure)
         lines.put(None)
 
-    return _merged(shell, [lambda pod=pod: read(pod) for pod in pods], lines)
+    return _merged(shell, [lambda pod=pod: read(pod) for pod in names], lines)
 
 
 def _merged(
@@ -74,8 +76,10 @@ def _merged(
     return Report("", {}, ok=len(notes) < len(readers), notes=tuple(notes))
 
 
-def _pods_of_revision(cluster: ClusterLike, model: Mapping[str, Any], revision: str) -> list[str]:
-    """The names of the pods of a revision; of the current one if it has pods, otherwise of all."""
+def _pods_of_revision(
+    cluster: ClusterLike, model: Mapping[str, Any], revision: str
+) -> list[Mapping[str, Any]]:
+    """The pods of a revision; of the current one if it has pods, otherwise all."""
     seen = view(model)
     pods = cluster.pods(seen.namespace, seen.selector) if seen.selector else []
     wanted = revision or Resource(model).revision("current")
@@ -83,7 +87,22 @@ def _pods_of_revision(cluster: ClusterLike, model: Mapping[str, Any], revision: 
         pod for pod in pods if pod["metadata"].get("labels", {}).get(REVISION_LABEL) == wanted
     ]
     chosen = of_revision if revision else of_revision or pods
-    return sorted(pod["metadata"]["name"] for pod in chosen)
+    return sorted(chosen, key=lambda pod: pod["metadata"]["name"])
+
+
+def _check_container(name: str, pods: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse the name of a container that no pod has.
+
+    Raises:
+        Failure: The message lists the containers.
+    """
+    lists = ("initContainers", "containers")
+    known = [each["name"] for pod in pods for key in lists for each in pod["spec"].get(key) or []]
+    if name not in known:
+        allowed = ", ".join(dict.fromkeys(known))
+        raise Failure(
+            f"--container: the pods have no container {name!r}: must be one of {allowed}"
+        )
 
 
 def run_events(shell: Shell, given: argparse.Namespace) -> Report:

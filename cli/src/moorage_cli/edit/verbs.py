@@ -116,12 +116,11 @@ def scale(model: Resource, replicas: int) -> Edit:
             f"{model.name}: an autoscaler sets the replicas to {low} to {high}, by spec.scaling: "
             "edit minReplicas and maxReplicas there, or remove spec.scaling"
         )
+    count = f"{replicas} replica{'' if replicas == 1 else 's'}"
     if model.spec.get("replicas", 1) == replicas:
-        return Edit(None, f"has {replicas} replicas already")
+        return Edit(None, f"has {count} already")
     later = ", once spec.suspend is false" if model.spec.get("suspend") is True else ""
-    return Edit(
-        model.merge({"replicas": replicas}), f"gets {replicas} replicas{later}{_if_paused(model)}"
-    )
+    return Edit(model.merge({"replicas": replicas}), f"gets {count}{later}{_if_paused(model)}")
 
 
 def pause(model: Resource) -> Edit:

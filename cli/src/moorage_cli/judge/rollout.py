@@ -273,12 +273,15 @@ def _document(
                 "ready": sum(pod.ready for pod in each.replicas),
                 "modelReady": sum(pod.model_ready for pod in each.replicas),
                 "total": len(each.replicas),
-                "replicas": [
-                    {**asdict(pod), "since": pod.since.isoformat() if pod.since else None}
-                    for pod in each.replicas
-                ],
+                "replicas": [_replica_document(pod) for pod in each.replicas],
             }
             for each in found
         ],
         "cause": asdict(cause) if cause else None,
     }
+
+
+def _replica_document(pod: ReplicaView) -> dict[str, Any]:
+    document = asdict(pod)
+    document["modelReady"] = document.pop("model_ready")
+    return {**document, "since": pod.since.isoformat() if pod.since else None}

@@ -14,6 +14,9 @@ FAILED_REASONS = frozenset(
 )
 """Reasons of UpToDate with which a rollout does not continue until somebody edits the spec."""
 
+SERVED_REASONS = frozenset({"OperatorUpdatePending"})
+"""Reasons of UpToDate with which the applied spec serves, although UpToDate is false."""
+
 IDLE_REASONS = frozenset({"Suspended"})
 """Reasons of Ready with which no replica starts until somebody edits the spec."""
 
@@ -39,7 +42,8 @@ def outcome_of(model: ModelView) -> Outcome:
     current = [each for each in (up_to_date, model.ready) if each.generation >= model.generation]
     if len(current) < 2:
         return Outcome.PENDING
-    if up_to_date.holds and model.ready.holds:
+    is_rolled_out = up_to_date.holds or up_to_date.reason in SERVED_REASONS
+    if is_rolled_out and model.ready.holds:
         return Outcome.SERVES
     is_refused = (
         accepted is not None and accepted.status == "False" and "Stalled" in model.conditions

@@ -1,8 +1,9 @@
 """`moorage why`: the root cause of a model that does not serve, and the fix; pure.
 
-The root cause is the first condition in the order of blame that is not true. Later conditions
-depend on it, so they are left out. Replicas and the last failure with the same reason add their
-pods and log lines to it; other reasons are causes of their own. The fixes come from
+The root cause is the first condition in the order of blame that is not true. One that only awaits
+an answer is passed over if another one is not true either. Later conditions depend on the root
+cause, so they are left out. Replicas and the last failure with the same reason add their pods and
+log lines to it; other reasons are causes of their own. The fixes come from
 docs/reference/conditions.md.
 """
 
@@ -23,7 +24,10 @@ from moorage_cli.printing.report import Report
 from moorage_cli.printing.sanitizing import clean, clean_lines
 from moorage_cli.printing.tables import Palette, Tone, age
 
-__all__ = ["Cause", "EventView", "causes", "why"]
+__all__ = ["AWAITED_REASONS", "Cause", "EventView", "causes", "why"]
+
+AWAITED_REASONS = frozenset({"AwaitingAnswer", "AwaitingMetadata", "Running"})
+"""Reasons of conditions that say only that an answer is missing; another one may say why."""
 
 NO_OPERATOR = (
     "if this lasts longer than a few seconds, check that the operator runs and watches this "
@@ -88,7 +92,9 @@ def causes(model: ModelView, now: datetime) -> list[Cause]:
         )
         return [Cause("status", "OfAnEarlierSpec", message, do=NO_OPERATOR)]
     found: list[Cause] = []
-    root = next((step for step in model.steps if not step.holds), None)
+    unmet = [step for step in model.steps if not step.holds]
+    explained = [step for step in unmet if step.reason not in AWAITED_REASONS]
+    root = next(iter(explained or unmet), None)
     if root:
         found.append(_of_condition(root, model, now))
     rollout = model.conditions.get("UpToDate")

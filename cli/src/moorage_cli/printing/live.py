@@ -1,7 +1,7 @@
 """A view that is redrawn in place on a terminal; pure apart from its stream.
 
-Lines that are wider than the terminal are cut, and a view that is higher is cut at its end, until
-it ends.
+Lines that are wider than the terminal are cut, and a view that is higher is cut at its end. The
+last view is whole.
 """
 
 from collections.abc import Callable
@@ -32,6 +32,7 @@ class LiveView:
         self, stream: TextIO, *, width: int | None = None, height: int | None = None
     ) -> None:
         self._make: Callable[[], str] = str
+        self._is_cut = True
         console = Console(
             file=stream,
             force_terminal=True,
@@ -64,6 +65,7 @@ class LiveView:
         trace: TracebackType | None,
     ) -> None:
         """Leave the last view on the screen."""
+        self._is_cut = False
         self._live.stop()
 
     def show(self, make: Callable[[], str]) -> None:
@@ -73,5 +75,6 @@ class LiveView:
 
     def _drawn(self) -> Text:
         text = Text.from_ansi(self._make())
-        text.no_wrap, text.overflow = True, "ellipsis"
+        if self._is_cut:
+            text.no_wrap, text.overflow = True, "ellipsis"
         return text

@@ -193,7 +193,7 @@ def _failure(url: str, error: Exception) -> BadSource | Unreachable:
     host = host_of(url)
     if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
         why = cleaned(str(error).partition("CERTIFICATE_VERIFY_FAILED]")[2].partition("(_ssl")[0])
-        advice = "add the CA's certificate as key ca.crt to the Secret"
+        advice = "add the CA's certificate as key ca.crt to the Secret in spec.model.credentials"
         return BadSource(f"the certificate of {host} is not trusted: {why}; {advice}")
     if isinstance(error, (LocationParseError, ValueError)) and not isinstance(error, HTTPError):
         return BadSource(f"{host} is not a valid address")

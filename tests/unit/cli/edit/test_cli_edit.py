@@ -365,3 +365,7 @@ def test_scaling_a_model_with_an_autoscaler_is_refused_with_its_bounds() -> None
 
     with pytest.raises(Failure, match=r"sets the replicas to 2 to 8, by spec\.scaling"):
         verbs.scale(iris(COMPLETE, {"scaling": scaling}), 3)
+
+
+def test_scaling_to_one_replica_is_in_the_singular() -> None:
+    assert verbs.scale(iris(COMPLETE, {"replicas": 2}), 1).done == "gets 1 replica"

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from moorage_cli.judge.model_view import moment, view
 from moorage_cli.judge.status import progress, status_of_many, status_of_one
-from moorage_cli.judge.why import EventView, causes, why
+from moorage_cli.judge.why import AWAITED_REASONS, EventView, causes, why
 from moorage_cli.printing.sanitizing import clean, clean_document, clean_lines
 from moorage_cli.printing.tables import Cell, Palette, Tone, age, render, shorten
+from moorage_operator.api.conditions import Reason
+from moorage_operator.api.reasons import Trait, has
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PLAIN = Palette(coloured=False)
@@ -147,6 +149,24 @@ def test_the_root_cause_is_stated_once_with_its_pods_log_and_fix():
     assert cause.where == ("WorkloadAvailable is False; container runtime of iris-a, exit code 3")
     assert cause.log == "loading\nno such file: /mnt/models"
     assert "exit code" in cause.do
+
+
+def test_a_missing_answer_is_not_the_cause_if_another_condition_explains_it():
+    awaited = condition(
+        "ProtocolMatched", "Unknown", "AwaitingAnswer", "no server has answered yet"
+    )
+    refused = condition("ModelReady", "False", "CertificateNotTrusted", "it is self-signed")
+    available = condition("WorkloadAvailable", "True", "MinimumReplicasAvailable")
+
+    explained = causes(view(resource(available, awaited, refused)), NOW)
+    unexplained = causes(view(resource(available, awaited)), NOW)
+
+    assert [cause.reason for cause in explained] == ["CertificateNotTrusted"]
+    assert [cause.reason for cause in unexplained] == ["AwaitingAnswer"]
+
+
+def test_the_reasons_of_a_missing_answer_are_those_of_the_operator():
+    assert {str(reason) for reason in Reason if has(reason, Trait.AWAITED)} == AWAITED_REASONS
 
 
 def test_an_independent_cause_follows_the_root_cause():

@@ -138,6 +138,14 @@ def test_a_failed_revision_has_the_exit_status_of_a_failed_rollout() -> None:
     assert report.document["cause"]["reason"] == "RolledBack"
 
 
+def test_the_keys_of_a_replica_in_json_are_in_camel_case() -> None:
+    report = shown(DONE, replica("iris-a", "new"), reason="RolloutComplete")
+
+    ((found,), _) = (each["replicas"] for each in report.document["revisions"])
+    assert (found["pod"], found["modelReady"]) == ("iris-a", True)
+    assert not [key for key in found if "_" in key]
+
+
 def test_replicas_of_other_revisions_are_shown_too() -> None:
     retiring = {**DONE, "retiring": {"revision": "blue"}}
 

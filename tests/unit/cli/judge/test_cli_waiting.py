@@ -36,6 +36,8 @@ STALLED = ("Stalled", "True", "InvalidSpec")
         ([], PENDING),
         ([READY], PENDING),
         ([READY, DONE], SERVES),
+        ([READY, ("UpToDate", "False", "OperatorUpdatePending")], SERVES),
+        ([("Ready", "False", "Pending"), ("UpToDate", "False", "OperatorUpdatePending")], PENDING),
         ([EARLIER, ("UpToDate", "False", "RollingOut")], PENDING),
         ([EARLIER, ("UpToDate", "False", "AwaitingApproval")], PENDING),
         ([EARLIER, ("UpToDate", "False", "RolledBack")], FAILED),

@@ -223,3 +223,8 @@ def test_text_that_kubectl_would_read_as_another_value_has_quotes(text):
 @pytest.mark.parametrize("text", ["100Ki", "500m", "v1", "yes-sir", "1.2.3"])
 def test_other_text_has_no_quotes(text):
     assert dump([text]) == f"[{text}]\n"
+
+
+def test_a_text_that_is_no_resource_is_refused() -> None:
+    with pytest.raises(ConversionError, match="document 1: is plain text: must be a resource"):
+        convert_text("import pickle\nmodel = pickle.load(file)\n")

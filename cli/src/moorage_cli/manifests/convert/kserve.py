@@ -44,8 +44,8 @@ _PROTOCOLS = {
     "grpc-v1": ("TensorFlowServing", ""),
 }
 _RUNTIME_HINT = (
-    "must exist as an InferenceRuntime: convert the ServingRuntime too, or install "
-    "the chart moorage-runtimes"
+    "must exist as an InferenceRuntime: convert the ServingRuntime too, name a runtime of the "
+    "chart moorage-runtimes, or remove spec.runtime.name if the bundled runtime shall serve it"
 )
 
 

@@ -121,6 +121,8 @@ def _manifest(text: str, hints: Hints) -> Converted:
         parts.append(text[end : document.start])
         end = document.end
         label = _label(document.value, number)
+        if isinstance(document.value, str):
+            raise ConversionError(f"{label}: is plain text: must be a resource with a kind")
         report: _Report = []
         try:
             made = _convert(document.value, hints, label, report)

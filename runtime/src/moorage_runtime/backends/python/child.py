@@ -6,6 +6,7 @@ The process ends with the server. A channel transfers one call at a time.
 """
 
 import ctypes
+import io
 import itertools
 import logging
 import os
@@ -31,6 +32,9 @@ _PR_SET_PDEATHSIG: Final = 1
 
 def main() -> None:
     """Serve the model until the server closes it or ends."""
+    # what the model prints appears in the log at once
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     control = socket.socket(fileno=int(sys.argv[1]))
     # Ctrl-C reaches every process of the terminal; the server decides when this one ends

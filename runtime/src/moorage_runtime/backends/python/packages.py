@@ -32,6 +32,11 @@ log = logging.getLogger(__name__)
 
 SETTING: Final = "--python-packages"
 VARIABLE: Final = "MOORAGE_PYTHON_PACKAGES"
+INDEX_SETTING: Final = "--python-index"
+INDEX_VARIABLE: Final = "MOORAGE_PYTHON_INDEX"
+# Words of pip.
+_CONNECTION_ERROR: Final = "connection broken by"
+_NOTHING_FOUND: Final = "No matching distribution found"
 # Length of pip's words in a message.
 _QUOTE_LIMIT: Final = 500
 
@@ -122,7 +127,7 @@ class Packages:
             said = done.stdout.decode(errors="replace")
             log.error("pip: %s", said.strip())
             raise InvalidConfig(
-                f"the packages of {requirements.FILE} cannot be installed: {_last_words(said)}"
+                f"the packages of {requirements.FILE} cannot be installed: {_advised(said)}"
             )
 
     def _source(self) -> list[str]:
@@ -172,6 +177,17 @@ def _lock(file: pathlib.Path) -> Generator[None]:
     with file.open("ab") as opened:
         fcntl.flock(opened, fcntl.LOCK_EX)
         yield
+
+
+def _advised(said: str) -> str:
+    """The last error of pip; of an index that does not answer, pip says that it has no package."""
+    words = _last_words(said)
+    if _CONNECTION_ERROR not in said or _NOTHING_FOUND not in words:
+        return words
+    return (
+        f"the package index does not answer: set {INDEX_SETTING} ({INDEX_VARIABLE}) to the URL of "
+        f"an index that the server can reach, or to a folder of wheels; pip: {words}"
+    )
 
 
 def _last_words(said: str) -> str:
