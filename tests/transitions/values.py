@@ -152,6 +152,7 @@ HARMFUL: dict[Path_, list[Any]] = {
         {"containers": [{"name": "runtime", "imagePullPolicy": "Sometimes"}]},
     ],
     ("serviceAccountName",): ["misspelt"],
+    ("model", "name"): ["org/iris"],
     ("runtime", "name"): ["misspelt", "moving"],
     ("model", "format"): ["misspelt"],
     ("smokeTests", "tests"): [
