@@ -6,8 +6,8 @@ import random
 import pytest
 
 from transitions.run import run
-from transitions.steps import Generator
-from transitions.values import FIXED, properties, spec_schema
+from transitions.steps import RUNTIMES, Generator
+from transitions.values import FIXED, RUNTIME_CRD, properties, spec_schema
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -25,6 +25,14 @@ def test_every_property_of_the_schema_is_written_and_removed() -> None:
 
     assert everything - written == set()
     assert everything - removed == set()
+
+
+def test_every_field_of_a_runtime_is_part_of_one() -> None:
+    written = {name for each in RUNTIMES.values() for name in each}
+
+    every = set(spec_schema(RUNTIME_CRD)["properties"])
+
+    assert every - written == {"image", "default"}
 
 
 def test_a_seed_always_yields_the_same_steps() -> None:
