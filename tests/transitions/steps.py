@@ -76,8 +76,8 @@ RUNTIMES: dict[str, Spec] = {
 """The InferenceRuntimes that exist.
 
 They have no image, because a model's port selects its server, and none is the default, which would
-be that of the whole cluster. A step edits `moving` for the models of all sequences, which follow by
-themselves, so it is never part of a sequence's last spec.
+be that of the whole cluster. A step edits `moving` for the models of all sequences, which follow
+by themselves, so it is never part of a sequence's last spec.
 """
 
 BASE: Spec = {
