@@ -401,11 +401,16 @@ def test_the_number_of_patterns_is_judged_alike():
 
 
 @pytest.mark.parametrize("path", ["model.name", "model.version"])
-@pytest.mark.parametrize("text", ["a", "Iris.v2_b-1", "a/b", "a b", "\u00e4"])
+@pytest.mark.parametrize(
+    "text", ["a", "Iris.v2_b-1", "o/m", "/m.gguf", "@o/m:8b+q", "..", "/", "a b", "$(a)", "\u00e4"]
+)
 def test_a_model_name_is_judged_alike(path, text):
     pattern = at(path)["pattern"]
+    another = {"protocol": "Auto", "runtime": {"image": "other:1"}}
 
-    assert (problems(spec_with(path, text)) == []) == bool(re.search(pattern, text))
+    found = problems({**spec_with(path, text), **another})
+
+    assert (found == []) == bool(re.search(pattern, text))
 
 
 def test_a_declared_tensor_has_the_same_fields_and_datatypes():

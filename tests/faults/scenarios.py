@@ -206,6 +206,20 @@ async def _scale(stage: Stage) -> None:
         await stage.condition("UpToDate", "True")
 
 
+async def _expose(stage: Stage) -> None:
+    """Add children that most models do not have, and replace them by others."""
+    good, grpc = stage.world.servers.good, {"hostnames": ["grpc.example.com"]}
+    route = {**ROUTE, "hostnames": ["iris.example.com"], "grpc": grpc}
+    optional = {"scaling": {"maxReplicas": 3}, "access": {"tokenSecretName": "iris-tokens"}}
+    await stage.apply("example/good:1", good, route=route, **optional)
+    await stage.serves("example/good:1")
+    await stage.condition("RouteAccepted", "True", "GatewayAccepted")
+    await stage.apply("example/good:1", good, route={"ingress": {}})
+    await stage.serves("example/good:1")
+    for kind in ("HTTPRoute", "GRPCRoute", "HorizontalPodAutoscaler"):
+        await stage.gone(kind)
+
+
 async def _suspend(stage: Stage) -> None:
     await stage.apply("example/good:1", stage.world.servers.good, suspend=True)
     await stage.condition("Ready", "False", "Suspended")
@@ -257,6 +271,7 @@ SCENARIOS = (
     Scenario("blue-green", _blue, _green),
     Scenario("canary", _routed, _canary, routed=True),
     Scenario("scale", _served, _scale),
+    Scenario("expose", _served, _expose, routed=True),
     Scenario("suspend", _served, _suspend),
     Scenario("pause", _served, _pause),
     Scenario("runtime", _described, _follow),

@@ -209,6 +209,21 @@ def test_an_openai_server_is_ready_when_it_has_loaded_the_model_that_it_lists(
     assert status["endpoints"][0]["url"].endswith(f":{server.port}/v1")
 
 
+@pytest.mark.parametrize("protocol", ["OpenAI", "Auto"])
+def test_an_openai_server_may_list_a_name_with_slashes(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, protocol: str
+) -> None:
+    name = "Qwen/Qwen3-8B-GGUF:Q4_K_M"
+    with OpenAiServer() as server:
+        server.name = name
+        start(api, kubelet, {"http": server.port}, protocol=protocol, model={"name": name})
+        status = ready(api)
+
+    assert status["model"]["name"] == name
+    assert status["protocol"]["detected"] == "OpenAI"
+    assert status["endpoints"][0]["url"].endswith(f":{server.port}/v1")
+
+
 def test_a_server_without_a_protocol_is_ready_by_its_health(
     operator: OperatorProcess, api: Api, kubelet: Kubelet
 ) -> None:

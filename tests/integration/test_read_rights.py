@@ -67,6 +67,15 @@ def runtime(kubeconfig: Path, api: Api) -> Iterator[str]:
         cluster.delete("InferenceRuntime", name)
 
 
+def without(rules: list[dict[str, Any]], resource: str) -> list[dict[str, Any]]:
+    """The rules of a role without those for a resource."""
+    return [
+        {**rule, "resources": kept}
+        for rule in rules
+        if (kept := [each for each in rule["resources"] if each != resource])
+    ]
+
+
 @contextmanager
 def started_without(
     resource: str, operator: OperatorProcess, api: Api, folder: Path
@@ -79,12 +88,7 @@ def started_without(
         if (rules := api.get("ClusterRole", name)["rules"])
     }
     for name, rules in found.items():
-        left = [
-            {**rule, "resources": kept}
-            for rule in rules
-            if (kept := [each for each in rule["resources"] if each != resource])
-        ]
-        api.patch("ClusterRole", name, {"rules": left})
+        api.patch("ClusterRole", name, {"rules": without(rules, resource)})
 
     def grant() -> None:
         for name, rules in found.items():
@@ -155,13 +159,8 @@ def test_the_url_of_a_route_that_may_no_longer_be_read_disappears(
     url = lambda: api.get("InferenceModel", "iris")["status"].get("url")  # noqa: E731 -- passed on
     eventually("a URL", lambda: url() == "http://a.example.com", seconds=RECOVERED_SECONDS)
     rules = api.get("Role", role)["rules"]
-    left = [
-        {**rule, "resources": kept}
-        for rule in rules
-        if (kept := [each for each in rule["resources"] if each != resource])
-    ]
 
-    api.patch("Role", role, {"rules": left})
+    api.patch("Role", role, {"rules": without(rules, resource)})
 
     said = expect_condition(api, "RouteAccepted", "Unknown", "ReadForbidden")
     assert f"list and watch on {resource}." in said
@@ -249,13 +248,47 @@ def test_the_labels_of_namespaces_count_once_the_right_is_granted(
     Api(api.kubeconfig, api.namespace).patch("InferenceRuntime", runtime, allowed)
     with started_without("namespaces", operator, api, tmp_path) as (_, grant):
         api.apply(iris(runtime={"name": runtime}))
-        said = expect_condition(api, "Accepted", "False", "RuntimeNotAllowed")
+        said = expect_condition(api, "Accepted", "False", "ReadForbidden")
         assert "grant it list and watch on namespaces" in said
 
         grant()
 
         eventually(
             "a Deployment", lambda: api.get("Deployment", "iris"), seconds=RECOVERED_SECONDS
+        )
+
+
+def test_labels_of_namespaces_no_longer_count_once_the_right_is_revoked(
+    runtime: str, operator: OperatorProcess, api: Api, tmp_path: Path
+) -> None:
+    mine = {"matchLabels": {"kubernetes.io/metadata.name": api.namespace}}
+    allowed = {"spec": {"allowedNamespaces": {"selector": mine}}}
+    Api(api.kubeconfig, api.namespace).patch("InferenceRuntime", runtime, allowed)
+    with started_without("nothing", operator, api, tmp_path) as (_, grant):
+        api.apply(iris(runtime={"name": runtime}))
+        expect_condition(api, "Accepted", "True", "Valid")
+        role = f"{RELEASE}-runtimes"
+        rules = api.get("ClusterRole", role)["rules"]
+
+        api.patch("ClusterRole", role, {"rules": without(rules, "namespaces")})
+
+        # What runs keeps its runtime; a new model waits for the right.
+        said = expect_condition(api, "RuntimeUpdatePending", "True", "ReadForbidden")
+        assert "grant it list and watch on namespaces" in said
+        expect_condition(api, "Accepted", "True", "Valid")
+        api.apply(model("rose", runtime={"name": runtime}))
+        new = lambda: api.condition("rose", "Accepted")  # noqa: E731 -- passed on
+        eventually("rose waits", lambda: new() == ("False", "ReadForbidden"))
+
+        grant()
+
+        eventually(
+            "rose is accepted", lambda: new() == ("True", "Valid"), seconds=RECOVERED_SECONDS
+        )
+        eventually(
+            "the runtime may be used again",
+            lambda: api.condition("iris", "RuntimeUpdatePending") == ("", ""),
+            seconds=RECOVERED_SECONDS,
         )
 
 

@@ -272,6 +272,7 @@ COLLECTED = (
     "horizontalpodautoscalers",
     "poddisruptionbudgets",
     "networkpolicies",
+    "ingresses",
 )
 
 

@@ -22,6 +22,7 @@ from simulation.properties import (
     write_model,
 )
 from simulation.servers import IMAGES, SERVING
+from simulation.specs import with_fields
 from simulation.world import NAMESPACE, USER, World
 
 NAME = "iris"
@@ -137,7 +138,7 @@ def play(seed: int) -> Outcome:
     watchdog = Watchdog(world)
     outcome = Outcome(seed, history=world.history)
     try:
-        _Player(world, watchdog, chance).play(outcome)
+        _Player(world, watchdog, chance, random.Random(f"fields {seed}")).play(outcome)
     finally:
         outcome.writes, outcome.seconds = watchdog.writes, world.loop.time()
         world.close()
@@ -146,10 +147,13 @@ def play(seed: int) -> Outcome:
 
 
 class _Player:
-    def __init__(self, world: World, watchdog: Watchdog, chance: random.Random) -> None:
+    def __init__(
+        self, world: World, watchdog: Watchdog, chance: random.Random, fields: random.Random
+    ) -> None:
         self._world = world
         self._watchdog = watchdog
         self._chance = chance
+        self._fields = fields
 
     def play(self, outcome: Outcome) -> None:
         """Play the steps, end all faults, and check the end state."""
@@ -358,7 +362,7 @@ class _Player:
             policy = chance.choice(("Warn", "Enforce"))
             checks |= {"smokeTests": {"policy": policy, "tests": [SMOKE_TEST]}}
         rollout = chance.choice(STRATEGIES)
-        return {
+        spec = {
             "runtime": {"image": image},
             **protocol,
             "replicas": chance.choice((1, 1, 2, 3)),
@@ -366,6 +370,7 @@ class _Player:
             **checks,
             **({"rollout": rollout} if rollout else {}),
         }
+        return with_fields(self._fields, spec)
 
 
 def _carefully(change: Any) -> Any:

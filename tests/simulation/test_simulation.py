@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from simulation.breaks import BREAKS
-from simulation.history import NAME
+from simulation.history import NAME, play
 from simulation.properties import REACTION_SECONDS, Watchdog, write_model
 from simulation.servers import SERVING
+from simulation.specs import CHOSEN, FIELDS, NEVER
 from simulation.world import NAMESPACE, World
+from transitions.values import properties, spec_schema
 
 FOLDER = Path(__file__).parent
 SEEDS = 1000
@@ -77,3 +79,19 @@ def test_a_seed_fails_with_a_broken_operator(name: str) -> None:
 
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_field_of_a_spec_is_part_of_some_history_or_says_why_not() -> None:
+    every = {path[0] for path, _ in properties(spec_schema())}
+
+    assert every == CHOSEN | set(FIELDS) | set(NEVER)
+    assert len(every) == len(CHOSEN) + len(FIELDS) + len(NEVER)
+
+
+def test_every_field_that_histories_choose_is_written() -> None:
+    chosen = CHOSEN | set(FIELDS)
+    writes = [line for seed in range(40) for line in play(seed).history if "writes {" in line]
+
+    written = {name for name in chosen for line in writes if f"'{name}':" in line}
+
+    assert written == chosen

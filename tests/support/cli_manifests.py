@@ -60,6 +60,13 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
     ({"model": {"uri": "pvc://Claim/a"}}, "spec.model.uri", "valid PersistentVolumeClaim name"),
     ({"model": {"uri": "pvc://claim/../a"}}, "spec.model.uri", "must not contain '.' or '..'"),
     ({"model": {"uri": "pvc://claim/a/."}}, "spec.model.uri", "must not contain '.' or '..'"),
+    ({"model": {**URI, "name": "o/m"}}, "spec", "set protocol to OpenAI if"),
+    ({"model": {**URI, "name": "m:8b"}, "protocol": "Auto"}, "spec", "in URL paths"),
+    (
+        {"model": {"name": "o/m"}, "runtime": {"name": "r"}, "protocol": "OpenInference"},
+        "spec",
+        "model.name must have only letters",
+    ),
     ({"model": URI, "paths": {"ready": "no slash"}}, "spec.paths.ready", "begins with"),
     ({"model": URI, "paths": {"live": "/a b"}}, "spec.paths.live", "no spaces"),
     (
@@ -292,7 +299,8 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
 BREAKS_THE_SCHEMA: list[tuple[dict[str, Any], str, str]] = [
     ({"model": {"uri": None}}, "spec", "nothing to serve"),
     ({"model": {**URI, "version": 3}}, "spec.model.version", "must be of type string"),
-    ({"model": {**URI, "name": "a/b"}}, "spec.model.name", "must match"),
+    ({"model": {**URI, "name": "a b"}}, "spec.model.name", "must match"),
+    ({"model": {**URI, "version": "a/b"}}, "spec.model.version", "must match"),
     ({"model": {**URI, "name": "a\n"}}, "spec.model.name", "must match"),
     (
         {"model": URI, "contract": {"inputs": [{"name": "a", "datatype": "float"}]}},

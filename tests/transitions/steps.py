@@ -58,15 +58,27 @@ TAMPERS: dict[str, list[Any]] = {
 
 RUNTIMES: dict[str, Spec] = {
     "shared": {
+        "command": ["serve"],
         "args": ["--shared"],
+        "resources": {"requests": {"cpu": "100m"}},
+        "ports": {"grpc": 9001},
+        "protocol": "OpenInference",
+        "transport": "HTTP",
+        "paths": {"live": "/v2/health/live"},
+        "health": {"startupTimeoutSeconds": 300},
+        "allowedNamespaces": {"selector": {}},
         "env": [{"name": "SHARED", "value": "1"}],
         "formats": [{"name": "listed"}],
         "podTemplate": {"metadata": {"labels": {"shared": "yes"}}},
     },
     "moving": {"updatePolicy": "Automatic", "maxConcurrentRollouts": 1000},
 }
-"""The InferenceRuntimes that exist. A step edits `moving` for the models of all sequences, which
-follow by themselves, so it is never part of a sequence's last spec."""
+"""The InferenceRuntimes that exist.
+
+They have no image, because a model's port selects its server, and none is the default, which would
+be that of the whole cluster. A step edits `moving` for the models of all sequences, which follow
+by themselves, so it is never part of a sequence's last spec.
+"""
 
 BASE: Spec = {
     # A server of the testbed answers at once or not at all, so patience costs no time.

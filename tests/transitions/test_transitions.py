@@ -7,8 +7,8 @@ import pytest
 
 from transitions.play import Story
 from transitions.run import replay, run
-from transitions.steps import BASE, Generator
-from transitions.values import FIXED, properties, spec_schema
+from transitions.steps import BASE, RUNTIMES, Generator
+from transitions.values import FIXED, RUNTIME_CRD, properties, spec_schema
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -26,6 +26,14 @@ def test_every_property_of_the_schema_is_written_and_removed() -> None:
 
     assert everything - written == set()
     assert everything - removed == set()
+
+
+def test_every_field_of_a_runtime_is_part_of_one() -> None:
+    written = {name for each in RUNTIMES.values() for name in each}
+
+    every = set(spec_schema(RUNTIME_CRD)["properties"])
+
+    assert every - written == {"image", "default"}
 
 
 def test_a_seed_always_yields_the_same_steps() -> None:

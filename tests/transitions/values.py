@@ -15,6 +15,7 @@ Path_ = tuple[str, ...]
 Schema = Mapping[str, Any]
 
 CRD = Path(__file__).resolve().parents[2] / "crds" / "inferencemodels.yaml"
+RUNTIME_CRD = CRD.with_name("inferenceruntimes.yaml")
 
 MEANT: dict[Path_, list[Any]] = {
     ("model", "name"): ["iris", "rose"],
@@ -152,6 +153,7 @@ HARMFUL: dict[Path_, list[Any]] = {
         {"containers": [{"name": "runtime", "imagePullPolicy": "Sometimes"}]},
     ],
     ("serviceAccountName",): ["misspelt"],
+    ("model", "name"): ["org/iris"],
     ("runtime", "name"): ["misspelt", "moving"],
     ("model", "format"): ["misspelt"],
     ("smokeTests", "tests"): [
@@ -207,9 +209,9 @@ HARMLESS_BY_SCHEMA: set[Path_] = {
 """Properties for which every valid value allows the model to serve."""
 
 
-def spec_schema() -> Schema:
+def spec_schema(crd_file: Path = CRD) -> Schema:
     """The schema of `spec`."""
-    crd = yaml.safe_load(CRD.read_text())
+    crd = yaml.safe_load(crd_file.read_text())
     (version,) = crd["spec"]["versions"]
     return version["schema"]["openAPIV3Schema"]["properties"]["spec"]
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from .fields import Fields
+from .model_names import parse_model_name, parse_model_version
 from .model_uri import ModelUri, Scheme, parse_model_uri
 from .uri_patterns import NAME_LIMIT
 
@@ -23,9 +24,6 @@ __all__ = [
     "parse_object_name",
 ]
 
-# A model's name or version is used as one segment of URL paths and file paths, where dots alone
-# have a meaning of their own.
-MODEL_NAME = re.compile(r"\.*[A-Za-z0-9_-][A-Za-z0-9._-]*")
 # RFC 1123 subdomain, the name of a Secret.
 OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # The name of a model format, which an InferenceRuntime lists.
@@ -120,8 +118,8 @@ class ModelSpec:
 def parse_model(fields: Fields, resource_name: str) -> ModelSpec:
     """Read `spec.model` and fill in its defaults; record invalid values as problems."""
     spec = ModelSpec(
-        name=_parse_name(fields, "name", resource_name),
-        version=_parse_name(fields, "version"),
+        name=parse_model_name(fields, resource_name),
+        version=parse_model_version(fields),
         uri=parse_model_uri(fields, "uri"),
         credentials=_parse_credentials(fields.child("credentials")),
         download=_parse_download(fields.child("download")),
@@ -223,11 +221,3 @@ def _check_image_volume(fields: Fields, spec: ModelSpec) -> None:
             "and set imagePullSecrets, or set imageVolume to Never"
         )
         fields.report("imageVolume", sentence)
-
-
-def _parse_name(fields: Fields, name: str, default: str = "") -> str:
-    text = fields.text(name, default)
-    if not text or MODEL_NAME.fullmatch(text):
-        return text
-    fields.reject(name, text, "letters, digits, '.', '_' and '-', and not only dots")
-    return default

@@ -16,6 +16,7 @@ from .canary import Canary, CanaryStep
 from .contract import Contract, ContractPolicy, DeclaredTensor, parse_contract
 from .fields import Fields, Problem
 from .http_paths import parse_path
+from .model_names import check_model_name
 from .model_spec import Credentials, Download, Files, ModelSpec, parse_model, parse_object_name
 from .model_uri import ModelUri, Scheme
 from .rollout import BlueGreen, OnFailure, Rollout, Strategy, parse_rollout
@@ -426,6 +427,7 @@ def _check_together(parsed: InferenceModel, spec: Fields) -> None:
         spec.report("route", sentence)
     if parsed.protocol is Protocol.TENSORFLOW_SERVING:
         _check_tensorflow(parsed, spec)
+    check_model_name(spec, parsed.model.name, str(parsed.protocol), parsed.runtime.image)
     check_requests(spec)
     if not parsed.protocol.has_tensors:
         check_without_tensors(spec)

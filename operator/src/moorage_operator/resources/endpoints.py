@@ -10,6 +10,7 @@ API reference, "Models".
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from moorage_operator.api import names
 from moorage_operator.api.config import OperatorConfig
@@ -191,7 +192,7 @@ def _url(
     if protocol is Protocol.NONE:
         return server
     named = infer_model(model, config, protocol)
-    query = f"?model={named}" if named else ""
+    query = f"?model={_encoded(named)}" if named else ""
     return f"{server}{infer_path(model, protocol)}{query}"
 
 
@@ -224,10 +225,15 @@ def infer_model(model: InferenceModel, config: OperatorConfig, protocol: Protoco
 def _versioned(root: str, model: InferenceModel) -> str:
     """Return `<root>/<name>[/versions/<version>]`.
 
-    Names and versions need no percent-encoding: the API allows only unreserved characters in them.
+    Only the names of OpenAI-compatible servers have reserved characters. The operator uses such a
+    name here to detect another protocol.
     """
     version = f"/versions/{model.model.version}" if model.model.version else ""
-    return f"{root}/{model.model.name}{version}"
+    return f"{root}/{_encoded(model.model.name)}{version}"
+
+
+def _encoded(name: str) -> str:
+    return quote(name, safe="")
 
 
 def _open_inference(model: InferenceModel) -> Paths:
@@ -251,7 +257,7 @@ def _tensorflow_serving(model: InferenceModel) -> Paths:
         ready="",
         model_ready="",
         metadata=metadata,
-        server=f"/v1/models/{model.model.name}",
+        server=f"/v1/models/{_encoded(model.model.name)}",
         kubelet_ready=metadata,
     )
 

@@ -19,7 +19,7 @@ class RuntimeStore:
     Args:
         changed: Called with a runtime before and after a change of its spec, None if absent.
         namespace_changed: Called with a namespace whose labels changed.
-        access_changed: Called when runtimes can be read again, or no longer.
+        access_changed: Called when runtimes or labels can be read again, or no longer.
 
     Attributes:
         current: The runtimes.
@@ -40,11 +40,25 @@ class RuntimeStore:
         self._access_changed = access_changed
         self._names: dict[str, str] = {}  # by uid
         self._namespaces: dict[str, str] = {}  # names by uid
+        self._labels: Mapping[str, Mapping[str, str]] | None = None
+        self._may_read_labels = True
 
     def put_unreadable(self, why: str, *, is_forbidden: bool = False) -> None:
         """Set why runtimes cannot be read; "" if they can."""
         if why != self.current.unreadable:
             self._replace(unreadable=why, is_forbidden=is_forbidden)
+            self._access_changed()
+
+    def put_labels_access(self, *, may_read: bool) -> None:
+        """Set whether the labels of namespaces may be read.
+
+        While they may not, they could have changed, so no plan uses those that are known.
+        """
+        if may_read is self._may_read_labels:
+            return
+        self._may_read_labels = may_read
+        if self._labels is not None:
+            self._put_labels(self._labels)
             self._access_changed()
 
     def put_runtime(self, body: Mapping[str, Any]) -> None:
@@ -73,18 +87,21 @@ class RuntimeStore:
         metadata = body["metadata"]
         name, labels = metadata["name"], dict(metadata.get("labels") or {})
         self._namespaces[metadata["uid"]] = name
-        known = self.current.namespace_labels or {}
+        known = self._labels or {}
         if known.get(name) != labels:
-            self._replace(namespace_labels={**known, name: labels})
+            self._put_labels({**known, name: labels})
             self._namespace_changed(name)
 
     def drop_namespace(self, uid: str) -> None:
         """Remove a deleted namespace."""
         name = self._namespaces.pop(uid, "")
-        known = self.current.namespace_labels or {}
+        known = self._labels or {}
         if name in known and name not in self._namespaces.values():
-            left = {key: labels for key, labels in known.items() if key != name}
-            self._replace(namespace_labels=left)
+            self._put_labels({key: labels for key, labels in known.items() if key != name})
+
+    def _put_labels(self, labels: Mapping[str, Mapping[str, str]]) -> None:
+        self._labels = labels
+        self._replace(namespace_labels=labels if self._may_read_labels else None)
 
     def _replace(self, **parts: Any) -> None:
         self.current = replace(self.current, **parts, version=self.current.version + 1)

@@ -68,6 +68,7 @@ class RuntimeWatch:
         self._store = store
         self._restarted = restarted
         self._clock = clock
+        self._may_read_labels = True
         self.settled = asyncio.Event()
 
     async def run(self) -> None:
@@ -86,15 +87,26 @@ class RuntimeWatch:
             group.create_task(runtimes.run())
             group.create_task(namespaces.run())
             await _listed_or_refused(namespaces, runtimes)
-            if not namespaces.synced.is_set():
-                logger.warning(
-                    "the operator may not read the labels of namespaces, so no model can use an "
-                    "InferenceRuntime with allowedNamespaces: grant it list and watch",
-                    extra={"error": namespaces.liveness.failure},
-                )
             while True:
+                self._look_at_labels(namespaces)
                 self._look(runtimes)
                 await asyncio.sleep(LISTED_LOOK_SECONDS)
+
+    def _look_at_labels(self, namespaces: Reflector) -> None:
+        """Detect whether the labels of namespaces may be read."""
+        liveness = namespaces.liveness
+        if is_lasting_refusal(liveness):
+            if self._may_read_labels:
+                logger.warning(
+                    "the operator may not read the labels of namespaces, so no new or edited "
+                    "model can use an InferenceRuntime with allowedNamespaces: grant it list and "
+                    "watch",
+                    extra={"error": liveness.failure},
+                )
+            self._may_read_labels = False
+        elif namespaces.synced.is_set() and not liveness.failure:
+            self._may_read_labels = True
+        self._store.put_labels_access(may_read=self._may_read_labels)
 
     def _look(self, runtimes: Reflector) -> None:
         """Detect whether the runtimes may be read."""

@@ -209,6 +209,24 @@ def test_flags_of_another_server_are_lost_and_those_of_the_same_one_are_kept():
 
 
 @pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"args": ["--model_name=rose"]}, "rose"),
+        ({"runtime": "own", "args": ["--model_name", "rose"]}, "rose"),
+        ({"args": ["--model_name=iris"]}, None),
+        ({"args": ["--model_name={{.Name}}"]}, None),
+        ({"args": ["--model_name=o/m"]}, None),
+        ({"args": ["--model_name"]}, None),
+        ({"modelFormat": {"name": "huggingface"}, "args": ["--model_name=o/m"]}, "o/m"),
+    ],
+)
+def test_the_name_in_the_flags_of_a_server_remains_the_name_that_clients_use(fields, name):
+    made = convert_kserve(kserve(model(**fields)), SCHEMAS).resources[0]["spec"]
+
+    assert made["model"].get("name") == name
+
+
+@pytest.mark.parametrize(
     ("word", "expected"),
     [
         ("--dir=/mnt/models", "--dir=$(MOORAGE_MODEL_PATH)"),

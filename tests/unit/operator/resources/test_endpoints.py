@@ -53,6 +53,14 @@ def test_each_protocol_has_its_paths(protocol: Protocol, expected: Paths) -> Non
     assert endpoints.paths(model(**NAMED), protocol) == expected
 
 
+def test_a_name_with_slashes_is_one_segment_of_the_paths_that_detect_a_protocol() -> None:
+    of = model(protocol="Auto", model={"name": "o/m:8b"}, **OTHER)
+
+    assert endpoints.paths(of, Protocol.OPEN_INFERENCE).metadata == "/v2/models/o%2Fm%3A8b"
+    assert endpoints.paths(of, Protocol.TENSORFLOW_SERVING).server == "/v1/models/o%2Fm%3A8b"
+    assert endpoints.infer_path(of, Protocol.TENSORFLOW_SERVING).endswith("o%2Fm%3A8b:predict")
+
+
 @pytest.mark.parametrize(
     ("protocol", "server"),
     [(Protocol.OPEN_INFERENCE, "/v2"), (Protocol.GRPS, "/grps/v1/metadata/server")],
@@ -218,6 +226,11 @@ def listed(detected: Protocol | None = None, **spec: Any) -> list[tuple[str, str
             None,
             {"protocol": "GRPS", "model": {"version": "3"}, **OTHER},
             [("GRPS", "HTTP", f"http://{HOST}:8000/grps/v1/infer/predict?model=iris-3")],
+        ),
+        (
+            Protocol.GRPS,
+            {"protocol": "Auto", "model": {"name": "o/m", "version": "3"}, **OTHER},
+            [("GRPS", "HTTP", f"http://{HOST}:8000/grps/v1/infer/predict?model=o%2Fm-3")],
         ),
     ],
 )

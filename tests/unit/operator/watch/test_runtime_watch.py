@@ -16,17 +16,20 @@ from moorage_operator.watch.runtimes import RuntimeWatch
 from support.api_server import item, serving
 
 GROUP = "/apis/moorage.dev/v1alpha1"
+NAMESPACES = "/api/v1/namespaces"
 
 
 class Cluster:
     """Discovery with these answers, and one runtime whose list waits for `may_list`.
 
-    While `refuses` is set, lists and watches of runtimes are forbidden.
+    While `refuses` is set, lists and watches of runtimes are forbidden. `hides` is the same for
+    namespaces.
     """
 
     def __init__(self, *discovery: int, refuses: bool = False) -> None:
         self.discovery = list(discovery)
         self.refuses = refuses
+        self.hides = False
         self.refused = 0
         self.revoked = asyncio.Event()
         self.may_list = asyncio.Event()
@@ -41,6 +44,8 @@ class Cluster:
         if self.refuses and request.path == f"{GROUP}/inferenceruntimes":
             self.refused += 1
             return web.json_response({"message": "cannot list it"}, status=403)
+        if self.hides and request.path == NAMESPACES:
+            return web.json_response({"message": "cannot list it"}, status=403)
         if "watch" in request.query:
             response = web.StreamResponse()
             await response.prepare(request)
@@ -51,6 +56,10 @@ class Cluster:
             self.asked.set()
             await self.may_list.wait()
             items = [item("standard", spec={"default": True, "image": "server:1"})]
+        if request.path == NAMESPACES:
+            namespace = item("ns")
+            namespace["metadata"]["labels"] = {"team": "a"}
+            items = [namespace]
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": items})
 
 
@@ -159,3 +168,22 @@ async def test_a_right_that_is_revoked_later_makes_runtimes_unreadable() -> None
         await until(lambda: store.current.unreadable)
 
     assert (store.current.unreadable, store.current.is_forbidden) == (FORBIDDEN, True)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_labels_of_namespaces_do_not_count_while_they_may_not_be_read() -> None:
+    cluster = Cluster(200)
+    cluster.may_list.set()
+    async with running(cluster) as (watch, store):
+        await watch.settled.wait()
+        await until(lambda: store.current.namespace_labels)
+        before, told = store.current.namespace_labels, len(cluster.access)
+        cluster.hides = True
+        cluster.revoked.set()
+        await until(lambda: store.current.namespace_labels is None)
+        assert len(cluster.access) == told + 1
+        cluster.hides = False
+        await until(lambda: store.current.namespace_labels == before)
+
+    assert before == {"ns": {"team": "a"}}
+    assert len(cluster.access) == told + 2

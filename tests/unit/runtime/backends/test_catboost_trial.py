@@ -1,5 +1,6 @@
 """A damaged CatBoost file does not end the server."""
 
+import os
 import subprocess
 import sys
 from io import FileIO
@@ -98,3 +99,21 @@ def test_a_file_that_is_replaced_during_the_trial_is_not_loaded(model, tmp_path,
     loaded = CatboostBackend().load(ModelSource("m", "1", path))
 
     assert loaded.inputs
+
+
+@pytest.mark.parametrize("step", ["try_loading", "_loaded"])
+def test_a_file_that_is_written_in_place_is_refused(step, model, tmp_path, monkeypatch):
+    path = tmp_path / "model.cbm"
+    path.write_bytes(model.read_bytes())
+    do = getattr(catboost_backend, step)
+
+    def done_then_written(*arguments):
+        result = do(*arguments)
+        path.write_bytes(model.read_bytes())  # to the same file
+        os.utime(path, ns=(0, 0))  # the clock of a file system may not have advanced
+        return result
+
+    monkeypatch.setattr(catboost_backend, step, done_then_written)
+
+    with pytest.raises(InvalidConfig, match=r"written while it was loaded: .* and rename it"):
+        CatboostBackend().load(ModelSource("m", "1", path))

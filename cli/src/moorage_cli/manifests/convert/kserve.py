@@ -43,6 +43,11 @@ _PROTOCOLS = {
     "grpc-v2": ("OpenInference", "GRPC"),
     "grpc-v1": ("TensorFlowServing", ""),
 }
+# Flags of KServe's servers and of vLLM with the name that clients use.
+_NAME_FLAGS = ("--model_name", "--model-name", "--served_model_name", "--served-model-name")
+_NAME = re.compile(r"\.*[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_LONG_NAME = re.compile(r"[./:@+]*[A-Za-z0-9_-][A-Za-z0-9._/:@+-]*")
+_NAME_LIMIT = 253
 _RUNTIME_HINT = (
     "must exist as an InferenceRuntime: convert the ServingRuntime too, name a runtime of the "
     "chart moorage-runtimes, or remove spec.runtime.name if the bundled runtime shall serve it"
@@ -73,6 +78,7 @@ def convert_kserve(
         _carry_model(draft, kind, name)
     else:
         _carry_custom(draft, at)
+    _name_served(draft, at, name)
     _carry_storage_uris(draft)
     if uri:
         _override(draft, uri, at)
@@ -220,6 +226,27 @@ def _carry_custom(draft: Draft, at: Path) -> None:
     default_ports(draft, at, "spec.runtime")
     draft.put("spec.protocol", "Auto")
     draft.tell("spec.protocol is Auto: the operator detects the protocol of your server")
+
+
+def _name_served(draft: Draft, at: Path, name: str) -> None:
+    """Set the name that clients use, if a flag of the server has another one than the resource."""
+    given = _flagged_name([*draft.items(*at, "command"), *draft.items(*at, "args")])
+    spec = mapping_of(draft.result.get("spec"))
+    is_long = spec.get("protocol") in {"OpenAI", "None"}
+    allowed = _LONG_NAME if is_long else _NAME
+    if given == name or not allowed.fullmatch(given) or len(given) > _NAME_LIMIT:
+        return
+    draft.put("spec.model.name", given)
+    draft.tell(f"spec.model.name is {given}, as in the flags of the server")
+
+
+def _flagged_name(words: list[Any]) -> str:
+    """The name in a command line, "" if it has none."""
+    for at, word in enumerate(words):
+        flag, _, value = str(word).partition("=")
+        if flag in _NAME_FLAGS:
+            return value or "".join(map(str, words[at + 1 : at + 2]))
+    return ""
 
 
 def _carry_location(draft: Draft, path: Path) -> bool:

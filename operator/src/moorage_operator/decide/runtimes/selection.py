@@ -106,7 +106,7 @@ def _by_name(
         sentence = f"{name!r} is not the name of an InferenceRuntime; {exist}"
         return Problem(path, sentence, Reason.RUNTIME_NOT_FOUND)
     if refused := _refused(runtime, namespace, runtimes):
-        return Problem(path, refused, Reason.RUNTIME_NOT_ALLOWED)
+        return Problem(path, refused, _refusal(runtimes))
     if model_format and runtime.priority(model_format) is None:
         listed = ", ".join(each.name for each in runtime.formats) or "none"
         sentence = (
@@ -130,7 +130,7 @@ def _by_format(
     usable = {name: listing[name] for name, sentence in refused.items() if not sentence}
     if listing and not usable:
         sentence = "; ".join(refused[name] for name in sorted(refused)[:NAMES_LIMIT])
-        return Problem(path, f"{model_format!r}: {sentence}", Reason.RUNTIME_NOT_ALLOWED)
+        return Problem(path, f"{model_format!r}: {sentence}", _refusal(runtimes))
     if not usable:
         known = {each.name for one in runtimes.by_name.values() for each in one.formats}
         fix = (
@@ -155,7 +155,7 @@ def _by_default(namespace: str, runtimes: Runtimes) -> InferenceRuntime | Proble
     defaults = [each for each in runtimes.by_name.values() if each.is_default]
     if runtimes.namespace_labels is None and any(each.allowed_namespaces for each in defaults):
         first = min(each.name for each in defaults if each.allowed_namespaces)
-        return Problem("spec.runtime.name", _undecided(first), Reason.RUNTIME_NOT_ALLOWED)
+        return Problem("spec.runtime.name", _undecided(first), _refusal(runtimes))
     found = sorted(each.name for each in defaults if not _refused(each, namespace, runtimes))
     if len(found) > 1:
         sentence = (
@@ -180,6 +180,12 @@ def _refused(runtime: InferenceRuntime, namespace: str, runtimes: Runtimes) -> s
         "its labels do not match spec.allowedNamespaces of the runtime; label the namespace, or "
         "use another runtime"
     )
+
+
+def _refusal(runtimes: Runtimes) -> Reason:
+    """Return the reason if no runtime may be used: its selector or a missing right."""
+    unknown = runtimes.namespace_labels is None
+    return Reason.READ_FORBIDDEN if unknown else Reason.RUNTIME_NOT_ALLOWED
 
 
 def _undecided(runtime: str) -> str:

@@ -6,6 +6,7 @@ missing value in columns of numbers. Categorical and text columns are text.
 """
 
 import importlib
+import os
 from collections.abc import Mapping, Sequence
 from io import FileIO
 from typing import Any, Final
@@ -52,11 +53,16 @@ def _read(source: ModelSource) -> Any:
     path = source.path
     try:
         with FileIO(path) as file:
+            written = _written(file)
             _check_size(file.readall())
             try_loading(file)
+            _check_unwritten(file, written)
             model = _loaded(library.CatBoostClassifier(), file)
-            # the class of the object decides what predict returns by default
-            return model if len(model.classes_) else _loaded(library.CatBoostRegressor(), file)
+            if not len(model.classes_):
+                # the class of the object decides what predict returns by default
+                model = _loaded(library.CatBoostRegressor(), file)
+            _check_unwritten(file, written)
+            return model
     except BaseException as error:
         problem = str(error) if isinstance(error, ValueError) else sentence_of(error)
         raise InvalidConfig(f"{path.name} is not a valid CatBoost model: {problem}") from error
@@ -67,6 +73,25 @@ def _loaded(model: Any, file: FileIO) -> Any:
     # predicts raw values where others are its default
     file.seek(0)
     return model.load_model(path_of(file))
+
+
+def _written(file: FileIO) -> tuple[int, int]:
+    """Return what a write to the open file changes: its size or its time."""
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns
+
+
+def _check_unwritten(file: FileIO, written: tuple[int, int]) -> None:
+    """Refuse a file that is written in place: what was tried is not what is loaded.
+
+    Raises:
+        ValueError: The file has changed.
+    """
+    if _written(file) != written:
+        raise ValueError(
+            "it was written while it was loaded: write the new file under another name and rename "
+            "it"
+        )
 
 
 def _check_size(content: bytes) -> None:

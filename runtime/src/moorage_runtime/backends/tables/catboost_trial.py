@@ -6,7 +6,7 @@ CatBoost does not check the structure of its files. Of single wrong bytes, one i
 makes it read outside of its memory, or allocate gigabytes, which ends the process. In the server
 that would end all models; a trial takes half a second of CPU time per load. The child also
 predicts, since some damage shows only then. It gets the open file rather than the name, so a file
-that is replaced in the meantime is not loaded untried.
+that is replaced in the meantime is not loaded untried. A file that is written in place is refused.
 """
 
 import importlib

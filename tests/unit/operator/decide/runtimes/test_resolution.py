@@ -69,6 +69,17 @@ def test_a_model_that_waits_for_its_turn_says_what_holds_the_update(paused, expe
     assert "update held" not in free.state.pending.message
 
 
+@pytest.mark.parametrize(("protocol", "fits"), [("OpenAI", True), ("OpenInference", False)])
+def test_a_name_with_slashes_fits_the_protocol_of_the_runtime(protocol: str, fits: bool) -> None:
+    known = runtimes(runtime("server", image="server:1", protocol=protocol))
+    spec = {"model": {"name": "Qwen/Qwen3-8B"}, "runtime": {"name": "server"}}
+
+    model = resolved(spec, known).model
+
+    assert [each.path for each in model.problems] == ([] if fits else ["spec.model.name"])
+    assert not fits or env_of(model)["MOORAGE_MODEL_NAME"] == "Qwen/Qwen3-8B"
+
+
 NEWER = replace(TRITON, content={"runtime": {"image": "triton:2"}}, generation=2)
 
 

@@ -181,7 +181,7 @@ def test_a_selector_without_the_labels_of_namespaces_admits_nobody(spec, path):
     found = select(spec, "ns", runtimes(RISKY, namespace_labels=None))
 
     message = UNREAD if path == NAME else f"'pkl': {UNREAD}"
-    assert found == Problem(path, message, "RuntimeNotAllowed")
+    assert found == Problem(path, message, "ReadForbidden")
 
 
 def test_a_default_with_a_selector_is_refused_without_the_labels_of_namespaces():
@@ -193,7 +193,7 @@ def test_a_default_with_a_selector_is_refused_without_the_labels_of_namespaces()
     none = select({}, "ns", runtimes(RISKY, namespace_labels=None))
 
     assert alone == free
-    assert both == Problem(NAME, UNREAD, "RuntimeNotAllowed")
+    assert both == Problem(NAME, UNREAD, "ReadForbidden")
     assert none is None
 
 

@@ -14,8 +14,10 @@ from moorage_operator.probe.driver import Described
 from moorage_operator.probe.protocols.openai_models import error_of, info_of, judged, listed_models
 from moorage_operator.probe.protocols.openai_rest import OpenAiRest
 from moorage_operator.probe.protocols.tensorflow_rest import TensorflowRest
+from moorage_operator.probe.transport.credentials import Credentials
 from moorage_operator.probe.transport.http_client import HttpClient
 from moorage_operator.values.answers import Answer, AnswerReason, ModelInfo
+from moorage_operator.values.plan import Access
 from support.api_server import serving
 from support.probe_targets import openai_target, target, tensorflow_target
 
@@ -297,3 +299,28 @@ def test_arbitrary_documents_never_raise(value: Any) -> None:
             assert judged(target(), found).message.isprintable()
             info_of("iris", found)
     assert error_of({"error": value, "detail": value}).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("token", "reason"), [("the-key", AnswerReason.READY), ("other", AnswerReason.UNAUTHORIZED)]
+)
+async def test_a_server_with_an_api_key_gets_it_from_the_secret(token, reason):
+    async def answer(request: web.Request) -> web.Response:
+        """Answer as vLLM does with VLLM_API_KEY."""
+        if request.path == HEALTH:
+            return web.Response()
+        if request.headers.get("Authorization") != "Bearer the-key":
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        return web.Response(text=models(VLLM))
+
+    async def read(namespace: str, name: str) -> Mapping[str, bytes]:
+        assert (namespace, name) == ("team", "iris-tokens")
+        return {"operator": token.encode()}
+
+    access = Access("team", token_secret="iris-tokens")
+    async with serving(answer) as server:
+        http = HttpClient(Credentials(read))
+        found = await OpenAiRest(http).model_ready(openai_target(server, access=access))
+        await http.close()
+
+    assert found.reason is reason
