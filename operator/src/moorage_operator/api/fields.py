@@ -143,10 +143,10 @@ class Fields:
 
     def items(self, name: str) -> list["Fields"]:
         """Return the objects of a list, none if it is absent."""
-        listed = self.mappings(name)
         found = [
             Fields(item, f"{self.at(name)}[{index}]", self.problems)
-            for index, item in enumerate(listed)
+            for index, item in enumerate(self._list(name))
+            if self._accepts(name, item, Mapping, "objects")
         ]
         if found:
             self._written[name] = found

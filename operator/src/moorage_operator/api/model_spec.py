@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from .fields import Fields
+from .hostnames import OBJECT_NAME
 from .model_uri import ModelUri, Scheme, parse_model_uri
 from .uri_patterns import NAME_LIMIT
 
@@ -26,8 +27,6 @@ __all__ = [
 # A model's name or version is used as one segment of URL paths and file paths, where dots alone
 # have a meaning of their own.
 MODEL_NAME = re.compile(r"\.*[A-Za-z0-9_-][A-Za-z0-9._-]*")
-# RFC 1123 subdomain, the name of a Secret.
-OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # The name of a model format, which an InferenceRuntime lists.
 FORMAT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 FORMAT_EXPECTED = (
@@ -131,8 +130,9 @@ def parse_model(fields: Fields, resource_name: str) -> ModelSpec:
         format=_parse_format(fields),
     )
     fields.unknown()
-    _check_fetched(fields, spec.uri)
-    _check_image_volume(fields, spec)
+    if spec.uri or not fields.peek("uri"):
+        _check_fetched(fields, spec.uri)
+        _check_image_volume(fields, spec)
     return spec
 
 
@@ -154,10 +154,7 @@ def _parse_format(fields: Fields) -> str:
 
 
 def _parse_credentials(fields: Fields) -> Credentials:
-    name = fields.text("secretName")
-    if name and (not OBJECT_NAME.fullmatch(name) or len(name) > NAME_LIMIT):
-        fields.reject("secretName", name, "a valid Secret name")
-        name = ""
+    name = parse_object_name(fields, "secretName", "a Secret")
     fields.unknown()
     return Credentials(name)
 
