@@ -113,7 +113,7 @@ def parse_shape(fields: Fields, sizes: range, expected: str) -> tuple[int, ...] 
     value = fields.raw("shape")
     if value is None:
         return None
-    shape = cast("list[Any]", value) if isinstance(value, list) else [None]
+    shape: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [None]
     if len(shape) > RANK_LIMIT or not all(_is_size(each, sizes) for each in shape):
         fields.reject("shape", value, expected)
         return None

@@ -1,5 +1,7 @@
 """Decoders of untrusted answers: their limits, and what is said beyond them."""
 
+import asyncio
+import threading
 import time
 
 import pytest
@@ -7,6 +9,7 @@ from google.protobuf.descriptor import Descriptor
 
 from moorage_operator.probe.protocols._generated import grps_pb2, oip_pb2, repository_pb2
 from moorage_operator.probe.reading import json_text, wire_budget, yaml_text
+from moorage_operator.probe.reading.aside import aside
 from moorage_operator.probe.reading.cost import counted, spending
 from moorage_operator.probe.reading.json_text import NotJson
 from moorage_operator.probe.reading.wire_budget import TooManyFields
@@ -148,3 +151,32 @@ def test_the_cost_of_all_readings_in_a_block_is_added() -> None:
     elapsed = time.thread_time() - before
 
     assert 0 < first < both <= elapsed
+
+
+@pytest.mark.parametrize(("size", "is_aside"), [(16 << 10, False), ((16 << 10) + 1, True)])
+async def test_a_large_answer_is_read_in_a_thread(size: int, is_aside: bool) -> None:
+    thread = await aside(size, threading.current_thread)
+
+    assert (thread is not threading.main_thread()) is is_aside
+    assert await aside(size, int, "11", base=2) == 3
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+async def test_the_cost_of_an_answer_is_counted_wherever_it_is_read(size: int) -> None:
+    with counted() as cost:
+        await aside(size, sum, range(1_000_000))
+
+    assert cost.seconds > 0
+
+
+async def test_large_answers_are_read_one_at_a_time() -> None:
+    all_wait = threading.Event()
+
+    def thread() -> int:
+        assert all_wait.wait(30)
+        return threading.get_ident()
+
+    readings = [asyncio.ensure_future(aside(1 << 20, thread)) for _ in range(3)]
+    asyncio.get_running_loop().call_soon(all_wait.set)
+
+    assert len(set(await asyncio.gather(*readings))) == 1
