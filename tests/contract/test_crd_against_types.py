@@ -369,6 +369,8 @@ def test_the_sentences_about_uris_are_the_same():
         "hf://name", "hf://owner/name@", "oci://ghcr.io/a/b:1", "oci://ghcr.io/a/b",
         "oci://localhost:5000/a@sha256:" + "a" * 64, "oci://ghcr.io/a/b:1?path=models",
         "oci://ghcr.io/a/b@sha256:12", "oci://ghcr.io/A/b:1",
+        "oci://ghcr.io/a/b:1?path=../x", "oci://ghcr.io/a/b:1?path=a/.", "oci://ghcr.io/a/b:1?path=..",
+        "https://host/file?path=../x",
         "https://host/file", "https://host:8443/a/file.tar.gz", "https://host/", "https://host",
         "https://u:p@host/file", "https://host/file?a=b/c", "https://host/file#sha256=12",
         "https://host/file#sha256=" + "a" * 64, "http://host/file", "https://host/a/../b",

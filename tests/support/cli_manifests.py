@@ -45,6 +45,7 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
     ({"model": {"uri": "hf://iris"}}, "spec.model.uri", "must be hf://OWNER/NAME"),
     ({"model": {"uri": "oci://ghcr.io/a/b"}}, "spec.model.uri", "must be oci://REGISTRY/NAME:TAG"),
     ({"model": {"uri": "https://u:p@host/a"}}, "spec.model.uri", "without a user name"),
+    ({"model": {"uri": "oci://r/a:1?path=../b"}}, "spec.model.uri", "'.' or '..' segments"),
     (
         {"model": {**URI, "credentials": {"secretName": "s"}}},
         "spec.model",

@@ -46,10 +46,12 @@ def parse_canary(fields: Fields) -> Canary:
 
 
 def _parse_steps(fields: Fields) -> tuple[CanaryStep, ...]:
-    if not fields.has("steps") or fields.raw("steps") == WRITTEN_DEFAULT_STEPS:
-        fields.raw("steps", WRITTEN_DEFAULT_STEPS)
+    if fields.raw("steps", WRITTEN_DEFAULT_STEPS) in (None, WRITTEN_DEFAULT_STEPS):
         return DEFAULT_STEPS
+    before = len(fields.problems)
     steps = tuple(map(_parse_step, fields.children("steps", STEP_LIMIT, "steps")))
+    if len(fields.problems) > before:
+        return DEFAULT_STEPS
     weights = [step.weight for step in steps]
     if not weights or weights != sorted(set(weights)):
         expected = "one or more weights that increase, such as 10 and then 50"
@@ -59,9 +61,9 @@ def _parse_steps(fields: Fields) -> tuple[CanaryStep, ...]:
 
 
 def _parse_step(fields: Fields) -> CanaryStep:
-    weight = fields.optional_integer("weight", 1, 99)
     if not fields.has("weight"):
         fields.require("weight", "a whole number from 1 to 99")
+    weight = fields.integer("weight", 0, 1, 99)
     pause = fields.optional_integer("pauseSeconds", 0, LONGEST_PAUSE_SECONDS)
     fields.unknown()
-    return CanaryStep(weight or 1, pause)
+    return CanaryStep(weight, pause)

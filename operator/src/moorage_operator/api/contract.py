@@ -3,19 +3,19 @@
 `decide.pods.contract` compares them with a model's metadata.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
 from .fields import Fields
 
-__all__ = ["Contract", "ContractPolicy", "DeclaredTensor", "parse_contract"]
+__all__ = ["Contract", "ContractPolicy", "DeclaredTensor", "parse_contract", "parse_shape"]
 
 TENSOR_LIMIT = 64
 RANK_LIMIT = 32
 VARIABLE = -1
-LARGEST = 2**63 - 1
+DIMENSIONS = range(VARIABLE, 2**63)
+DIMENSIONS_EXPECTED = f"a list of at most {RANK_LIMIT} sizes, such as [-1, 4]; -1 means any size"
 
 # Source: Open Inference Protocol V2, "Tensor Data Types", and BF16, which servers use as well.
 DATATYPES = frozenset(
@@ -96,23 +96,29 @@ def _parse_tensor(fields: Fields) -> DeclaredTensor:
         fields.require("name", "the name of a tensor")
     if datatype and datatype not in DATATYPES:
         fields.reject("datatype", datatype, f"one of {', '.join(sorted(DATATYPES))}")
-    tensor = DeclaredTensor(name, datatype, _parse_shape(fields))
+    shape = parse_shape(fields, DIMENSIONS, DIMENSIONS_EXPECTED)
+    tensor = DeclaredTensor(name, datatype, shape)
     fields.unknown()
     return tensor
 
 
-def _parse_shape(fields: Fields) -> tuple[int, ...] | None:
+def parse_shape(fields: Fields, sizes: range, expected: str) -> tuple[int, ...] | None:
+    """Read the shape of a tensor; None if it is absent, or invalid and recorded as a problem.
+
+    Args:
+        fields: The tensor.
+        sizes: The valid sizes.
+        expected: What the shape must be, for the message.
+    """
     value = fields.raw("shape")
     if value is None:
         return None
-    sizes = cast("Sequence[Any]", value) if isinstance(value, Sequence) else [value]
-    if isinstance(value, str) or len(sizes) > RANK_LIMIT or not all(map(_is_size, sizes)):
-        expected = f"a list of at most {RANK_LIMIT} sizes, such as [-1, 4]; -1 means any size"
+    shape: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [None]
+    if len(shape) > RANK_LIMIT or not all(_is_size(each, sizes) for each in shape):
         fields.reject("shape", value, expected)
         return None
-    return tuple(sizes)
+    return tuple(shape)
 
 
-def _is_size(value: Any) -> bool:
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    return is_integer and VARIABLE <= value <= LARGEST
+def _is_size(value: Any, sizes: range) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value in sizes

@@ -39,10 +39,10 @@ class Fields:
         self.problems = problems
         self._read: set[str] = set()
         self._written: dict[str, Any] = {}  # values, Fields, and lists of Fields
-        if value is not None and not isinstance(value, Mapping):
+        is_object = isinstance(value, Mapping)
+        self._values = cast("Mapping[str, Any]", value) if is_object else {}
+        if value is not None and not is_object:
             self.reject("", value, "an object")
-            value = None
-        self._values: Mapping[str, Any] = cast("Mapping[str, Any]", value or {})
 
     @property
     def is_given(self) -> bool:
@@ -90,7 +90,7 @@ class Fields:
 
     def text(self, name: str, default: str = "") -> str:
         """Return a string."""
-        value = self.raw(name, default)
+        value = self.raw(name)
         if value is None or isinstance(value, str):
             self._record(name, value or None, default)
             return value or default
@@ -143,10 +143,10 @@ class Fields:
 
     def items(self, name: str) -> list["Fields"]:
         """Return the objects of a list, none if it is absent."""
-        listed = self.mappings(name)
         found = [
             Fields(item, f"{self.at(name)}[{index}]", self.problems)
-            for index, item in enumerate(listed)
+            for index, item in enumerate(self._list(name))
+            if self._accepts(name, item, Mapping, "objects")
         ]
         if found:
             self._written[name] = found

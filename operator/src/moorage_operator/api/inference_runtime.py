@@ -106,8 +106,8 @@ def _parse_content(spec: Fields, problems: list[Problem]) -> dict[str, Any]:
     nobody = {"name": "nobody", "namespace": "", "uid": ""}
     found = parse({"metadata": nobody, "spec": content}, is_whole=False).problems
     for each in found:
-        path = each.path.replace("spec.runtime.", "spec.", 1)
-        problems.append(Problem(path, each.message))
+        name = each.path.removeprefix("spec.").removeprefix("runtime.")
+        problems.append(Problem(f"spec.{name}", each.message))
     return content
 
 

@@ -83,7 +83,7 @@ def _parse_body(fields: Fields) -> Mapping[str, Any] | None:
         fields.reject("body", value, "an object")
         return {}
     body = cast("Mapping[str, Any]", value)
-    if _depth(body) > BODY_DEPTH_LIMIT:
+    if _is_too_deep(body):
         sentence = f"is nested too deeply: must have at most {BODY_DEPTH_LIMIT} levels"
         fields.report("body", sentence)
         return {}
@@ -98,10 +98,10 @@ def _parse_body(fields: Fields) -> Mapping[str, Any] | None:
     return body
 
 
-def _depth(value: object) -> int:
-    """Return the depth of a document, or one more than the limit; without recursion."""
+def _is_too_deep(value: object) -> bool:
+    """Whether a document has more levels than allowed; without recursion."""
     level: list[object] = [value]
-    for depth in range(BODY_DEPTH_LIMIT + 1):
+    for _ in range(BODY_DEPTH_LIMIT + 1):
         below: list[object] = []
         for each in level:
             if isinstance(each, Mapping):
@@ -109,9 +109,9 @@ def _depth(value: object) -> int:
             elif isinstance(each, list):
                 below += cast("list[object]", each)
         if not below:
-            return depth
+            return False
         level = below
-    return BODY_DEPTH_LIMIT + 1
+    return True
 
 
 def parse_expectations(fields: Fields, name: str) -> tuple[Expectation, ...]:
@@ -169,8 +169,6 @@ def _parse_pattern(fields: Fields) -> str:
     limit = patterns.PATTERN_LIMIT_CHARACTERS
     if len(pattern) > limit:
         fields.reject("pattern", pattern, f"at most {limit} characters")
-        return ""
-    if problem := patterns.problem_of(pattern) if pattern else "":
+    elif pattern and (problem := patterns.problem_of(pattern)):
         fields.reject("pattern", pattern, f"a regular expression in RE2's syntax ({problem})")
-        return ""
     return pattern

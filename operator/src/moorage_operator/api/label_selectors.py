@@ -78,7 +78,7 @@ def _parse_requirement(fields: Fields) -> Requirement:
         fields.require("key", "the name of a label")
     if not fields.has("operator"):
         fields.require("operator", f"one of {', '.join(Operator)}")
-    elif operator.has_values and not values:
+    elif operator.has_values and not fields.peek("values"):
         fields.require("values", f"a list of at least one value with operator {operator}")
     elif values and not operator.has_values:
         fields.report("values", f"must be absent with operator {operator}; remove it")

@@ -14,8 +14,8 @@ __all__ = ["check_model_name", "parse_model_name", "parse_model_version"]
 # Dots alone have a meaning of their own in URL paths and file paths.
 SEGMENT = re.compile(r"\.*[A-Za-z0-9_-][A-Za-z0-9._-]*")
 MODEL_NAME = re.compile(r"[./:@+]*[A-Za-z0-9_-][A-Za-z0-9._/:@+-]*")
-NAMES_AT_LENGTH = ("OpenAI", "None", "Auto")
-"""The protocols whose names need not be a segment; Auto only with a server that is not bundled."""
+NAMED_IN_BODY = ("OpenAI", "None", "Auto")
+"""The protocols that have no name in URL paths; Auto only with a server that is not bundled."""
 
 
 def parse_model_name(fields: Fields, default: str) -> str:
@@ -41,7 +41,7 @@ def check_model_name(spec: Fields, name: str, protocol: str, image: str) -> None
     """Report a name that is not one segment with a protocol that has it in URL paths."""
     if SEGMENT.fullmatch(name):
         return
-    if protocol not in NAMES_AT_LENGTH:
+    if protocol not in NAMED_IN_BODY:
         sentence = (
             f"{name!r} is invalid: with protocol {protocol}, the name is part of URL paths and "
             "must have only letters, digits, '.', '_' and '-'; rename the model, or set protocol "

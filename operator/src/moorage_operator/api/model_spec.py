@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from .fields import Fields
+from .hostnames import OBJECT_NAME
 from .model_names import parse_model_name, parse_model_version
 from .model_uri import ModelUri, Scheme, parse_model_uri
 from .uri_patterns import NAME_LIMIT
@@ -24,8 +25,6 @@ __all__ = [
     "parse_object_name",
 ]
 
-# RFC 1123 subdomain, the name of a Secret.
-OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # The name of a model format, which an InferenceRuntime lists.
 FORMAT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 FORMAT_EXPECTED = (
@@ -129,8 +128,9 @@ def parse_model(fields: Fields, resource_name: str) -> ModelSpec:
         format=_parse_format(fields),
     )
     fields.unknown()
-    _check_fetched(fields, spec.uri)
-    _check_image_volume(fields, spec)
+    if spec.uri or not fields.peek("uri"):
+        _check_fetched(fields, spec.uri)
+        _check_image_volume(fields, spec)
     return spec
 
 
@@ -152,10 +152,7 @@ def _parse_format(fields: Fields) -> str:
 
 
 def _parse_credentials(fields: Fields) -> Credentials:
-    name = fields.text("secretName")
-    if name and (not OBJECT_NAME.fullmatch(name) or len(name) > NAME_LIMIT):
-        fields.reject("secretName", name, "a valid Secret name")
-        name = ""
+    name = parse_object_name(fields, "secretName", "a Secret")
     fields.unknown()
     return Credentials(name)
 

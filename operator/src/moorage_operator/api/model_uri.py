@@ -4,14 +4,19 @@ The CRD's rules use the same patterns, so this check matters for objects that pa
 Locations for a download are parsed in full by the init container (`moorage_runtime.fetch.source`).
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import unquote
 
 from .fields import Fields, abridged
-from .uri_patterns import DOTS, EXPECTED, NAME_LIMIT, PATTERNS, SECRET_SAFE
+from .uri_patterns import DOTS, EXPECTED, NAME_LIMIT, PATTERNS
 
 __all__ = ["ModelUri", "Scheme", "parse_model_uri"]
+
+# What may be a secret: the user of any URI, and the query of a web address.
+SECRET_USER = re.compile(r"(?<=://)[^/?#]*(?=@)")
+SECRET_QUERY = re.compile(r"^(https?://[^?]*[?]).*", re.DOTALL)
 
 
 class Scheme(StrEnum):
@@ -53,47 +58,52 @@ class ModelUri:
         """The image reference of an `oci` URI, as container runtimes expect it."""
         return self.text.partition("://")[2].partition("?")[0]
 
-    @property
-    def shown(self) -> str:
-        """The URI for a status or an event, without a query that may hold a secret."""
-        return self.text.partition("?")[0] if self.scheme in SECRET_SAFE else self.text
-
 
 def parse_model_uri(fields: Fields, name: str) -> ModelUri | None:
     """Read the URI of a field; None if it is absent, or invalid and recorded as a problem."""
     text = fields.text(name)
     if not text:
         return None
-    scheme, found, rest = text.partition("://")
+    scheme, found, _ = text.partition("://")
     if not found:
         fields.reject(name, text, _any())
         return None
     if scheme not in set(Scheme):
-        sentence = f"{abridged(text)} has an unsupported scheme: must be {_any()}"
+        sentence = f"{_shown(text)} has an unsupported scheme: must be {_any()}"
         fields.report(name, sentence, "UnsupportedScheme")
         return None
-    if rule := _broken_rule(Scheme(scheme), text):
-        fields.report(name, f"{abridged(text)} is invalid: {rule}")
+    uri = _divided(Scheme(scheme), text)
+    if rule := _broken_rule(uri):
+        fields.report(name, f"{_shown(text)} is invalid: {rule}")
         return None
-    if Scheme(scheme).is_fetched:
-        path = unquote(rest.partition("?path=")[2]).strip("/") if scheme == Scheme.OCI else ""
-        return ModelUri(Scheme(scheme), "", path, text)
-    holder, _, path = rest.partition("/")
-    return ModelUri(Scheme(scheme), holder, path.strip("/"), text)
+    return uri
 
 
-def _broken_rule(scheme: Scheme, text: str) -> str:
+def _divided(scheme: Scheme, text: str) -> ModelUri:
+    if scheme is Scheme.OCI:
+        return ModelUri(scheme, "", unquote(text.partition("?path=")[2]).strip("/"), text)
+    if scheme.is_fetched:
+        return ModelUri(scheme, "", "", text)
+    name, _, path = text.partition("://")[2].partition("/")
+    return ModelUri(scheme, name, path.strip("/"), text)
+
+
+def _broken_rule(uri: ModelUri) -> str:
     """Return the rule that a URI breaks, "" if it is valid."""
-    if DOTS.search(text):
+    if DOTS.search(uri.text) or DOTS.search(f"/{uri.path}"):
         return "path must not contain '.' or '..' segments"
-    if not PATTERNS[scheme].fullmatch(text):
-        return f"must be {EXPECTED[scheme]}"
-    holder = text.partition("://")[2].partition("/")[0]
-    if not scheme.is_fetched and len(holder) > NAME_LIMIT:
-        return f"{abridged(holder)} is longer than {NAME_LIMIT} characters"
+    if not PATTERNS[uri.scheme].fullmatch(uri.text):
+        return f"must be {EXPECTED[uri.scheme]}"
+    if len(uri.name) > NAME_LIMIT:
+        return f"{abridged(uri.name)} is longer than {NAME_LIMIT} characters"
     return ""
 
 
+def _shown(text: str) -> str:
+    """Quote a URI for a message, without what may be a secret."""
+    return abridged(SECRET_QUERY.sub(r"\1***", SECRET_USER.sub("***", text)))
+
+
 def _any() -> str:
-    *others, last = (EXPECTED[scheme].partition(" ")[0].rstrip(",") for scheme in Scheme)
+    *others, last = (EXPECTED[scheme].replace(",", " ").partition(" ")[0] for scheme in Scheme)
     return f"{', '.join(others)} or {last}"

@@ -71,7 +71,7 @@ def parse_route(fields: Fields) -> Route:
         ingress=_parse_ingress(fields),
     )
     fields.unknown()
-    if fields.is_given and not route.is_given:
+    if fields.is_given and not fields.peek("parentRefs") and not route.is_given:
         expected = "a list of at least one Gateway, such as [{name: web}], unless ingress is set"
         fields.require("parentRefs", expected)
     if route.grpc.hostnames:
@@ -90,24 +90,24 @@ def _parse_grpc(fields: Fields) -> GrpcRoute:
 
 def _check_grpc(route: Route, fields: Fields) -> None:
     """Check that no Gateway sees an HTTPRoute and a GRPCRoute with a common host name."""
-    if not route.parent_refs:
+    if not fields.peek("parentRefs"):
         sentence = (
             "requires route.parentRefs, because an Ingress carries only HTTP; set parentRefs or "
             "remove grpc"
         )
         fields.report("grpc", sentence)
-    if not route.hostnames:
+    if not fields.peek("hostnames"):
         sentence = (
             "must be set with route.grpc: without it the HTTPRoute matches every host, and a "
             "Gateway accepts only one of two routes with a common host name"
         )
         fields.report("hostnames", sentence)
     for name in route.grpc.hostnames:
-        common = next((each for each in route.hostnames if intersection(name, each)), "")
+        common = [each for each in route.hostnames if intersection(name, each)]
         if common:
             expected = (
-                f"a host name that route.hostnames does not match; {common!r} does, and a Gateway "
-                "accepts only one of two routes with a common host name"
+                f"a host name that route.hostnames does not match; {common[0]!r} does, and a "
+                "Gateway accepts only one of two routes with a common host name"
             )
             fields.child("grpc").reject("hostnames", name, expected)
 
@@ -148,7 +148,7 @@ def _parse_parent(fields: Fields) -> ParentRef:
         namespace=_parse_name(fields, "namespace", NAMESPACE_LIMIT),
         section_name=_parse_name(fields, "sectionName", NAME_LIMIT),
     )
-    if fields.raw("name") is None:
+    if not fields.peek("name"):
         fields.require("name", "the name of a Gateway")
     fields.unknown()
     return parent
@@ -157,7 +157,10 @@ def _parse_parent(fields: Fields) -> ParentRef:
 def _parse_name(fields: Fields, name: str, limit: int) -> str:
     text = fields.text(name)
     if text and (len(text) > limit or not OBJECT_NAME.fullmatch(text)):
-        expected = f"at most {limit} lowercase letters, digits, '-' and '.'"
+        expected = (
+            f"at most {limit} lowercase letters, digits, '-' and '.', with a letter or digit at "
+            "both ends"
+        )
         fields.reject(name, text, expected)
     return text
 

@@ -89,7 +89,7 @@ def _tests(spec: Fields) -> list[Mapping[str, Any]]:
 
 
 def _is_given(holder: object, name: str) -> bool:
-    """Whether an object has a value for a field; an empty list counts as absent."""
+    """Whether an object has a value for a field; an empty text or list counts as absent."""
     if not isinstance(holder, Mapping):
         return False
-    return cast("Mapping[str, Any]", holder).get(name) not in (None, [])
+    return cast("Mapping[str, Any]", holder).get(name) not in (None, "", [])

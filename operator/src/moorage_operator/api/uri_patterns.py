@@ -11,7 +11,7 @@ the API server uses, treat the same way.
 
 import re
 
-__all__ = ["DOTS", "EXPECTED", "NAME_LIMIT", "PATTERNS", "SECRET_SAFE"]
+__all__ = ["DOTS", "EXPECTED", "NAME_LIMIT", "PATTERNS"]
 
 NAME_LIMIT = 253
 
@@ -48,7 +48,7 @@ PATTERNS = {
         r"""https://[A-Za-z0-9.:-]+/([!-"$->@-~]*/)?[!-"$-.0->@-~]+(\?[!-"$-~]*)?""" + _SHA256
     ),
 }
-DOTS = re.compile(r"/\.\.?(/|\Z)")
+DOTS = re.compile(r"(/|^oci://[^?]*[?]path=)\.\.?(/|\Z)")
 EXPECTED = {
     "pvc": "pvc://CLAIM/PATH with a valid PersistentVolumeClaim name",
     "configmap": (
@@ -77,5 +77,3 @@ EXPECTED = {
         "and 64 hexadecimal digits to verify the file"
     ),
 }
-# Schemes whose queries may hold secrets and are not shown.
-SECRET_SAFE = {"https"}

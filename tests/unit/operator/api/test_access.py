@@ -16,6 +16,7 @@ def test_the_names_of_the_secrets_are_read() -> None:
 
     assert parsed.problems == ()
     assert parsed.tls == Tls("iris-tls", "iris.example.com")
+    assert parsed.tls
     assert parsed.access == TokenAccess("iris-tokens")
 
 
@@ -62,6 +63,10 @@ def test_without_them_servers_are_plaintext_and_open() -> None:
             ),
         ),
         (
+            {"access": {"tokenSecretName": "Iris"}},
+            "spec.access.tokenSecretName: 'Iris' is invalid: must be a valid name of a Secret",
+        ),
+        (
             {"access": {"tokenSecretName": 3}},
             "spec.access.tokenSecretName: 3 is invalid: must be a string",
         ),
@@ -76,6 +81,26 @@ def test_without_them_servers_are_plaintext_and_open() -> None:
 )
 def test_an_invalid_field_is_reported(spec: dict[str, object], expected: str) -> None:
     assert expected in problems(**spec)
+
+
+# The longest name of a host, and longer ones.
+LABELS = ".".join(["a" * 49] * 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        (f"{LABELS}.abc", f"{LABELS}.abc"),
+        (f"{LABELS}.abcd", ""),
+        (f"{'a' * 63}.com", f"{'a' * 63}.com"),
+        ("a_b", ""),
+    ],
+)
+def test_only_a_valid_host_name_is_compared_with_a_certificate(name: str, kept: str) -> None:
+    parsed = model(tls={"secretName": "iris", "serverName": name})
+
+    assert parsed.tls.server_name == kept
+    assert len(parsed.problems) == (not kept)
 
 
 @pytest.mark.parametrize(

@@ -36,53 +36,6 @@ ROUTE = {"parentRefs": [{"name": "web"}]}
 
 
 @pytest.mark.parametrize(
-    ("uri", "expected"),
-    [
-        ("pvc://claim", (Scheme.PVC, "claim", "")),
-        ("pvc://claim/", (Scheme.PVC, "claim", "")),
-        ("pvc://my.claim/a/b.onnx", (Scheme.PVC, "my.claim", "a/b.onnx")),
-        ("configmap://digits-files", (Scheme.CONFIG_MAP, "digits-files", "")),
-        ("s3://models/iris?region=eu-west-1", (Scheme.S3, "", "")),
-        ("https://host/iris.tgz?token=x", (Scheme.HTTPS, "", "")),
-        ("oci://ghcr.io/a/iris:1?path=/models/iris/", (Scheme.OCI, "", "models/iris")),
-    ],
-)
-def test_a_uri_is_read(uri, expected):
-    parsed = model(model={"uri": uri})
-
-    assert parsed.model.uri == ModelUri(*expected, uri)
-    assert parsed.problems == ()
-
-
-@pytest.mark.parametrize(
-    ("uri", "reason", "fact"),
-    [
-        ("ftp://a/b", "UnsupportedScheme", "s3://BUCKET/PATH"),
-        ("ftp://a/b", "UnsupportedScheme", "'ftp://a/b'"),
-        (
-            "models/iris",
-            "InvalidSpec",
-            "pvc://CLAIM/PATH, configmap://NAME, s3://BUCKET/PATH, gs:",
-        ),
-        ("models/iris", "InvalidSpec", "oci://REGISTRY/NAME:TAG or https://HOST/PATH/FILE"),
-        ("pvc://", "InvalidSpec", "PersistentVolumeClaim"),
-        ("pvc://Big/x", "InvalidSpec", "PersistentVolumeClaim"),
-        (f"pvc://{'a' * 254}/x", "InvalidSpec", "253 characters"),
-        ("s3://bucket/key?zone=a", "InvalidSpec", "?region=REGION&endpoint="),
-        ("https://user:secret@host/file", "InvalidSpec", "https://HOST/PATH/FILE"),
-        ("pvc://claim/../x", "InvalidSpec", "'.' or '..'"),
-        ("configmap://name/key", "InvalidSpec", "configmap://NAME"),
-    ],
-)
-def test_an_invalid_uri_is_reported_with_the_valid_forms(uri, reason, fact):
-    problem = model(model={"uri": uri}).problems[0]
-
-    assert problem.path == "spec.model.uri"
-    assert problem.reason == reason
-    assert fact in problem.message
-
-
-@pytest.mark.parametrize(
     ("spec", "path", "sentence"),
     [
         ({"replicas": -1}, "spec.replicas", "-1 is invalid: must be a whole number from 0"),

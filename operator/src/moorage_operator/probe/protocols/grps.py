@@ -200,6 +200,6 @@ class Grps:
 def _not_found(refused: GrpsReply, listed: Sequence[GrpsModel]) -> Answer:
     if not listed and refused.code != NOT_FOUND:
         return refused.as_answer()
-    has = ", ".join(f"{each.name}-{each.version}" for each in listed)
+    has = ", ".join("-".join(filter(None, (each.name, each.version))) for each in listed)
     message = quoted(f"the server has {has}" if has else refused.message)
     return Answer(verdict=False, reason=AnswerReason.MODEL_NOT_FOUND, message=message)

@@ -45,8 +45,8 @@ def read_model(text: str, asked: str) -> GrpsModel:
             found.name,
             [found.version] if found.version else [],
             document.get("inferer_type"),
-            metadata.tensors(document.get("inputs"), "inputs"),
-            metadata.tensors(document.get("outputs"), "outputs"),
+            metadata.tensors(document.get("inputs")),
+            metadata.tensors(document.get("outputs")),
         )
     except NotMetadata:
         return GrpsModel(asked)
@@ -54,16 +54,16 @@ def read_model(text: str, asked: str) -> GrpsModel:
 
 
 def read_models(text: str) -> tuple[GrpsModel, ...]:
-    """Parse the models in a server's metadata."""
+    """Parse the models in a server's metadata; those without a name are left out."""
     listed: object = _mapping(text).get("models")
     try:
         found = [
-            _model(metadata.mapping(item, "models"), "")
+            _model(metadata.mapping(item), "")
             for item in (cast("list[Any]", listed) if isinstance(listed, list) else [])
         ]
     except NotMetadata:
         return ()
-    return tuple(found[: metadata.LIST_LIMIT])
+    return tuple(each for each in found[: metadata.LIST_LIMIT] if each.name)
 
 
 def read_server(text: str) -> ServerInfo | None:
@@ -78,8 +78,8 @@ def read_server(text: str) -> ServerInfo | None:
 def _model(document: dict[str, Any], asked: str) -> GrpsModel:
     flag: object = document.get("ready")
     ready = _FLAGS.get(flag.lower()) if isinstance(flag, str) else None
-    name = metadata.text(document.get("name") or asked, "name")
-    return GrpsModel(name, metadata.text(document.get("version") or "", "version"), ready)
+    name = metadata.text(document.get("name") or asked)
+    return GrpsModel(name, metadata.text(document.get("version") or ""), ready)
 
 
 def _mapping(text: str) -> dict[str, Any]:

@@ -204,7 +204,7 @@ def _tensors(
     found: Sequence[oip_pb2.ModelMetadataResponse.TensorMetadata],
 ) -> tuple[TensorInfo, ...]:
     if len(found) > metadata.TENSOR_LIMIT:
-        raise metadata.NotMetadata(f"{len(found)} tensors")
+        raise metadata.NotMetadata
     return tuple(
         # One size above the limit is enough for the shape to be rejected.
         metadata.tensor(each.name, each.datatype, each.shape[: metadata.RANK_LIMIT + 1])

@@ -94,9 +94,9 @@ def info_of(name: str, listed: Sequence[Entry]) -> ModelInfo | None:
     if found is None:
         return None
     try:
-        platform = metadata.text(found.owner, "owned_by")
+        platform = metadata.text(found.owner)
         return ModelInfo(
-            metadata.text(name, "id"), platform=platform, context_length=found.context_length
+            metadata.text(name), platform=platform, context_length=found.context_length
         )
     except NotMetadata:
         return None

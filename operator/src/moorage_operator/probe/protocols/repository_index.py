@@ -52,7 +52,7 @@ def entries_from_json(body: bytes) -> tuple[IndexEntry, ...] | None:
         return None
     items = cast("list[Any]", document)[:ENTRY_LIMIT]
     try:
-        return tuple(_entry(metadata.mapping(item, "an entry")) for item in items)
+        return tuple(_entry(metadata.mapping(item)) for item in items)
     except metadata.NotMetadata:
         return None
 
@@ -100,8 +100,8 @@ def _all_names(entries: Sequence[IndexEntry]) -> str:
 def _entry(fields: dict[str, Any]) -> IndexEntry:
     reason = fields.get("reason")
     return IndexEntry(
-        name=metadata.text(fields.get("name"), "name"),
-        version=metadata.text(fields.get("version") or "", "version"),
-        state=metadata.text(fields.get("state") or "", "state"),
+        name=metadata.text(fields.get("name")),
+        version=metadata.text(fields.get("version") or ""),
+        state=metadata.text(fields.get("state") or ""),
         reason=reason if isinstance(reason, str) else "",
     )

@@ -99,15 +99,15 @@ def model_of(document: Mapping[str, Any], name: str, versions: Sequence[str]) ->
     The signature is `serving_default`, or the first one by name.
     """
     try:
-        holder = metadata.mapping(document.get("metadata"), "metadata")
-        outer = metadata.mapping(holder.get("signature_def"), "signature_def")
-        signatures = metadata.mapping(outer.get("signature_def"), "signature_def")
+        holder = metadata.mapping(document.get("metadata"))
+        outer = metadata.mapping(holder.get("signature_def"))
+        signatures = metadata.mapping(outer.get("signature_def"))
         chosen: object = signatures.get(SIGNATURE) or next(
             (signatures[key] for key in sorted(signatures)), None
         )
-        signature = metadata.mapping(chosen, "the signature")
+        signature = metadata.mapping(chosen)
         inputs, outputs = _tensors(signature, "inputs"), _tensors(signature, "outputs")
-        return metadata.model(name, list(versions), "", inputs, outputs)
+        return metadata.model(name, list(versions), None, inputs, outputs)
     except NotMetadata:
         return None
 
@@ -131,18 +131,18 @@ def _no(reason: AnswerReason, status: VersionStatus, words: str) -> Answer:
 
 def _tensors(signature: Mapping[str, Any], field: str) -> tuple[TensorInfo, ...]:
     # protobuf's JSON omits an empty map.
-    listed = metadata.mapping(signature.get(field) or {}, field)
+    listed = metadata.mapping(signature.get(field) or {})
     if len(listed) > metadata.TENSOR_LIMIT:
-        raise NotMetadata(f"{field} has {len(listed)} tensors")
+        raise NotMetadata
     return tuple(_tensor(name, listed[name]) for name in sorted(listed))
 
 
 def _tensor(name: str, value: object) -> TensorInfo:
-    fields = metadata.mapping(value, name)
+    fields = metadata.mapping(value)
     dtype: object = fields.get("dtype")
     # A datatype without a counterpart (DT_COMPLEX64) keeps its own name.
     datatype = _DATATYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype
-    shape = metadata.mapping(fields.get("tensor_shape") or {}, "tensor_shape")
+    shape = metadata.mapping(fields.get("tensor_shape") or {})
     if shape.get("unknown_rank") is True:
         return metadata.tensor(name, datatype, None)
     dims: object = shape.get("dim") or []

@@ -8,11 +8,10 @@ format, "Encoding binary values".
 """
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from moorage_operator.api.smoke_tests import InputTensor, Scalar
+from moorage_operator.api.smoke_tests import RANK_LIMIT, InputTensor, Scalar
 from moorage_operator.probe.reading.elements import Unreadable, flat, nested, text
 from moorage_operator.values.smoke import Outputs
 
@@ -22,8 +21,8 @@ __all__ = ["outputs_of_document", "request_document"]
 def request_document(inputs: Sequence[InputTensor]) -> dict[str, Any]:
     """Build the body of a predict request."""
     values = {each.name: nested(each.data, each.shape) for each in inputs}
-    sizes = {each.shape[0] if each.shape else None for each in inputs}
-    if len(sizes) > 1 or sizes <= {None, 0}:
+    size, *others = {each.shape[0] if each.shape else 0 for each in inputs}
+    if others or not size:
         return {"inputs": values if len(values) > 1 else next(iter(values.values()))}
     if len(values) == 1:
         return {"instances": next(iter(values.values()))}
@@ -63,10 +62,10 @@ def _opened(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list):
         # Not deeper than the limit of `flat`, which rejects the rest.
         items = cast("list[Any]", value)
-        return [_opened(item, depth + 1) for item in items] if depth < 32 else items
+        return [_opened(item, depth + 1) for item in items] if depth < RANK_LIMIT else items
     if isinstance(value, Mapping) and isinstance(value.get("b64"), str):
         try:
             return text(base64.b64decode(cast("str", value["b64"]), validate=True))
-        except (binascii.Error, ValueError) as why:
+        except ValueError as why:
             raise Unreadable("a b64 value is not valid base64") from why
     return cast("Scalar", value)

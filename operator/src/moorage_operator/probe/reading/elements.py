@@ -18,6 +18,7 @@ FORMATS = {
     "BOOL": "?", "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q",
     "INT8": "b", "INT16": "h", "INT32": "i", "INT64": "q", "FP16": "e", "FP32": "f", "FP64": "d",
 }  # fmt: skip
+SIZES = {"BF16": 2, **{name: struct.calcsize(f"<{code}") for name, code in FORMATS.items()}}
 LENGTH = struct.Struct("<I")
 SCALARS = {bool, int, float, str}
 
@@ -89,17 +90,17 @@ def unpacked(datatype: str, raw: bytes) -> tuple[Scalar, ...]:
     """
     if datatype == "BYTES":
         return _texts(raw)
-    if datatype == "BF16":
-        words = bytearray(2 * (len(raw) - len(raw) % 2))
-        words[2::4], words[3::4] = raw[0 : len(raw) & ~1 : 2], raw[1::2]
-        raw, datatype = bytes(words) + b"0" * (len(raw) % 2), "FP32"
-    if datatype not in FORMATS:
+    if datatype not in SIZES:
         raise Unreadable(f"unknown datatype {datatype!r}")
-    size = struct.calcsize(f"<{FORMATS[datatype]}")
-    if len(raw) % size:
+    count, rest = divmod(len(raw), SIZES[datatype])
+    if rest:
         raise Unreadable(f"{len(raw)} bytes are not a multiple of the size of {datatype}")
-    limited(len(raw) // size)
-    return struct.unpack(f"<{len(raw) // size}{FORMATS[datatype]}", raw)
+    limited(count)
+    if datatype == "BF16":
+        words = bytearray(2 * len(raw))
+        words[2::4], words[3::4] = raw[::2], raw[1::2]
+        return struct.unpack(f"<{count}f", words)
+    return struct.unpack(f"<{count}{FORMATS[datatype]}", raw)
 
 
 def limited(count: int) -> None:
@@ -133,7 +134,8 @@ def _texts(raw: bytes) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _kind(item: Any) -> str:
+def _kind(item: object) -> str:
+    """Name the kind of a value of JSON that is not a scalar."""
     if item is None:
         return "null"
-    return {dict: "an object", list: "a list"}.get(type(item), type(item).__name__)
+    return "a list" if isinstance(item, list) else "an object"

@@ -1,4 +1,4 @@
-"""Smoke tests: parsing, comparison, storage and verdicts; the pure part."""
+"""Smoke tests: comparison, storage and verdicts; the pure part."""
 
 import math
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage_operator.api.smoke_tests import ExpectedTensor, InputTensor, SmokeTest, digest_of
+from moorage_operator.api.smoke_tests import ExpectedTensor, SmokeTest
 from moorage_operator.decide.pods.smoke_verdicts import passed_with_all
 from moorage_operator.values.plan import PollPace
 from moorage_operator.values.smoke import SmokeOutcome, SmokeVerdict, mismatch
@@ -28,122 +28,6 @@ from support.operator_values import (
 
 X = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [[0.5, 1]]}
 ONE = {"name": "one", "inputs": [X]}
-
-
-def read(**test: Any) -> Any:
-    return model(smokeTests={"tests": [{**ONE, **test}]})
-
-
-# ---------------------------------------------------------------------- as they are read
-
-
-def test_a_test_is_read_with_its_defaults():
-    (test,) = read(outputs=[{"name": "y", "data": [[1], [2]]}]).smoke_tests.tests
-
-    assert test.inputs == (InputTensor("x", "FP32", (1, 2), (0.5, 1)),)
-    assert test.outputs == (ExpectedTensor("y", (1, 2), 0.00001, 0.00001),)
-    assert test.max_latency_milliseconds is None
-
-
-@pytest.mark.parametrize(
-    ("test", "path", "sentence"),
-    [
-        ({"name": ""}, ".name", "required"),
-        ({"inputs": []}, ".inputs", "at least one tensor"),
-        ({"inputs": [X, X]}, ".inputs", "'x'"),
-        ({"inputs": [{**X, "name": ""}]}, ".inputs[0].name", "required"),
-        ({"inputs": [{**X, "datatype": "FLOAT"}]}, ".inputs[0].datatype", "one of BF16"),
-        ({"inputs": [{**X, "shape": [-1, 2]}]}, ".inputs[0].shape", "[-1, 2]"),
-        ({"inputs": [{**X, "shape": "2"}]}, ".inputs[0].shape", "a list of at most 32"),
-        ({"inputs": [{**X, "shape": None}]}, ".inputs[0].shape", "a list of at most 32"),
-        ({"inputs": [{**X, "data": [1]}]}, ".inputs[0].data", "2 for shape [1, 2]"),
-        ({"inputs": [{**X, "data": 1}]}, ".inputs[0].data", "list of numbers"),
-        ({"inputs": [{**X, "data": [1, None]}]}, ".inputs[0].data", "None"),
-        ({"inputs": [{**X, "data": [1, "a"]}]}, ".inputs[0].data", "element 1: 'a'"),
-        ({"inputs": [{**X, "data": [1, True]}]}, ".inputs[0].data", "element 1: True"),
-        ({"inputs": [{**X, "data": [1e39, 1]}]}, ".inputs[0].data", "element 0: 1e+39"),
-        ({"inputs": [{**X, "data": [math.nan, 1]}]}, ".inputs[0].data", "element 0: nan"),
-        ({"inputs": [{**X, "data": [10**400, 1]}]}, ".inputs[0].data", "element 0: 1000"),
-        (
-            {"inputs": [{**X, "datatype": "INT8", "data": [128, 1]}]},
-            ".inputs[0].data",
-            "element 0: 128 is not a valid INT8",
-        ),
-        (
-            {"inputs": [{**X, "datatype": "INT8", "data": [1.5, 1]}]},
-            ".inputs[0].data",
-            "element 0: 1.5 is not a valid INT8",
-        ),
-        (
-            {"inputs": [{**X, "datatype": "UINT64", "data": [-1, 1]}]},
-            ".inputs[0].data",
-            "element 0: -1 is not a valid UINT64",
-        ),
-        (
-            {"inputs": [{**X, "datatype": "BOOL", "data": [1, True]}]},
-            ".inputs[0].data",
-            "element 0: 1 is not a valid BOOL",
-        ),
-        (
-            {"inputs": [{**X, "datatype": "BYTES", "data": [1, "a"]}]},
-            ".inputs[0].data",
-            "element 0: 1 is not a valid BYTES",
-        ),
-        ({"inputs": [{**X, "size": 1}]}, ".inputs[0].size", "does not know this field"),
-        ({"outputs": [{"name": "y"}]}, ".outputs[0].data", "required"),
-        (
-            {"outputs": [{"name": "y", "data": [1], "absoluteTolerance": -1}]},
-            ".outputs[0].absoluteTolerance",
-            "-1 is invalid: must be a number of 0 or greater",
-        ),
-        (
-            {"outputs": [{"name": "y", "data": [1], "relativeTolerance": "a"}]},
-            ".outputs[0].relativeTolerance",
-            "'a'",
-        ),
-        ({"maxLatencyMilliseconds": 0}, ".maxLatencyMilliseconds", "from 1 to 300000"),
-        ({"repeat": 1}, ".repeat", "does not know this field"),
-    ],
-)
-def test_an_invalid_field_is_reported_with_its_value(test, path, sentence):
-    parsed = read(**test)
-
-    assert [problem.path for problem in parsed.problems] == [f"spec.smokeTests.tests[0]{path}"]
-    assert sentence in parsed.problems[0].message
-    assert parsed.smoke_tests.tests == ()
-
-
-@pytest.mark.parametrize(
-    ("tests", "sentence"),
-    [
-        ([ONE, ONE], "'one'"),
-        ([{**ONE, "name": str(n)} for n in range(17)], "at most 16"),
-        ({}, "a list"),
-        ([1], "a list of objects"),
-    ],
-)
-def test_an_invalid_list_is_reported(tests, sentence):
-    (problem,) = model(smokeTests={"tests": tests}).problems
-
-    assert problem.path == "spec.smokeTests.tests"
-    assert sentence in problem.message
-
-
-def test_the_digest_changes_with_every_part_of_a_test():
-    base = SmokeTest("a", (InputTensor("x", "FP32", (1,), (1.0,)),), (ExpectedTensor("y", (1,)),))
-    edited = [
-        replace(base, name="b"),
-        replace(base, inputs=(replace(base.inputs[0], data=(2.0,)),)),
-        replace(base, outputs=()),
-        replace(base, outputs=(replace(base.outputs[0], relative_tolerance=0.5),)),
-        replace(base, max_latency_milliseconds=9),
-    ]
-
-    digests = {digest_of([test]) for test in (base, *edited)}
-
-    assert len(digests) == len(edited) + 1
-    assert digest_of([base]) == digest_of([replace(base)])
-    assert digest_of([]) == ""
 
 
 # ---------------------------------------------------------------------- as they are compared

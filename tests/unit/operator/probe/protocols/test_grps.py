@@ -37,7 +37,7 @@ ready: true
 inferer_type: onnx
 inputs: [{name: x, datatype: FP32, shape: [-1, 4]}]
 """
-SERVER_TEXT = "name: server\nversion: 2\nmodels: [{name: wine, version: 1.0}]\n"
+SERVER_TEXT = "name: server\nversion: 2\nmodels: [{name: wine, version: 1.0}, {name: pie}]\n"
 
 
 class Server:
@@ -146,7 +146,7 @@ async def test_a_model_that_the_server_does_not_have_is_not_found(over: Over) ->
         answer = await driver.model_ready(replace(target, model_name="rose"))
 
     assert answer == Answer(
-        verdict=False, reason=AnswerReason.MODEL_NOT_FOUND, message="the server has wine-1.0"
+        verdict=False, reason=AnswerReason.MODEL_NOT_FOUND, message="the server has wine-1.0, pie"
     )
 
 

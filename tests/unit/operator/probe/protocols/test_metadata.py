@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage_operator.probe.protocols import metadata
-from moorage_operator.values.answers import ModelInfo, ServerInfo
+from moorage_operator.values.answers import ModelInfo, ServerInfo, TensorInfo
 
 
 def model(**fields: Any) -> ModelInfo | None:
@@ -16,6 +16,65 @@ def model(**fields: Any) -> ModelInfo | None:
 def test_metadata_only_needs_a_name() -> None:
     assert model() == ModelInfo("iris")
     assert metadata.server_from_json(b'{"name":"s"}') == ServerInfo("s")
+
+
+def test_every_field_of_a_server_is_read() -> None:
+    body = b'{"name":"triton","version":"2.51","extensions":["classification","binary"]}'
+
+    found = metadata.server_from_json(body)
+
+    assert found == ServerInfo("triton", "2.51", ("classification", "binary"))
+
+
+def test_every_field_of_a_model_is_read() -> None:
+    tensor = {"name": "image", "datatype": "FP32", "shape": [-1, 8]}
+    label = {"name": "label", "datatype": "INT64"}
+
+    assert model(versions=["1", "2"], platform="onnx", inputs=[tensor], outputs=[label]) == (
+        ModelInfo(
+            "iris",
+            ("1", "2"),
+            "onnx",
+            (TensorInfo("image", "FP32", (-1, 8)),),
+            (TensorInfo("label", "INT64", None),),
+        )
+    )
+
+
+def test_the_largest_metadata_is_read() -> None:
+    longest = "x" * 256
+    tensors = [{"name": longest, "datatype": "FP32", "shape": [1] * 32}] * 64
+
+    found = model(versions=[longest] * 64, platform=longest, inputs=tensors)
+
+    assert found is not None
+    assert (found.versions, found.platform) == ((longest,) * 64, longest)
+    assert found.inputs == (TensorInfo(longest, "FP32", (1,) * 32),) * 64
+
+
+def test_a_name_that_is_too_long_once_escaped_is_not_metadata() -> None:
+    escaped = model(platform="\x00" * 64)
+
+    assert escaped is not None
+    assert escaped.platform == "\\x00" * 64
+    assert model(platform="\x00" * 64 + "a") is None
+
+
+@pytest.mark.parametrize(
+    ("size", "read"),
+    [
+        ("-1", -1),
+        ("0", 0),
+        (str(2**63 - 1), 2**63 - 1),
+        (2**63 - 1, 2**63 - 1),
+        (-(2**63), -(2**63)),
+    ],
+)
+def test_a_size_may_be_text(size: str | int, read: int) -> None:
+    found = model(inputs=[{"name": "x", "datatype": "FP32", "shape": [size]}])
+
+    assert found is not None
+    assert found.inputs[0].shape == (read,)
 
 
 def test_null_counts_as_absent() -> None:
@@ -38,6 +97,11 @@ def test_null_counts_as_absent() -> None:
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": [True]}]},
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": ["x"]}]},
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": ["9" * 25]}]},
+        {"inputs": [{"name": "x", "datatype": "FP32", "shape": ["9" * 19]}]},
+        {"inputs": [{"name": "x", "datatype": "FP32", "shape": ["0" * 20]}]},
+        {"inputs": [{"name": "x", "datatype": "FP32", "shape": ["--1"]}]},
+        {"inputs": [{"name": "x", "datatype": "FP32", "shape": ["\u0661"]}]},
+        {"inputs": [{"name": "x", "datatype": "FP32"}] * 65},
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1 << 63]}]},
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1] * 33}]},
     ],

@@ -59,20 +59,62 @@ def test_bf16_is_the_upper_half_of_fp32():
 
 
 @pytest.mark.parametrize(
-    ("datatype", "raw"),
+    ("datatype", "raw", "said"),
     [
-        ("FP32", b"123"),
-        ("BF16", b"1"),
-        ("FP33", b""),
-        ("", b"1"),
-        ("BYTES", b"\x01\0\0"),
-        ("BYTES", b"\x02\0\0\0a"),
-        ("BYTES", b"\xff\xff\xff\xffa"),
+        ("FP32", b"123", "3 bytes are not a multiple of the size of FP32"),
+        ("BF16", b"1", "1 bytes are not a multiple of the size of BF16"),
+        ("FP33", b"", "unknown datatype 'FP33'"),
+        ("", b"1", "unknown datatype ''"),
+        ("BYTES", b"\x01\0\0", "a BYTES length is truncated"),
+        ("BYTES", b"\x02\0\0\0a", "a BYTES element is truncated"),
+        ("BYTES", b"\xff\xff\xff\xffa", "a BYTES element is truncated"),
     ],
 )
-def test_raw_contents_with_an_incomplete_element_are_unreadable(datatype, raw):
-    with pytest.raises(Unreadable):
+def test_raw_contents_with_an_incomplete_element_are_unreadable(datatype, raw, said):
+    with pytest.raises(Unreadable, match=f"^{said}$"):
         unpacked(datatype, raw)
+
+
+@pytest.mark.parametrize(("datatype", "size"), [("UINT8", 1), ("BF16", 2)])
+def test_raw_contents_have_at_most_half_a_million_elements(datatype, size):
+    assert len(unpacked(datatype, bytes(size << 19))) == 1 << 19
+    with pytest.raises(
+        Unreadable, match=r"^a tensor has 524289 elements, expected at most 524288$"
+    ):
+        unpacked(datatype, bytes(size * ((1 << 19) + 1)))
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (7, (7,)),
+        ([], ()),
+        ([True, 1, 0.5, "a"], (True, 1, 0.5, "a")),
+        ([[True, 1, 0.5, "a"], 2], (True, 1, 0.5, "a", 2)),
+    ],
+)
+def test_nested_values_become_flat(value, found):
+    assert flat(value) == found
+
+
+def test_values_are_nested_in_at_most_32_lists():
+    deepest: Any = {"b64": "YQ=="}
+    for _ in range(32):
+        deepest = [deepest]
+
+    assert tensorflow_tensors.outputs_of_document({"outputs": deepest}) == {"": ("a",)}
+    with pytest.raises(
+        Unreadable, match=r"^expected a number, a boolean or a string, got a list$"
+    ):
+        tensorflow_tensors.outputs_of_document({"outputs": [deepest]})
+
+
+@pytest.mark.parametrize(("value", "said"), [(None, "null"), ({"a": 1}, "an object")])
+def test_a_value_that_is_no_element_is_unreadable(value, said):
+    with pytest.raises(
+        Unreadable, match=f"^expected a number, a boolean or a string, got {said}$"
+    ):
+        flat([1, value])
 
 
 @given(st.sampled_from([*INTEGERS, "BOOL", "BYTES", "FP16", "BF16", "FP32", "x"]), st.binary())
@@ -136,21 +178,28 @@ def test_an_open_inference_answer_is_its_outputs():
     assert oip_tensors.outputs_of_document(document) == {"y": (1, 0.5)}
 
 
+NO_LIST = "it has no list of outputs"
+NO_DATA = "an output has no name or no data"
+
+
 @pytest.mark.parametrize(
-    "document",
+    ("document", "said"),
     [
-        {},
-        {"outputs": {}},
-        {"outputs": [1]},
-        {"outputs": [{"name": "y"}]},
-        {"outputs": [{"data": [1]}]},
-        {"outputs": [{"name": "y", "data": [None]}]},
-        {"outputs": [{"name": "y", "data": [{}]}]},
-        {"outputs": [{"name": "y", "parameters": {"binary_data_size": 4}}]},
+        ({}, NO_LIST),
+        ({"outputs": {}}, NO_LIST),
+        ({"outputs": [1]}, NO_DATA),
+        ({"outputs": [{"name": "y"}]}, NO_DATA),
+        ({"outputs": [{"data": [1]}]}, NO_DATA),
+        ({"outputs": [{"name": 1, "data": [1]}]}, NO_DATA),
+        ({"outputs": [{"name": "y", "parameters": {"binary_data_size": 4}}]}, NO_DATA),
+        (
+            {"outputs": [{"name": "y", "data": [None]}]},
+            "expected a number, a boolean or a string, got null",
+        ),
     ],
 )
-def test_an_answer_without_outputs_is_unreadable(document):
-    with pytest.raises(Unreadable):
+def test_an_answer_without_outputs_is_unreadable(document, said):
+    with pytest.raises(Unreadable, match=f"^{said}$"):
         oip_tensors.outputs_of_document(document)
 
 
@@ -230,18 +279,22 @@ def test_predictions_are_read(document, outputs):
 
 
 @pytest.mark.parametrize(
-    "document",
+    ("document", "said"),
     [
-        {},
-        {"predictions": {"y": 1}},
-        {"predictions": [{"y": 1}, {"z": 1}]},
-        {"predictions": [{"y": None}]},
-        {"predictions": [{"b64": "?"}]},
-        {"predictions": [1, {"y": 1}]},
+        ({}, "it has neither predictions nor outputs"),
+        ({"predictions": {"y": 1}}, "it has neither predictions nor outputs"),
+        ({"predictions": [{"y": 1}, {"z": 1}]}, "its predictions have different outputs"),
+        ({"predictions": [{"y": None}]}, "expected a number, a boolean or a string, got null"),
+        ({"predictions": [{"b64": "?"}]}, "a b64 value is not valid base64"),
+        ({"predictions": [{"b64": "\u00e4"}]}, "a b64 value is not valid base64"),
+        (
+            {"predictions": [1, {"y": 1}]},
+            "expected a number, a boolean or a string, got an object",
+        ),
     ],
 )
-def test_an_answer_without_predictions_is_unreadable(document):
-    with pytest.raises(Unreadable):
+def test_an_answer_without_predictions_is_unreadable(document, said):
+    with pytest.raises(Unreadable, match=f"^{said}$"):
         tensorflow_tensors.outputs_of_document(document)
 
 
@@ -262,6 +315,8 @@ def test_grps_sends_missing_datatypes_in_the_next_wider_type():
     assert (flag.dtype, list(flag.flat_uint8)) == (grps_pb2.DT_UINT8, [1, 0])
     assert (wide.dtype, list(wide.flat_int64)) == (grps_pb2.DT_INT64, [2**32 - 1])
     assert (text.dtype, list(text.flat_string)) == (grps_pb2.DT_STRING, ["ä"])
+    assert [each.name for each in message.gtensors.tensors] == ["b", "u", "t"]
+    assert [list(each.shape) for each in message.gtensors.tensors] == [[2], [1], [1]]
 
 
 def test_grps_rejects_values_that_fit_no_type():
@@ -284,6 +339,7 @@ def test_a_message_without_gtensors_or_datatypes_is_unreadable(dtype):
     odd = grps_pb2.GrpsMessage()
     odd.gtensors.tensors.add(name="y", dtype=dtype, flat_float32=[0.5])
 
-    for each in (message, odd):
-        with pytest.raises(Unreadable):
-            grps_tensors.outputs_of_message(each)
+    with pytest.raises(Unreadable, match=r"^it has no gtensors$"):
+        grps_tensors.outputs_of_message(message)
+    with pytest.raises(Unreadable, match=r"^tensor 'y' has no datatype$"):
+        grps_tensors.outputs_of_message(odd)
