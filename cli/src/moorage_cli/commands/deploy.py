@@ -8,6 +8,7 @@ import re
 import shlex
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from moorage_cli.ask import upload
-from moorage_cli.ask.api_failures import NoCluster
+from moorage_cli.ask.api_failures import Forbidden, NoCluster
 from moorage_cli.ask.cluster import FIELD_MANAGER, Conflict
 from moorage_cli.ask.inference import request as inference
 from moorage_cli.ask.inference.sample import describe, sample_request, sample_tensors
@@ -88,6 +89,10 @@ def run_deploy(shell: Shell, given: argparse.Namespace) -> Report:
     if given.dry_run:
         return _described(target, source, given)
     cluster = shell.connect(given)
+    if source.content is not None:
+        # without the CRD, the uploaded files would stay behind without a model
+        with suppress(Forbidden):
+            cluster.check_list(target.namespace)
     with interrupted_by_signals():
         uri = _uploaded(shell, cluster, target, source, given)
     written = _written(cluster, deploying.model_of(target, uri), force=given.force)

@@ -37,6 +37,10 @@ class ClusterLike(Protocol):
         """One model."""
         ...
 
+    def check_list(self, namespace: str | None) -> None:
+        """Do nothing if the models of a namespace, or of all, may be listed."""
+        ...
+
     def runtimes(self) -> list[dict[str, Any]]:
         """All InferenceRuntimes."""
         ...

@@ -9,6 +9,7 @@ import pytest
 from moorage_cli import __main__ as program
 from moorage_cli.ask import answers as reading
 from support.canned_server import answering, http_answer, kubeconfig_of
+from support.manifests import DIGITS
 
 OK = HTTPStatus.OK
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -111,6 +112,16 @@ def test_no_command_takes_an_answer_of_another_server_for_a_success(run, words: 
         # nothing is written after the model could not be read
         assert {line.split()[0] for line in server.asked} <= {"GET", "PATCH"}
         assert ("PATCH" in str(server.asked)) == (words[0] == "deploy")
+
+
+def test_without_the_crd_a_deployment_uploads_nothing(run) -> None:
+    absent = http_answer(HTTPStatus.NOT_FOUND, b"404 page not found\n")
+    with answering(absent) as server:
+        code, out, err = run(server.port, "deploy", str(DIGITS / "model.onnx"), "--name", "iris")
+
+    assert (code, out) == (1, "")
+    assert "is it installed in this cluster?" in err
+    assert [line.split()[0] for line in server.asked] == ["GET"]
 
 
 def test_a_deletion_that_the_server_does_not_confirm_is_a_failure(run) -> None:
