@@ -274,12 +274,8 @@ def _make_objects(
     guards = (policy,) if policy else ()
     service = make_service(arrangement.front, arrangement.selected, by_name=by_name)
     routed = make_routed(course.model, arrangement, decided.split, observed)
-    main = _make_deployment(
-        arrangement.main,
-        paused=course.paused,
-        is_mixed=is_mixed(arrangement.main, observed),
-    )
-    sides = map(_make_deployment, arrangement.sides)
+    main = _make_deployment(arrangement.main, observed, paused=course.paused)
+    sides = [_make_deployment(each, observed) for each in arrangement.sides]
     kept = _make_kept(course.model, arrangement, observed)
     beside = _beside(course.model, observed)
     return *guards, service, *routed, *kept, main, *sides, *beside
@@ -305,7 +301,7 @@ def _beside(model: InferenceModel, observed: Observed) -> Iterator[dict[str, Any
 
 
 def _make_deployment(
-    release: Release, *, paused: bool = False, is_mixed: bool = False
+    release: Release, observed: Observed, *, paused: bool = False
 ) -> dict[str, Any]:
     return make_deployment(
         release.model,
@@ -313,7 +309,7 @@ def _make_deployment(
         name=release.deployment,
         kept_spec=release.model.written.kept,
         paused=paused,
-        is_mixed=is_mixed,
+        is_mixed=is_mixed(release, observed),
     )
 
 

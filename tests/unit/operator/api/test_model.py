@@ -35,7 +35,8 @@ HTTPS = (
     "64 hexadecimal digits to verify the file"
 )
 DOTS = "path must not contain '.' or '..' segments"
-NAME = "letters, digits, '.', '_' and '-', and not only dots"
+SEGMENT = "letters, digits, '.', '_' and '-', and not only dots"
+NAME = "letters, digits, '.', '_', '-', '/', ':', '@' and '+', with a letter or digit"
 ONLY_DOWNLOADED = (
     "applies only to a downloaded model; remove it, or set uri to a location such as "
     "s3://BUCKET/PATH"
@@ -213,9 +214,10 @@ def test_all_but_volumes_are_downloaded(scheme, fetched):
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        ({"name": "a/b"}, f"name: 'a/b' is invalid: must be {NAME}"),
+        ({"name": "a b"}, f"name: 'a b' is invalid: must be {NAME}"),
         ({"name": ".."}, f"name: '..' is invalid: must be {NAME}"),
-        ({"version": "."}, f"version: '.' is invalid: must be {NAME}"),
+        ({"version": "a/b"}, f"version: 'a/b' is invalid: must be {SEGMENT}"),
+        ({"version": "."}, f"version: '.' is invalid: must be {SEGMENT}"),
         (
             {"credentials": {"secretName": "S3"}},
             "credentials.secretName: 'S3' is invalid: must be a valid name of a Secret",
