@@ -33,6 +33,7 @@ def test_a_model_of_the_bundled_runtime_has_a_name_of_one_segment():
     (problem,) = problems(protocol="Auto", model={"name": LONG, "uri": "pvc://models/a"})
 
     assert problem == (
-        f"spec.model.name: '{LONG}' is invalid: the bundled runtime has the name in URL paths, so "
-        "it must have only letters, digits, '.', '_' and '-'; rename the model, or set runtime.image"
+        f"spec.model.name: '{LONG}' is invalid: the bundled runtime has the name in URL paths, "
+        "so it must have only letters, digits, '.', '_' and '-'; rename the model, or set "
+        "runtime.image"
     )
