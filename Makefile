@@ -107,8 +107,8 @@ runtimes: setup ## Start the servers of charts/moorage-runtimes with models: Tri
 	$(CLUSTER_PROGRAM) install
 	RUNTIME_SERVERS=1 $(BIN)/pytest tests/integration/test_runtime_set.py tests/conformance/test_runtime_set.py
 
-formats: setup ## Serve models of the extras, and an OpenAI-compatible server, on real pods; builds both images (ten CPU-minutes)
-	FORMATS=1 EXTRAS="tables text openvino" CMAKE_ARGS="$(SMALL_LLAMA_CPP)" $(BIN)/pytest tests/e2e/test_formats.py
+formats: setup ## Serve models of the extras, and OpenAI-compatible servers, on real pods; builds the images (15 CPU-minutes)
+	FORMATS=1 RUNTIME_SERVERS=1 EXTRAS="tables text openvino" CMAKE_ARGS="$(SMALL_LLAMA_CPP)" $(BIN)/pytest tests/e2e/test_formats.py
 
 attack: setup ## Hostile clients and overload against the running server, for a minute each
 	ATTACK_SECONDS=60 $(BIN)/pytest tests/attack --timeout=600

@@ -1,4 +1,4 @@
-"""Models of the runtime's extras, and an OpenAI-compatible server, on real pods: `make formats`.
+"""Models of the runtime's extras, and OpenAI-compatible servers, on real pods: `make formats`.
 
 The demo installs an image of the runtime with EXTRAS. The objects are those of the examples,
 without the image that a reader would build. Each answer is compared with that of the model's own
@@ -31,6 +31,7 @@ from support.images import build_and_load
 from support.inference import ask, routed
 from support.kubectl import KIND, Kubectl
 from support.manifests import config_map, inference_model
+from support.model_servers import llama_server
 from support.waiting import eventually
 
 pytestmark = [
@@ -42,7 +43,7 @@ pytestmark = [
 
 EXAMPLES = ROOT / "examples"
 MOORAGE = Path(sys.executable).parent / "moorage"
-OPENAI = ROOT / "tests" / "e2e" / "peers" / "openai" / "Dockerfile"
+PEERS = ROOT / "tests" / "e2e" / "peers"
 TINY_GGUF = ROOT / "tests" / "conformance" / "servers" / "tiny_gguf.py"
 READY_SECONDS = 180
 
@@ -231,25 +232,41 @@ def scores_of(folder: Path, text: str) -> np.ndarray:
 def openai(demo, tmp_path_factory) -> str:
     """The image with llama.cpp's Python server, which is built from source once."""
     folder = tmp_path_factory.mktemp("openai")
-    shutil.copy(OPENAI, folder)
+    shutil.copytree(PEERS / "openai", folder, dirs_exist_ok=True)
     pip = [environment("openai"), "-m", "pip", "wheel", "--quiet", "--require-hashes"]
     requirements = ROOT / "requirements" / "openai.txt"
     subprocess.run([*pip, "-r", requirements, "-w", folder / "wheels"], check=True)
-    return build_and_load("openai", folder / OPENAI.name, folder)
+    return build_and_load("openai", folder / "Dockerfile", folder)
+
+
+@pytest.fixture(scope="module")
+def llama_cpp(demo, tmp_path_factory) -> str:
+    """The image with llama.cpp's own server, which is built from source once."""
+    folder = tmp_path_factory.mktemp("llama-cpp")
+    shutil.copytree(PEERS / "llama-cpp", folder, dirs_exist_ok=True)
+    (programs,) = llama_server()
+    shutil.copy(programs / "llama-server", folder)
+    return build_and_load("llama-cpp", folder / "Dockerfile", folder)
+
+
+@pytest.fixture(scope="module")
+def gguf(tmp_path_factory) -> bytes:
+    """A language model that answers k to everything."""
+    file = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
+    subprocess.run([environment("openai"), TINY_GGUF, file], check=True)
+    return file.read_bytes()
 
 
 @pytest.fixture
-def language_model(kubectl, tmp_path) -> None:
-    """A ConfigMap `tiny` with a model in GGUF that answers k to everything."""
-    file = tmp_path / "tiny.gguf"
-    subprocess.run([environment("openai"), TINY_GGUF, file], check=True)
-    kubectl.apply(config_map("tiny", {file.name: file.read_bytes()}))
+def language_model(kubectl, gguf) -> None:
+    """A ConfigMap `tiny` with a language model."""
+    kubectl.apply(config_map("tiny", {"tiny.gguf": gguf}))
 
 
 def in_openai(image: str, pattern: str, protocol: str = "OpenAI") -> dict[str, Any]:
     """The model, which has to answer a chat with the pattern before it gets requests."""
     expected = {"jsonPath": "choices[0].message.content", "pattern": pattern}
-    chat = {"name": "chat", "request": {"path": "/v1/chat/completions", "body": CHAT}}
+    question = {"name": "chat", "request": {"path": "/v1/chat/completions", "body": CHAT}}
     return inference_model(
         "tiny",
         protocol=protocol,
@@ -258,8 +275,15 @@ def in_openai(image: str, pattern: str, protocol: str = "OpenAI") -> dict[str, A
         # this server has no /health
         paths={"live": "/v1/models", "ready": "/v1/models"},
         health={"periodSeconds": 1},
-        smokeTests={"policy": "Enforce", "tests": [{**chat, "expect": [expected]}]},
+        smokeTests={"policy": "Enforce", "tests": [{**question, "expect": [expected]}]},
     )
+
+
+def chat(kubectl: Kubectl, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    """What the URL of the model's status answers to a client in a pod."""
+    (endpoint,) = kubectl.get(KIND, name)["status"]["endpoints"]
+    asking = ["python3", "-c", CLIENT, f"{endpoint['url']}/chat/completions", json.dumps(body)]
+    return json.loads(kubectl.run("exec", f"deployment/{name}", "--", *asking))
 
 
 def test_an_openai_compatible_server_serves_at_the_url_of_its_status(
@@ -275,8 +299,7 @@ def test_an_openai_compatible_server_serves_at_the_url_of_its_status(
     assert kubectl.condition("tiny", "SmokeTestPassed")["reason"] == "Passed"
     url = f"http://tiny.{kubectl.namespace}.svc.cluster.local:8000/v1"
     assert [each["url"] for each in status["endpoints"]] == [url]
-    asking = ["python3", "-c", CLIENT, f"{url}/chat/completions", json.dumps(CHAT)]
-    answer = json.loads(kubectl.run("exec", "deployment/tiny", "--", *asking))
+    answer = chat(kubectl, "tiny", CHAT)
     assert answer["model"] == LANGUAGE_MODEL
     assert answer["choices"][0]["message"] == {"content": "kkkk", "role": "assistant"}
 
@@ -287,6 +310,24 @@ def test_an_openai_compatible_server_is_detected(kubectl, openai, language_model
     kubectl.wait_condition("tiny", "Ready", "True", "Serving", READY_SECONDS)
 
     assert kubectl.row("tiny")["PROTOCOL"] == "OpenAI"
+
+
+def test_the_example_of_llama_cpp_serves_with_a_tiny_model(kubectl, llama_cpp, gguf):
+    model = yaml.safe_load((EXAMPLES / "09-openai" / "llama-cpp.yaml").read_text())
+    model["spec"]["runtime"]["image"] = llama_cpp
+    # under the name of the file that the example downloads
+    file = model["spec"]["runtime"]["args"][1].removeprefix("/mnt/models/")
+    model["spec"]["model"]["uri"] = "configmap://tiny"
+    kubectl.apply(config_map("tiny", {file: gguf}), model)
+
+    kubectl.wait_condition("smollm", "Ready", "True", "Serving", READY_SECONDS)
+
+    status = kubectl.get(KIND, "smollm")["status"]
+    assert status["protocol"]["detected"] == "OpenAI"
+    assert status["model"]["contextLength"] == 256
+    assert kubectl.condition("smollm", "SmokeTestPassed")["reason"] == "Passed"
+    answer = chat(kubectl, "smollm", {**CHAT, "model": "smollm"})
+    assert answer["choices"][0]["message"]["content"] == "kkkk"
 
 
 def test_a_language_model_with_another_answer_gets_no_requests(kubectl, openai, language_model):
