@@ -24,7 +24,7 @@ FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_p
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-down images chart install.yaml wheels changelog test check format lint types unit fixtures generate lock audit
-.PHONY: conformance openai runtimes attack hostile fuzz mutate integration idle faults transitions simulate chaos soak
+.PHONY: conformance openai runtimes formats attack hostile fuzz mutate integration idle faults transitions simulate chaos soak
 .PHONY: soak-grpc autoscalers docs browser screenshots
 .PHONY: e2e bench clean
 
@@ -106,6 +106,9 @@ openai: setup ## Build a real OpenAI-compatible server (five CPU-minutes), query
 runtimes: setup ## Start the servers of charts/moorage-runtimes with models: Triton, MLServer, llama.cpp; 2 GB, ten CPU-minutes
 	$(CLUSTER_PROGRAM) install
 	RUNTIME_SERVERS=1 $(BIN)/pytest tests/integration/test_runtime_set.py tests/conformance/test_runtime_set.py
+
+formats: setup ## Serve models of the extras, and OpenAI-compatible servers, on real pods; builds the images (15 CPU-minutes)
+	FORMATS=1 RUNTIME_SERVERS=1 EXTRAS="tables text openvino" CMAKE_ARGS="$(SMALL_LLAMA_CPP)" $(BIN)/pytest tests/e2e/test_formats.py
 
 attack: setup ## Hostile clients and overload against the running server, for a minute each
 	ATTACK_SECONDS=60 $(BIN)/pytest tests/attack --timeout=600

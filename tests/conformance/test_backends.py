@@ -5,16 +5,15 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import catboost
 import joblib
-import lightgbm
 import numpy as np
 import pytest
 import skops.io
-import xgboost
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
+from support import boosters
+from support.boosters import FLOWERS, SPECIES
 from support.runtime import ROOT, Runtime, running, serving
 from support.waiting import eventually
 
@@ -22,8 +21,8 @@ pytestmark = pytest.mark.conformance
 
 SAVED_MODELS = ROOT / "tests" / "fixtures" / "saved_models"
 DIGITS = ROOT / "examples" / "01-digits" / "model.onnx"
-SPECIES = ["setosa", "versicolor", "virginica"]
-FLOWERS = [[5.1, 3.5, 1.4, 0.2], [6.3, 3.3, 6.0, 2.5]]
+BOOSTERS = {"xgboost": "model.json", "lightgbm": "model.txt", "catboost": "model.cbm"}
+MLMODEL = "flavors: {xgboost: {data: model.ubj, model_class: xgboost.core.Booster}}\n"
 
 
 @pytest.fixture(scope="module")
@@ -45,33 +44,15 @@ def runtime(tmp_path_factory, iris) -> Iterator[Runtime]:
     skops.io.dump(iris, repository / "skops" / "model.skops")
     shutil.copy(DIGITS, repository / "digits" / "model.onnx")
     (repository / "digits" / "model.yaml").write_text("backend: openvino\n")
-    write_boosters(repository)
+    for library, file in BOOSTERS.items():
+        boosters.WRITERS[library](repository / library / file)
+    (repository / "xgboost" / "metadata.json").write_text("{}")
+    # as MLflow logs a booster
+    boosters.WRITERS["xgboost"](repository / "mlflow" / "model.ubj")
+    (repository / "mlflow" / "requirements.txt").write_text("xgboost\n")
+    (repository / "mlflow" / "MLmodel").write_text(MLMODEL)
     with serving(repository, "--allow-pickle=true") as server:
         yield server
-
-
-def write_boosters(repository: Path) -> None:
-    """A small model of iris in each format of boosted trees, and one as MLflow logs it."""
-    rows, labels = load_iris(return_X_y=True)
-    trees = xgboost.train(
-        {"objective": "multi:softprob", "num_class": 3, "nthread": 1},
-        xgboost.DMatrix(rows, labels),
-        3,
-    )
-    trees.save_model(repository / "xgboost" / "model.json")
-    (repository / "xgboost" / "metadata.json").write_text("{}")
-    leaves = {"objective": "multiclass", "num_class": 3, "num_threads": 1, "verbosity": -1}
-    lightgbm.train(leaves, lightgbm.Dataset(rows, labels), 3).save_model(
-        repository / "lightgbm" / "model.txt"
-    )
-    catboost.CatBoostClassifier(
-        iterations=3, thread_count=1, verbose=0, allow_writing_files=False
-    ).fit(rows, np.array(SPECIES)[labels]).save_model(str(repository / "catboost" / "model.cbm"))
-    trees.save_model(repository / "mlflow" / "model.ubj")
-    (repository / "mlflow" / "requirements.txt").write_text("xgboost\n")
-    (repository / "mlflow" / "MLmodel").write_text(
-        "flavors: {xgboost: {data: model.ubj, model_class: xgboost.core.Booster}}\n"
-    )
 
 
 def test_a_pickle_is_refused_by_default(tmp_path: Path, iris) -> None:

@@ -1,13 +1,10 @@
 """Models over TensorFlow Serving and GRPS on real pods, and servers that speak neither."""
 
-import json
-import socket
-import urllib.request
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
+from support.inference import ask, routed
 from support.kubectl import KIND, Kubectl
 from support.manifests import digits, digits_files, inference_model, sample
 from support.waiting import eventually
@@ -20,29 +17,6 @@ TENSOR = {"name": "image", "datatype": "FP32", "shape": [-1, 8, 8]}
 def picture(expected: int) -> list[float]:
     """The 64 pixels of a digit."""
     return sample(expected)["inputs"][0]["data"]
-
-
-def ask(kubectl: Kubectl, name: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a document at the first URL of the model's status."""
-    url = urlsplit(kubectl.get(KIND, name)["status"]["endpoints"][0]["url"])
-    address = kubectl.get("service", name)["spec"]["clusterIP"]
-    eventually("the Service is routed", lambda: connects(address, url.port or 0), bool, 10)
-    request = urllib.request.Request(
-        f"http://{address}:{url.port}{url.path}?{url.query}",
-        data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        return json.load(answer)
-
-
-def connects(address: str, port: int) -> bool:
-    """Whether the address accepts."""
-    try:
-        socket.create_connection((address, port), 2).close()
-    except OSError:
-        return False
-    return True
 
 
 def serve(kubectl: Kubectl, **spec: Any) -> dict[str, Any]:
@@ -60,17 +34,6 @@ def pod(kubectl: Kubectl, name: str = "digits") -> dict[str, Any]:
 def conditions(of: dict[str, Any]) -> dict[str, str]:
     """Status by type."""
     return {each["type"]: each["status"] for each in of["status"].get("conditions", [])}
-
-
-def routed(kubectl: Kubectl, name: str) -> list[str]:
-    """The addresses that the Service sends traffic to."""
-    return [
-        address
-        for each in kubectl.items("endpointslices", f"kubernetes.io/service-name={name}")
-        for endpoint in each["endpoints"] or []
-        if endpoint["conditions"].get("ready")
-        for address in endpoint["addresses"]
-    ]
 
 
 def test_a_model_is_served_by_tensorflow_servings_api(kubectl):

@@ -1,10 +1,11 @@
 """A model on a volume: `pvc://` as in the README, with a hostPath volume of the test."""
 
 import shutil
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
+from support.claims import models_claim
 from support.kubectl import KIND, Kubectl
 from support.manifests import DIGITS, inference_model
 
@@ -13,49 +14,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 FAST = {"periodSeconds": 1}
 
 
-def claim() -> dict:
-    """A claim for a volume without a storage class, created by an administrator."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "models"},
-        "spec": {
-            "storageClassName": "",
-            "accessModes": ["ReadOnlyMany"],
-            "resources": {"requests": {"storage": "1Mi"}},
-        },
-    }
-
-
-def volume(namespace: str, folder: Path) -> dict:
-    """A volume on the node for only that claim."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": f"models-{namespace}"},
-        "spec": {
-            "storageClassName": "",
-            "accessModes": ["ReadOnlyMany"],
-            "capacity": {"storage": "1Mi"},
-            "persistentVolumeReclaimPolicy": "Retain",
-            "claimRef": {"namespace": namespace, "name": "models"},
-            "hostPath": {"path": str(folder), "type": "Directory"},
-        },
-    }
-
-
 @pytest.fixture
-def models(kubectl, tmp_path) -> Kubectl:
+def models(kubectl, tmp_path) -> Iterator[Kubectl]:
     """A bound claim `models` with an empty folder; `tmp_path` is the folder."""
-    # the model's pod runs as another user
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    cluster = Kubectl(kubectl.env, "default")
-    cluster.apply(volume(kubectl.namespace, tmp_path))
-    kubectl.apply(claim())
-    yield kubectl
-    # it waits for the claim, which goes with its namespace
-    cluster.run("delete", "pv", f"models-{kubectl.namespace}", "--wait=false")
+    with models_claim(kubectl, tmp_path):
+        yield kubectl
 
 
 @pytest.mark.parametrize(
