@@ -16,7 +16,7 @@ from moorage_operator.api import names
 from moorage_operator.api.conditions import timestamp
 from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.reasons import Trait, has
-from moorage_operator.api.v1alpha1 import InferenceModel
+from moorage_operator.api.v1alpha1 import InferenceModel, Strategy
 from moorage_operator.resources.autoscaler import KEDA_AUTOSCALER, autoscaler_kind, make_autoscaler
 from moorage_operator.resources.deployment import make_deployment
 from moorage_operator.resources.disruption import make_disruption_budget
@@ -309,7 +309,9 @@ def _make_deployment(
         name=release.deployment,
         kept_spec=release.model.written.kept,
         paused=paused,
-        is_mixed=is_mixed(release, observed),
+        # of interest for this strategy alone, and there may be hundreds of pods
+        is_mixed=release.model.rollout.strategy is Strategy.RECREATE
+        and is_mixed(release, observed),
     )
 
 

@@ -82,6 +82,11 @@ class PodObserved:
     init: tuple[ContainerObserved, ...] = ()
     runtime: ContainerObserved = ContainerObserved("runtime")
 
+    @property
+    def is_active(self) -> bool:
+        """Whether its ReplicaSet counts it: it has neither ended nor is being deleted."""
+        return not self.deleting and self.phase not in {"Succeeded", "Failed"}
+
     def deployment_of(self, model: str) -> str:
         """The name of the model's Deployment that created the pod, "" if none did.
 

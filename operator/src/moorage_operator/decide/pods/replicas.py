@@ -134,11 +134,7 @@ class Replica:
 
 def judge(model: InferenceModel, observed: Observed, revision: str) -> tuple[Replica, ...]:
     """Judge all live pods, by name. With an empty `revision`, all pods count as earlier ones."""
-    alive = [
-        pod
-        for pod in observed.pods
-        if not pod.deleting and pod.phase not in {"Succeeded", "Failed"}
-    ]
+    alive = [pod for pod in observed.pods if pod.is_active]
     before = _previous_entries(observed.status)
     replicas = tuple(
         _judge_current(pod, model, observed, before.get(pod.name) or _omitted(pod, observed))

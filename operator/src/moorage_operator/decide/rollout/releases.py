@@ -159,9 +159,7 @@ def is_mixed(release: Release, observed: Observed) -> bool:
     replica_sets = {
         pod.replica_set
         for pod in observed.pods
-        if not pod.deleting
-        and pod.phase not in {"Succeeded", "Failed"}
-        and pod.deployment_of(model) == release.deployment
+        if pod.is_active and pod.deployment_of(model) == release.deployment
     }
     return len(replica_sets) > 1
 
