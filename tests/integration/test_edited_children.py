@@ -97,6 +97,33 @@ def test_an_added_service_port_is_kept(
     eventually("repaired", lambda: service_ports(api) == wanted)
 
 
+def test_the_service_of_a_refused_spec_is_restored(
+    served: dict[str, Any], api: Api, kubelet: Kubelet
+) -> None:
+    before = api.get("Service", "iris")
+    refused = {"tests": [{"name": "unknown", "path": "no slash"}]}
+    api.patch("InferenceModel", "iris", {"spec": {"smokeTests": refused}})
+    accepted = ("False", "InvalidSpec")
+    eventually("refused", lambda: api.condition("iris", "Accepted") == accepted)
+
+    edit(api, "Service", "/spec/selector", {"app": "elsewhere"})
+    eventually("repaired", lambda: api.get("Service", "iris")["spec"] == before["spec"])
+
+    api.delete("Service", "iris")
+
+    def created() -> dict[str, Any] | None:
+        found = api.get("Service", "iris")
+        return found if found and found["metadata"]["uid"] != before["metadata"]["uid"] else None
+
+    again = eventually("created again", created)
+    assert service_ports(api) == {each["name"]: each["port"] for each in before["spec"]["ports"]}
+    assert again["spec"]["selector"] == before["spec"]["selector"]
+    assert api.condition("iris", "Accepted") == accepted
+    assert api.condition("iris", "Ready") == ("True", "ServingPreviousRevision")
+    (pod,) = kubelet.pods("iris")
+    assert pod["metadata"]["uid"] == served["metadata"]["uid"]
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [(f"{PORTS}/0/containerPort", 7777), ("/spec/template/spec/containers/0/name", "other")],

@@ -4,7 +4,7 @@ Observed -> **plan** -> Plan -> write.children, write.statuses
 
 `plan` returns the objects to apply, the whole status, the polls and the objects to look up. It
 never raises for user input, and the same input gives the same bytes. A spec with problems plans no
-objects, so running pods are left unchanged.
+object but the Service that was applied last, so running pods are left unchanged.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -39,6 +39,7 @@ from .rollout.canary import Split, advance, make_split, seconds_left, stopped
 from .rollout.course import Course, chart_course, give_up, until_definite
 from .rollout.releases import Arrangement, Release, arrange, is_kept, is_mixed, read_release
 from .rollout.routing import make_routed
+from .rollout.standing import Standing, standing_service
 from .status.conditions import Judgement, decide
 from .status.events import planned_events
 from .status.pausing import hold, pending_changes
@@ -155,9 +156,14 @@ def _read(
 
 
 def _what_ran(observed: Observed) -> list[str]:
-    """Return the last revision that served and the last one that was accepted."""
+    """Return the revision that served last, the one accepted last, and the one just replaced.
+
+    The Service may still select the replaced one.
+    """
     revisions = read_revisions(observed.status)
-    return list(dict.fromkeys(each for each in (revisions.last_good, revisions.current) if each))
+    replaced = revisions.retiring.revision if revisions.retiring else ""
+    ran = (revisions.last_good, revisions.current, replaced)
+    return list(dict.fromkeys(each for each in ran if each))
 
 
 def _plan_of_what_runs(
@@ -165,8 +171,8 @@ def _plan_of_what_runs(
 ) -> Plan:
     """Compute the plan for a spec with problems.
 
-    Nothing is applied. Running pods are polled, gated and reported by the revisions they belong
-    to: the last accepted spec and the last one that served.
+    Only the Service is kept as it was applied last. Running pods are polled, gated and reported
+    by the revisions they belong to.
     """
     ran = _what_ran(observed)
     unproven = _unproven(observed, ran)
@@ -199,7 +205,10 @@ def _make_plan(
     For a spec with problems, `decided` is None.
     """
     course = decided.course if decided else None
-    objects = _make_objects(decided, observed, config) if decided else ()
+    standing = _standing(model, decided, earlier, observed)
+    objects = (standing.service,) if standing else ()
+    if decided:
+        objects = _make_objects(decided, observed, config)
     replicas = judge(model, observed, course.applied if course else "")
     targets = make_targets(model, replicas, config)
     for release in earlier:
@@ -211,7 +220,8 @@ def _make_plan(
     hashes = tuple(applied_hash(item) for item in objects)
     split = decided.split if decided else None
     judgement = decide(model, observed, replicas, course, hashes, split)
-    judgement = behind_service(judgement, replicas, _selected(model, decided, observed))
+    selected = _selected(model, decided, standing)
+    judgement = behind_service(judgement, replicas, selected)
     if model.paused:
         pending = _pending(decided, objects, observed)
         revisions = course.revisions if course else judgement.revisions
@@ -240,14 +250,27 @@ def _make_plan(
     )
 
 
-def _selected(model: InferenceModel, decided: _Decided | None, observed: Observed) -> str:
-    """Return the revision that the Service selects; "" for all pods of the model."""
+def _standing(
+    model: InferenceModel,
+    decided: _Decided | None,
+    earlier: Sequence[Release],
+    observed: Observed,
+) -> Standing | None:
+    """Return the existing Service of a model whose spec plans none for now."""
+    if decided is None:
+        releases = earlier
+    elif model.paused:
+        releases = decided.arrangement.routed
+    else:
+        return None
+    return standing_service(model, observed, read_revisions(observed.status), releases)
+
+
+def _selected(model: InferenceModel, decided: _Decided | None, standing: Standing | None) -> str:
+    """Return the revision that the Service selects; "" for all pods, or if it is not known."""
     if decided and not model.paused:
         return decided.arrangement.selected
-    revisions = read_revisions(observed.status)
-    # Nothing is written now, so the Service selects what it was last seen to select.
-    is_switched = revisions.retiring and revisions.retiring.time
-    return revisions.last_good if is_switched else ""
+    return standing.selected if standing else ""
 
 
 def _pending(

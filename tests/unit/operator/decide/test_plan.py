@@ -69,7 +69,7 @@ def test_an_invalid_spec_is_planned_by_the_last_valid_one():
     )
     assert waiting.gates == ()
     assert [(gate.pod, gate.is_open) for gate in answered.gates] == [("new", True)]
-    assert answered.objects == ()
+    assert [each["kind"] for each in answered.objects] == ["Service"]
     assert answered.keeps_others
     assert verdict(answered, "Accepted") == ("False", "InvalidSpec")
     assert "spec.health.newField" in condition(answered, "Accepted")["message"]
