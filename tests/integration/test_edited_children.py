@@ -101,8 +101,9 @@ def test_the_service_of_a_refused_spec_is_restored(
     served: dict[str, Any], api: Api, kubelet: Kubelet
 ) -> None:
     before = api.get("Service", "iris")
-    refused = {"tests": [{"name": "unknown", "path": "no slash"}]}
-    api.patch("InferenceModel", "iris", {"spec": {"smokeTests": refused}})
+    short = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3]}
+    tests = [{"name": "short", "inputs": [short]}]
+    api.patch("InferenceModel", "iris", {"spec": {"smokeTests": {"tests": tests}}})
     accepted = ("False", "InvalidSpec")
     eventually("refused", lambda: api.condition("iris", "Accepted") == accepted)
 
