@@ -159,10 +159,12 @@ class Player:
         await self._settled(namespace)
         after = await self._children(namespace)
         if before != after:
-            changed = sorted(
-                name for name in {*before, *after} if before.get(name) != after.get(name)
-            )
-            verdict.failures.append(f"paused: written all the same: {changed}")
+            changed = [
+                f"{name}: {before.get(name)} became {after.get(name)}"
+                for name in sorted({*before, *after})
+                if before.get(name) != after.get(name)
+            ]
+            verdict.failures.append(f"paused: written all the same: {'; '.join(changed)}")
         return held
 
     async def _is_held(self, namespace: str) -> bool:
@@ -173,11 +175,14 @@ class Player:
         )
 
     async def _children(self, namespace: str) -> dict[str, Any]:
-        """The uid and the spec of each child."""
+        """The uid and the spec of each child, without those of a deleted model of this name."""
+        model = await self._api.get("InferenceModel", namespace, NAME)
+        uid = model["metadata"]["uid"]
         return {
             f"{kind}/{body['metadata']['name']}": (body["metadata"]["uid"], body.get("spec"))
             for kind in CHILDREN
             for body in await self._api.list(kind, namespace)
+            if uid in {owner["uid"] for owner in body["metadata"].get("ownerReferences") or []}
         }
 
     async def _write(self, namespace: str, spec: Spec) -> None:
