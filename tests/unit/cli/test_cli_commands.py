@@ -43,6 +43,8 @@ DOCUMENT = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [
 class Server(http.server.BaseHTTPRequestHandler):
     """A model server with metrics and a response to an inference request."""
 
+    code = 200
+
     def do_GET(self):
         self._answer(b'moorage_inferences_total{model="iris",outcome="ok",version="1"} 7\n')
 
@@ -51,7 +53,7 @@ class Server(http.server.BaseHTTPRequestHandler):
         self._answer(json.dumps({"path": self.path, "asked": asked}).encode())
 
     def _answer(self, body):
-        self.send_response(200)
+        self.send_response(self.code)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -295,6 +297,17 @@ def test_infer_uses_the_forwarded_port(run, port, tmp_path):
 
     assert (code, err) == (0, "")
     assert json.loads(out) == {"path": "/v2/models/iris/infer", "asked": DOCUMENT}
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (500, 1)])
+def test_infer_prints_only_the_response_as_json(run, port, tmp_path, monkeypatch, status, code):
+    monkeypatch.setattr(Server, "code", status)
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps(DOCUMENT))
+    asked = run(FakeCluster(port), "infer", "iris", "-f", str(request), "-o", "json")
+
+    assert (asked[0], asked[2]) == (code, "")
+    assert json.loads(asked[1]) == {"path": "/v2/models/iris/infer", "asked": DOCUMENT}
 
 
 def test_infer_asks_a_pod_of_the_revision_that_the_service_selects(

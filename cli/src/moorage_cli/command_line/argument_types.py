@@ -6,6 +6,7 @@ such as that of a variable that is not set, is never taken for an argument that 
 
 import argparse
 import re
+from collections.abc import Callable, Sequence
 
 from moorage_cli.manifests.object_names import (
     NAMESPACE_NAME,
@@ -16,6 +17,7 @@ from moorage_cli.manifests.object_names import (
 
 __all__ = [
     "ABSENT",
+    "choice",
     "count",
     "model_name",
     "namespace",
@@ -46,6 +48,16 @@ class _Absent(str):
 
 
 ABSENT = _Absent()
+
+
+def choice(allowed: Sequence[str]) -> Callable[[str], str]:
+    """One of these words, in any case; argparse refuses others."""
+    words = {each.casefold(): each for each in allowed}
+
+    def word(given: str) -> str:
+        return words.get(given.casefold(), given)
+
+    return word
 
 
 def path(given: str) -> str:

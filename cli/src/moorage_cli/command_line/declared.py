@@ -8,6 +8,7 @@ from typing import Any
 
 from moorage_cli.command_line.argument_types import (
     ABSENT,
+    choice,
     namespace,
     object_name,
     path,
@@ -36,6 +37,7 @@ class Argument:
     """One argument of argparse, also used for completion.
 
     Without a type, it is a text that must not be empty. The default "" means that it is absent.
+    Choices are accepted in any case.
     """
 
     def __init__(self, *names: str, **options: Any) -> None:
@@ -44,6 +46,8 @@ class Argument:
         if not options.keys() & {"type", "action", "choices"}:
             is_path = options.get("metavar") in PATH_METAVARS
             options["type"] = path if is_path else text
+        if "choices" in options:
+            options["type"] = choice(options["choices"])
         if options.get("default") == "":
             options["default"] = ABSENT
 

@@ -44,7 +44,8 @@ Output has colours only on a terminal, without `NO_COLOR` and `TERM=dumb`. It is
 locale. Control characters in the text of model servers are replaced. For scripts, use `-o json`;
 an error message is plain text. `moorage --version` prints the version.
 
-An empty argument is invalid usage: `moorage delete "$NAME"` fails if the variable is not set.
+Words that an option offers as a choice are accepted in any case: `--transport grpc`. An empty
+argument is invalid usage: `moorage delete "$NAME"` fails if the variable is not set.
 """
 
 
