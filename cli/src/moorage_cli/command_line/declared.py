@@ -22,6 +22,7 @@ __all__ = [
     "CLUSTER",
     "MAYBE_NAME",
     "NAME",
+    "NAMES",
     "NAMESPACE",
     "PATH_METAVARS",
     "Argument",
@@ -78,6 +79,9 @@ CLUSTER = (
     Argument("--context", metavar="NAME", default="", help="context of the kubeconfig"),
 )
 NAME = Argument("name", metavar="NAME", type=object_name, help="name of the InferenceModel")
+NAMES = Argument(
+    "names", metavar="NAME", nargs="+", type=object_name, help="names of InferenceModels"
+)
 MAYBE_NAME = Argument(
     "name",
     metavar="NAME",

@@ -10,6 +10,7 @@ from moorage_cli.ask import wire
 from moorage_cli.ask.access import Access
 from moorage_cli.commands.access import access_of
 from moorage_cli.commands.pods import HTTP_PORT, forwarded
+from moorage_cli.commands.several import report_of_each
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.judge import traffic
 from moorage_cli.judge.model_view import ModelView, runtime_view, view
@@ -61,8 +62,12 @@ def _watched(
 def run_why(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage why`."""
     cluster = shell.connect(given)
-    model = view(cluster.model(given.namespace or cluster.namespace, given.name))
-    return explained(shell, cluster, model)
+    namespace = given.namespace or cluster.namespace
+
+    def one(name: str) -> Report:
+        return explained(shell, cluster, view(cluster.model(namespace, name)))
+
+    return report_of_each(shell, given, namespace, one, gap="\n")
 
 
 def run_runtimes(shell: Shell, given: argparse.Namespace) -> Report:
