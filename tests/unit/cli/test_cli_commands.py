@@ -380,8 +380,38 @@ def test_top_shows_the_available_values(run, port, metrics):
 
     row = out.splitlines()[1].split()
     assert code == 0
-    assert row == ["iris", "iris-a", *(["250m", "64Mi"] if metrics else ["-", "-"]), "7", "0", "-"]
+    assert row == [
+        "iris",
+        "iris-a",
+        *(["250m", "64Mi"] if metrics else ["-", "-"]),
+        "7",
+        "0",
+        "-",
+        "-",
+    ]
     assert ("metrics.k8s.io" in out) is not metrics
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            {"metadata": {"name": "iris-a", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            "Terminating",
+        ),
+        ({"status": {"phase": "Failed", "reason": "Evicted"}}, "Evicted"),
+    ],
+)
+def test_top_does_not_query_a_pod_whose_server_does_not_run(run, monkeypatch, change, reason):
+    cluster = FakeCluster(problem="pods/portforward is forbidden")
+    (found,) = cluster.pods("models", "moorage.dev/model=iris")
+    monkeypatch.setattr(cluster, "pods", lambda *_: [{**found, **change}])
+
+    code, out, err = run(cluster, "top")
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1].split() == ["iris", "iris-a", "250m", "64Mi", "-", "-", "-", reason]
+    assert len(out.splitlines()) == 2
 
 
 def test_conformance_tests_a_server_over_http(run, port):

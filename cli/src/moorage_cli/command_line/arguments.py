@@ -181,7 +181,9 @@ COMMANDS: tuple[Command, ...] = (
         "show the usage and the requests of each replica",
         "CPU and memory come from the metrics API, if the cluster has one. Requests, failures and "
         "mean latency since the start come from the metrics of the bundled runtime, through a "
-        "port-forward to each pod. A dash means that the value is not available.",
+        "port-forward to each pod. A dash means that the value is not available. REASON says why "
+        "the server of a pod does not run, such as Terminating or CrashLoopBackOff. Such a pod is "
+        "not queried.",
         (
             MAYBE_NAME,
             NAMESPACE,

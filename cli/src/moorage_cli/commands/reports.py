@@ -9,7 +9,7 @@ from typing import Any
 from moorage_cli.ask import wire
 from moorage_cli.ask.access import Access
 from moorage_cli.commands.access import access_of
-from moorage_cli.commands.pods import HTTP_PORT, forwarded
+from moorage_cli.commands.pods import HTTP_PORT, RUNTIME_CONTAINER, forwarded
 from moorage_cli.commands.several import report_of_each
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.judge import traffic
@@ -122,15 +122,17 @@ def _usages(
     for pod in cluster.pods(model.namespace, model.selector):
         name = pod["metadata"]["name"]
         cpu, memory = measured.get(name, (None, None))
-        requests = None
-        if access is not None and _is_running(pod):
+        requests, reason = None, traffic.why_idle(pod, RUNTIME_CONTAINER)
+        if access is not None and not reason:
             try:
                 with forwarded(cluster, model, pod, HTTP_PORT) as address:
                     exposition = _metrics(address, given.timeout, access)
                 requests = traffic.read_requests(exposition, model.served_name)
             except Failure as failure:
                 notes[str(failure)] = None
-        found.append(traffic.Usage(model.namespace, model.name, name, cpu, memory, requests))
+        found.append(
+            traffic.Usage(model.namespace, model.name, name, cpu, memory, requests, reason)
+        )
     return found
 
 
@@ -158,7 +160,3 @@ def _measured(item: Mapping[str, Any]) -> tuple[float | None, float | None]:
         known = [value for value in values if value is not None]
         sums.append(sum(known) if known else None)
     return sums[0], sums[1]
-
-
-def _is_running(pod: Mapping[str, Any]) -> bool:
-    return pod.get("status", {}).get("phase") == "Running"
