@@ -107,13 +107,26 @@ def failures_of(what: str) -> Generator[None]:
             f"{what}: the response is not one of a Kubernetes API server: {error}: {CHECK_SERVER}"
         ) from error
     except (HTTPError, OSError) as error:
-        raise Failure(f"{what}: the API server does not answer: {_unanswered(error)}") from error
+        where = _address(error)
+        raise Failure(
+            f"{what}: the API server does not answer: {_unanswered(error)}{where}"
+        ) from error
 
 
 def raise_status(status: Mapping[str, Any]) -> NoReturn:
     """Raise the error that a watch reports as an event, a Status object."""
     code = status.get("code")
     raise ApiException(code if isinstance(code, int) else 500, body=json.dumps(dict(status)))
+
+
+def _address(error: BaseException) -> str:
+    """The address of the server in parentheses, if the error of a connection has it."""
+    for each in causes_of(error):
+        pool: Any = getattr(each, "pool", None)
+        if getattr(pool, "host", None):
+            host = f"[{pool.host}]" if ":" in pool.host else pool.host
+            return f" ({pool.scheme}://{host}:{pool.port})"
+    return ""
 
 
 def _unanswered(error: BaseException) -> str:

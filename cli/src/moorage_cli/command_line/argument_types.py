@@ -27,6 +27,7 @@ __all__ = [
     "quantity",
     "rate",
     "seconds",
+    "storage_class",
     "target",
     "text",
 ]
@@ -85,6 +86,11 @@ def object_name(given: str) -> str:
     if not is_object_name(given):
         raise _refused(given, f"must be {OBJECT_NAME}")
     return given
+
+
+def storage_class(given: str) -> str:
+    """The name of a storage class; an empty one means none."""
+    return given and object_name(given)
 
 
 def namespace(given: str) -> str:
