@@ -3,7 +3,9 @@
 import pytest
 
 from moorage_cli import __main__ as program
-from moorage_cli.command_line.arguments import COMMANDS
+from moorage_cli.command_line.arguments import COMMANDS, parser
+
+TFS = "TensorFlowServing"
 
 NAMES = ("", ".", "..", "a/b", "/", "a\nb", "Iris", "🚀", "-a", "a-", "a..b", "a" * 254, "a\udcff")
 WHOLE = ("", " ", "-1", "1.5", "1_0", "٣", "²", "0x10", "nan", "9" * 5000, "2147483648")
@@ -56,6 +58,31 @@ def test_an_invalid_value_is_refused_with_its_argument_and_what_is_allowed(
         assert message.startswith(f"argument {argument}: {shown!r}"[:90]), value
         assert "is invalid: must " in message
         assert len(message) < 300
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        (["infer", "iris", "-f", "x", "--protocol", "tensorflowserving"], "protocol", TFS),
+        (["infer", "iris", "-f", "x", "--protocol", "OPENINFERENCE"], "protocol", "OpenInference"),
+        (["infer", "iris", "-f", "x", "--transport", "grpc"], "transport", "GRPC"),
+        (["infer", "iris", "-f", "x", "--transport=Http"], "transport", "HTTP"),
+        (["bench", "iris", "--protocol", "Grps"], "protocol", "GRPS"),
+        (["bench", "iris", "--transport", "grpc"], "transport", "GRPC"),
+        (["bench", "iris"], "transport", ""),
+        (["conformance", "a:1", "--require", "openinference"], "require", "OpenInference"),
+        (["status", "-o", "JSON"], "output", "json"),
+    ],
+)
+def test_a_choice_is_accepted_in_any_case(words: list[str], name: str, value: str) -> None:
+    assert getattr(parser().parse_args(words), name) == value
+
+
+def test_an_unknown_choice_is_refused_with_all_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(["infer", "iris", "-f", "x", "--transport", "udp"], capsys)
+
+    assert message.startswith("argument --transport: invalid choice: 'udp' (choose from ")
+    assert "GRPC" in message
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.name)

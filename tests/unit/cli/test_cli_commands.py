@@ -43,6 +43,8 @@ DOCUMENT = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [
 class Server(http.server.BaseHTTPRequestHandler):
     """A model server with metrics and a response to an inference request."""
 
+    code = 200
+
     def do_GET(self):
         self._answer(b'moorage_inferences_total{model="iris",outcome="ok",version="1"} 7\n')
 
@@ -51,7 +53,7 @@ class Server(http.server.BaseHTTPRequestHandler):
         self._answer(json.dumps({"path": self.path, "asked": asked}).encode())
 
     def _answer(self, body):
-        self.send_response(200)
+        self.send_response(self.code)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -297,6 +299,17 @@ def test_infer_uses_the_forwarded_port(run, port, tmp_path):
     assert json.loads(out) == {"path": "/v2/models/iris/infer", "asked": DOCUMENT}
 
 
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (500, 1)])
+def test_infer_prints_only_the_response_as_json(run, port, tmp_path, monkeypatch, status, code):
+    monkeypatch.setattr(Server, "code", status)
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps(DOCUMENT))
+    asked = run(FakeCluster(port), "infer", "iris", "-f", str(request), "-o", "json")
+
+    assert (asked[0], asked[2]) == (code, "")
+    assert json.loads(asked[1]) == {"path": "/v2/models/iris/infer", "asked": DOCUMENT}
+
+
 def test_infer_asks_a_pod_of_the_revision_that_the_service_selects(
     run, port, tmp_path, monkeypatch
 ):
@@ -367,8 +380,38 @@ def test_top_shows_the_available_values(run, port, metrics):
 
     row = out.splitlines()[1].split()
     assert code == 0
-    assert row == ["iris", "iris-a", *(["250m", "64Mi"] if metrics else ["-", "-"]), "7", "0", "-"]
+    assert row == [
+        "iris",
+        "iris-a",
+        *(["250m", "64Mi"] if metrics else ["-", "-"]),
+        "7",
+        "0",
+        "-",
+        "-",
+    ]
     assert ("metrics.k8s.io" in out) is not metrics
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            {"metadata": {"name": "iris-a", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            "Terminating",
+        ),
+        ({"status": {"phase": "Failed", "reason": "Evicted"}}, "Evicted"),
+    ],
+)
+def test_top_does_not_query_a_pod_whose_server_does_not_run(run, monkeypatch, change, reason):
+    cluster = FakeCluster(problem="pods/portforward is forbidden")
+    (found,) = cluster.pods("models", "moorage.dev/model=iris")
+    monkeypatch.setattr(cluster, "pods", lambda *_: [{**found, **change}])
+
+    code, out, err = run(cluster, "top")
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1].split() == ["iris", "iris-a", "250m", "64Mi", "-", "-", "-", reason]
+    assert len(out.splitlines()) == 2
 
 
 def test_conformance_tests_a_server_over_http(run, port):
@@ -769,3 +812,73 @@ def test_delete_without_a_terminal_needs_yes(run, monkeypatch):
     assert FakeObjects.deleted == []
     assert run(FakeCluster(), "delete", "iris", "--yes")[0] == 0
     assert FakeObjects.deleted == [("models", "iris")]
+
+
+@pytest.fixture
+def several(monkeypatch):
+    """A cluster with the models iris and rose, of which only iris is ready."""
+    rose = {**MODEL, "metadata": {**MODEL["metadata"], "name": "rose"}, "status": {}}
+    found = {"iris": MODEL, "rose": rose}
+
+    def model(self, namespace, name):
+        if name not in found:
+            raise Failure(f"inferencemodel {namespace}/{name}: not found")
+        return found[name]
+
+    monkeypatch.setattr(FakeCluster, "model", model)
+    monkeypatch.setattr(FakeCluster, "events", lambda *_: ())
+    monkeypatch.setattr(FakeObjects, "deleted", [])
+    return FakeCluster()
+
+
+def test_delete_deletes_each_model_that_it_can(run, several):
+    code, out, err = run(several, "delete", "iris", "lily", "rose", "iris", "--yes")
+
+    assert code == 1
+    assert out == (
+        "iris: is deleted; claims and the files in them stay\n"
+        "rose: is deleted; claims and the files in them stay\n"
+    )
+    assert err == "moorage: inferencemodel models/lily: not found\n"
+    assert FakeObjects.deleted == [("models", "iris"), ("models", "rose")]
+    assert run(several, "delete", "iris", "rose", "--yes")[0] == 0
+
+
+def test_delete_asks_for_each_model(run, several, monkeypatch):
+    terminal = io.StringIO("n\ny\n")
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+
+    code, out, err = run(several, "delete", "iris", "rose", "-o", "json")
+
+    assert code == 1
+    assert err.count("[y/N]") == 2
+    assert json.loads(out) == [
+        {"deleted": False, "namespace": "models", "name": "iris"},
+        {"deleted": True, "namespace": "models", "name": "rose"},
+    ]
+    assert FakeObjects.deleted == [("models", "rose")]
+
+
+def test_delete_of_several_models_without_a_terminal_deletes_none(run, several, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\ny\n"))
+
+    code, _, err = run(several, "delete", "lily", "iris", "rose")
+
+    assert (code, FakeObjects.deleted) == (2, [])
+    assert "add --yes" in err
+
+
+def test_why_explains_each_model(run, several):
+    code, out, err = run(several, "why", "iris", "rose", "lily")
+    document = json.loads(run(several, "why", "iris", "lily", "rose", "-o", "json")[1])
+
+    assert code == 1
+    heads = [line for line in out.splitlines() if line.startswith("models/")]
+    assert [line.split()[0] for line in heads] == ["models/iris", "models/rose"]
+    assert "\n\nmodels/rose" in out
+    assert err == "moorage: inferencemodel models/lily: not found\n"
+    assert [each["name"] for each in document] == ["iris", "lily", "rose"]
+    assert document[1]["error"] == "inferencemodel models/lily: not found"
+    assert run(several, "why", "iris", "iris")[0] == 0
+    assert json.loads(run(several, "why", "iris", "-o", "json")[1])["name"] == "iris"

@@ -38,7 +38,7 @@ def moorage(
 
 # A command line, and the exit status and the error.
 LINES = {
-    "M lint - <&-": (1, "moorage: standard input cannot be read: bad file descriptor\n"),
+    "M lint - <&-": (1, "moorage: FILE: standard input cannot be read: bad file descriptor\n"),
     "M lint a.yaml >&-": (1, "moorage: standard output cannot be written: bad file descriptor\n"),
     "M lint a.yaml >/dev/full": (
         1,
@@ -92,7 +92,7 @@ def test_text_is_utf_8_in_every_locale(tmp_path: Path) -> None:
     assert moorage("M lint -", tmp_path, b"\xff", **ascii_only) == (
         1,
         "",
-        "moorage: standard input cannot be read: the text is not UTF-8\n",
+        "moorage: FILE: standard input cannot be read: the text is not UTF-8\n",
     )
     code, out, err = moorage(
         "M lint 🚀.yaml", tmp_path, PYTHONIOENCODING="latin-1", PYTHONUTF8="0"

@@ -20,6 +20,7 @@ __all__ = [
     "MalformedAnswer",
     "Missing",
     "NoCluster",
+    "NotServed",
     "Unauthenticated",
     "failures_of",
     "raise_status",
@@ -47,6 +48,10 @@ class Missing(Failure):
     """The object does not exist."""
 
 
+class NotServed(Missing):
+    """The API server does not know the kind of the object, which is one of Moorage's."""
+
+
 class Unauthenticated(Failure):
     """The API server does not accept the credentials (HTTP 401)."""
 
@@ -64,6 +69,11 @@ class MalformedAnswer(Exception):
 
 
 CHECK_SERVER = "check the server of the kubeconfig"
+INSTALL = (
+    "install it with the chart charts/moorage, as docs/how-to/install.md shows, or choose another "
+    "--context"
+)
+MOORAGE_KINDS = ("inferencemodel", "inferenceruntime")
 TRUST = Trust(
     named="the CAs of the kubeconfig",
     fix="set certificate-authority-data of its cluster",
@@ -87,20 +97,36 @@ def failures_of(what: str) -> Generator[None]:
             raise Expired from error
         if error.status == 409:
             raise Conflict(f"{what}: {_sentence(error)}", _owned(error)) from error
+        sentence = _sentence(error)
+        if error.status == 404 and "not found" not in sentence:
+            raise _not_served(what, sentence) from error
         kind = KINDS.get(error.status or 0, Failure)
-        raise kind(f"{what}: {_sentence(error)}") from error
+        raise kind(f"{what}: {sentence}") from error
     except MalformedAnswer as error:
         raise Failure(
             f"{what}: the response is not one of a Kubernetes API server: {error}: {CHECK_SERVER}"
         ) from error
     except (HTTPError, OSError) as error:
-        raise Failure(f"{what}: the API server does not answer: {_unanswered(error)}") from error
+        where = _address(error)
+        raise Failure(
+            f"{what}: the API server does not answer: {_unanswered(error)}{where}"
+        ) from error
 
 
 def raise_status(status: Mapping[str, Any]) -> NoReturn:
     """Raise the error that a watch reports as an event, a Status object."""
     code = status.get("code")
     raise ApiException(code if isinstance(code, int) else 500, body=json.dumps(dict(status)))
+
+
+def _address(error: BaseException) -> str:
+    """The address of the server in parentheses, if the error of a connection has it."""
+    for each in causes_of(error):
+        pool: Any = getattr(each, "pool", None)
+        if getattr(pool, "host", None):
+            host = f"[{pool.host}]" if ":" in pool.host else pool.host
+            return f" ({pool.scheme}://{host}:{pool.port})"
+    return ""
 
 
 def _unanswered(error: BaseException) -> str:
@@ -125,9 +151,18 @@ def _sentence(error: ApiException) -> str:
         message = f"HTTP {error.status} {error.reason or ''}".rstrip()
     if 300 <= (error.status or 0) < 400:
         return f"{message}: a redirect is not followed: {CHECK_SERVER}"
-    if error.status == 404 and "not found" not in message:
-        return f"{message} (is it installed in this cluster?)"
     return message
+
+
+def _not_served(what: str, sentence: str) -> Missing:
+    """A 404 that is not about one object: the API server does not know its kind."""
+    for kind in MOORAGE_KINDS:
+        if what.lower().startswith(kind):
+            return NotServed(
+                f"{what}: {sentence}: Moorage's CustomResourceDefinition {kind}s.moorage.dev is "
+                f"not installed in this cluster: {INSTALL}"
+            )
+    return Missing(f"{what}: {sentence} (is it installed in this cluster?)")
 
 
 def _owned(error: ApiException) -> tuple[tuple[str, str], ...]:

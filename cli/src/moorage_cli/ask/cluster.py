@@ -16,7 +16,14 @@ from urllib3.exceptions import InsecureRequestWarning
 
 from kubernetes import client, config, stream
 from moorage_cli.ask.answers import RETRIES, items_of, list_of, object_of, watch_events_of
-from moorage_cli.ask.api_failures import Conflict, Expired, NoCluster, failures_of
+from moorage_cli.ask.api_failures import (
+    Conflict,
+    Expired,
+    Missing,
+    NoCluster,
+    NotServed,
+    failures_of,
+)
 from moorage_cli.ask.kubeconfig import load_kubeconfig
 from moorage_cli.ask.objects import Objects
 from moorage_cli.ask.port_forward import PortForward
@@ -111,8 +118,15 @@ class Cluster:
         return True
 
     def models(self, namespace: str | None) -> list[dict[str, Any]]:
-        """All models of a namespace, or of all namespaces if it is None."""
-        return self._list_models(namespace)["items"]
+        """All models of a namespace, or of all namespaces if it is None.
+
+        Raises:
+            Failure: The namespace does not exist, if the user may find that out.
+        """
+        found = self._list_models(namespace)["items"]
+        if not found and namespace is not None:
+            self._check_namespace(namespace)
+        return found
 
     def model(self, namespace: str, name: str) -> dict[str, Any]:
         """One model.
@@ -121,10 +135,18 @@ class Cluster:
             Failure: It does not exist.
         """
         api: Any = client.CustomObjectsApi(self._client)
-        with failures_of(f"inferencemodel {namespace}/{name}"):
-            return object_of(
-                api.get_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, name, **ASKED)
-            )
+        try:
+            with failures_of(f"inferencemodel {namespace}/{name}"):
+                return object_of(
+                    api.get_namespaced_custom_object(
+                        GROUP, VERSION, namespace, PLURAL, name, **ASKED
+                    )
+                )
+        except NotServed:
+            raise
+        except Missing:
+            self._check_namespace(namespace)
+            raise
 
     def runtimes(self) -> list[dict[str, Any]]:
         """All InferenceRuntimes."""
@@ -341,6 +363,23 @@ class Cluster:
             return opened.socket(port), problem
 
         return PortForward(connect)
+
+    def _check_namespace(self, name: str) -> None:
+        """Do nothing if a namespace exists, or if the user may not find that out.
+
+        Raises:
+            Missing: It does not exist.
+        """
+        api: Any = client.CoreV1Api(self._client)
+        try:
+            with failures_of(f"namespace {name}"):
+                object_of(api.read_namespace(name, **ASKED))
+        except Missing as error:
+            raise Missing(
+                f"namespace {name} does not exist: set --namespace to one that exists"
+            ) from error
+        except Failure:
+            return
 
     def _list_models(self, namespace: str | None, name: str = "") -> dict[str, Any]:
         call, arguments = self._models_call(namespace, name)

@@ -126,6 +126,8 @@ def _client(access: Access, seconds: float) -> httpx.Client:
 
 
 def _reason(error: BaseException, access: Access) -> str:
+    if isinstance(error, Failure):
+        return str(error)  # a sentence already, such as that about damaged authorities
     return (access.trust and why_no_tls(error, access.trust)) or reason_of(error)
 
 

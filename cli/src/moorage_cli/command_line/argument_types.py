@@ -6,6 +6,7 @@ such as that of a variable that is not set, is never taken for an argument that 
 
 import argparse
 import re
+from collections.abc import Callable, Sequence
 
 from moorage_cli.manifests.object_names import (
     NAMESPACE_NAME,
@@ -16,6 +17,7 @@ from moorage_cli.manifests.object_names import (
 
 __all__ = [
     "ABSENT",
+    "choice",
     "count",
     "model_name",
     "namespace",
@@ -25,6 +27,7 @@ __all__ = [
     "quantity",
     "rate",
     "seconds",
+    "storage_class",
     "target",
     "text",
 ]
@@ -46,6 +49,16 @@ class _Absent(str):
 
 
 ABSENT = _Absent()
+
+
+def choice(allowed: Sequence[str]) -> Callable[[str], str]:
+    """One of these words, in any case; argparse refuses others."""
+    words = {each.casefold(): each for each in allowed}
+
+    def word(given: str) -> str:
+        return words.get(given.casefold(), given)
+
+    return word
 
 
 def path(given: str) -> str:
@@ -73,6 +86,11 @@ def object_name(given: str) -> str:
     if not is_object_name(given):
         raise _refused(given, f"must be {OBJECT_NAME}")
     return given
+
+
+def storage_class(given: str) -> str:
+    """The name of a storage class; an empty one means none."""
+    return given and object_name(given)
 
 
 def namespace(given: str) -> str:

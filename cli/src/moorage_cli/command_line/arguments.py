@@ -16,6 +16,7 @@ from moorage_cli.command_line.declared import (
     CLUSTER,
     MAYBE_NAME,
     NAME,
+    NAMES,
     NAMESPACE,
     Argument,
     Command,
@@ -36,7 +37,8 @@ COMMANDS: tuple[Command, ...] = (
         "show which models serve and the progress of the others",
         "Prints one row per model. With NAME, also prints its conditions and replicas. PROGRESS "
         "counts the steps to Ready and names the next one: 2/4 ProtocolMatched. The exit status "
-        "is 0 if every model shown is ready and its status is up to date, otherwise 1.",
+        "is 0 if every model shown is ready and its status is up to date, otherwise 1. It is also "
+        "1 if the namespace does not exist, which requires the right to get the namespace.",
         (
             MAYBE_NAME,
             NAMESPACE,
@@ -49,11 +51,12 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "why",
-        "explain why a model does not serve, and how to fix it",
+        "explain why models do not serve, and how to fix it",
         "Prints the root cause with its log lines, then the fix, then further independent causes "
-        "and recent events. The exit status is 0 if the model is ready, otherwise 1.",
-        (NAME, NAMESPACE, output("text", "json"), *CLUSTER),
-        ("moorage why iris",),
+        "and recent events. With several names, explains each model in turn, and -o json prints "
+        "a list. The exit status is 0 if all of the models are ready, otherwise 1.",
+        (NAMES, NAMESPACE, output("text", "json"), *CLUSTER),
+        ("moorage why iris", "moorage why iris rose"),
     ),
     Command(
         "runtimes",
@@ -124,18 +127,21 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "delete",
-        "delete a model",
-        "Deletes the InferenceModel, and with it its objects, such as the ConfigMaps that moorage "
-        "deploy has written. Claims and the files in them stay. Asks on a terminal; without "
-        "one, --yes is required. The exit status is 1 if you do not agree.",
+        "delete models",
+        "Deletes each InferenceModel, and with it its objects, such as the ConfigMaps that "
+        "moorage deploy has written. Claims and the files in them stay. Asks for each model on a "
+        "terminal; without one, --yes is required. A model that cannot be deleted does not keep "
+        "the others from it. With several names, -o json prints a list. The exit status is 0 if "
+        "all of the models are deleted, and 1 if one is not, for example because you do not "
+        "agree.",
         (
-            NAME,
+            NAMES,
             Argument("--yes", action="store_true", help="do not ask"),
             NAMESPACE,
             output("text", "json"),
             *CLUSTER,
         ),
-        ("moorage delete iris", "moorage delete iris --yes"),
+        ("moorage delete iris", "moorage delete iris rose --yes"),
     ),
     *REQUESTS,
     *MANIFESTS,
@@ -175,7 +181,9 @@ COMMANDS: tuple[Command, ...] = (
         "show the usage and the requests of each replica",
         "CPU and memory come from the metrics API, if the cluster has one. Requests, failures and "
         "mean latency since the start come from the metrics of the bundled runtime, through a "
-        "port-forward to each pod. A dash means that the value is not available.",
+        "port-forward to each pod. A dash means that the value is not available. REASON says why "
+        "the server of a pod does not run, such as Terminating or CrashLoopBackOff. Such a pod is "
+        "not queried.",
         (
             MAYBE_NAME,
             NAMESPACE,

@@ -15,6 +15,7 @@ __all__ = ["SHELLS", "script"]
 # The arguments of the tool that print the names for a positional argument.
 _NAMES: Mapping[str, str] = {
     "name": "status -o name",
+    "names": "status -o name",
     "target": "status -o name",
     "runtime": "runtimes -o name",
 }

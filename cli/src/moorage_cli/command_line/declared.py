@@ -8,6 +8,7 @@ from typing import Any
 
 from moorage_cli.command_line.argument_types import (
     ABSENT,
+    choice,
     namespace,
     object_name,
     path,
@@ -21,6 +22,7 @@ __all__ = [
     "CLUSTER",
     "MAYBE_NAME",
     "NAME",
+    "NAMES",
     "NAMESPACE",
     "PATH_METAVARS",
     "Argument",
@@ -36,6 +38,7 @@ class Argument:
     """One argument of argparse, also used for completion.
 
     Without a type, it is a text that must not be empty. The default "" means that it is absent.
+    Choices are accepted in any case.
     """
 
     def __init__(self, *names: str, **options: Any) -> None:
@@ -44,6 +47,8 @@ class Argument:
         if not options.keys() & {"type", "action", "choices"}:
             is_path = options.get("metavar") in PATH_METAVARS
             options["type"] = path if is_path else text
+        if "choices" in options:
+            options["type"] = choice(options["choices"])
         if options.get("default") == "":
             options["default"] = ABSENT
 
@@ -74,6 +79,9 @@ CLUSTER = (
     Argument("--context", metavar="NAME", default="", help="context of the kubeconfig"),
 )
 NAME = Argument("name", metavar="NAME", type=object_name, help="name of the InferenceModel")
+NAMES = Argument(
+    "names", metavar="NAME", nargs="+", type=object_name, help="names of InferenceModels"
+)
 MAYBE_NAME = Argument(
     "name",
     metavar="NAME",

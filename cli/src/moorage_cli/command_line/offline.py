@@ -10,8 +10,10 @@ MANIFESTS: tuple[Command, ...] = (
         "check manifests without a cluster",
         "Checks each InferenceModel and InferenceRuntime in the files against the schema and "
         "rules of the API, the shapes of smoke tests, the fields of podTemplate, the variables "
-        "in the commands of runtimes, and the requirements of scaling. Compares models with the "
-        "runtimes in the same files. Prints one line per problem, with the path of the field. "
+        "in the commands of runtimes, the requirements of scaling, and the limits of GPUs and "
+        "other devices. Compares models with the runtimes in the same files. Prints one line per "
+        "problem, with the path of the field. If there is none, standard error notes what a valid "
+        "manifest leaves to you, such as an image that does not use the requested GPU. "
         "With --model, also compares contract and smoke tests with the tensors of the model. The "
         "exit status is 1 if there is a problem, otherwise 0.",
         (

@@ -15,7 +15,9 @@ It uses your kubeconfig and your permissions, and requires only the CRD in the c
 `spec.tls` or `spec.access`, they also
 [read its Secrets](../how-to/tls-and-tokens.md#send-requests). `logs` reads `pods` and `pods/log`,
 `events` reads `pods` and `events`. `run`, `lint`, `convert`, `conformance` and `completion` need
-no cluster. `rollback` and `rollout` also read `replicasets` and `controllerrevisions`.
+no cluster. `rollback` and `rollout` also read `replicasets` and `controllerrevisions`. A command
+that finds no model reads the namespace, to report one that does not exist. Without that right, it
+reports only that there is no model.
 
 `promote`, `abort`, `restart`, `retry`, `scale`, `rollback`, `pause` and `resume` each patch fields
 of the spec, if nobody has changed the model in between. `deploy` writes a model and
@@ -42,7 +44,8 @@ Output has colours only on a terminal, without `NO_COLOR` and `TERM=dumb`. It is
 locale. Control characters in the text of model servers are replaced. For scripts, use `-o json`;
 an error message is plain text. `moorage --version` prints the version.
 
-An empty argument is invalid usage: `moorage delete "$NAME"` fails if the variable is not set.
+Words that an option offers as a choice are accepted in any case: `--transport grpc`. An empty
+argument is invalid usage: `moorage delete "$NAME"` fails if the variable is not set.
 """
 
 

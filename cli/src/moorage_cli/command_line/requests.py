@@ -43,7 +43,8 @@ REQUESTS: tuple[Command, ...] = (
         "send a request from a file and print the response",
         "FILE is an Open Inference request in JSON; '-' is standard input. The request is "
         "converted to the model's protocol. A TensorFlow Serving or GRPS request in JSON is sent "
-        "unchanged. The exit status is 0 if the server reports success, otherwise 1.",
+        "unchanged. Prints the response as JSON, after the status of a failure; with -o json, "
+        "only the document. The exit status is 0 if the server reports success, otherwise 1.",
         (
             NAME,
             Argument("-f", "--file", metavar="FILE", required=True, help="file with the request"),
@@ -59,12 +60,13 @@ REQUESTS: tuple[Command, ...] = (
             *ACCESS,
             timeout(60.0),
             NAMESPACE,
+            output("text", "json"),
             *CLUSTER,
         ),
         (
             "moorage infer digits -f examples/01-digits/samples/digit-3.json",
             "moorage infer digits -f request.json --protocol TensorFlowServing",
-            "moorage infer digits -f request.json --transport GRPC",
+            "moorage infer digits -f request.json --transport grpc -o json",
         ),
     ),
     Command(

@@ -7,6 +7,7 @@ from moorage_cli.command_line.argument_types import (
     port,
     quantity,
     seconds,
+    storage_class,
 )
 from moorage_cli.command_line.declared import (
     CLUSTER,
@@ -106,7 +107,7 @@ STARTING: tuple[Command, ...] = (
             Argument(
                 "--storage-class",
                 metavar="CLASS",
-                type=str,  # an empty one is a claim without a class
+                type=storage_class,  # an empty one is a claim without a class
                 default=None,
                 help="storage class of a new claim; defaults to the cluster's",
             ),

@@ -16,7 +16,8 @@ from moorage_cli.printing.failures import Failure, WrongUsage
 
 __all__ = ["access_of", "access_of_files"]
 
-CA_FILE = "set --ca-file"
+CA_OPTION = "--ca-file"
+CA_FILE = f"set {CA_OPTION}"
 
 
 def access_of(cluster: ClusterLike, model: ModelView, given: argparse.Namespace) -> Access:
@@ -71,8 +72,21 @@ def _trust(cluster: ClusterLike, model: ModelView, file: str) -> Trust:
 
 
 def _trust_of_file(file: str, server_name: str) -> Trust:
+    """The certificates of a file, which are checked before any request.
+
+    Raises:
+        Failure: It cannot be read, or has no valid certificate.
+    """
     fix = "choose the CA that has issued it"
-    return Trust(server_name, read_text(file), f"the CAs of {file} (--ca-file)", fix)
+    authorities = read_text(file, CA_OPTION)
+    if not authorities.strip():
+        raise Failure(f"{CA_OPTION}: {file} is empty: must have a certificate in PEM")
+    trust = Trust(server_name, authorities, f"the CAs of {file} ({CA_OPTION})", fix)
+    try:
+        trust.context()
+    except Failure as failure:
+        raise Failure(f"{CA_OPTION}: {file} has no valid certificate in PEM") from failure
+    return trust
 
 
 def _token_of_file(file: str) -> str:
@@ -81,7 +95,7 @@ def _token_of_file(file: str) -> str:
     Raises:
         Failure: It cannot be read, or has none.
     """
-    token = _first_token([read_text(file)])
+    token = _first_token([read_text(file, "--token-file")])
     if not token:
         raise Failure(f"--token-file: {file} has no token: must have one in its first line")
     return token

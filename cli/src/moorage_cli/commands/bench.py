@@ -17,9 +17,8 @@ from moorage_cli.ask.inference import call as inference_grpc
 from moorage_cli.ask.inference import request as inference
 from moorage_cli.ask.inference.sample import sample_request, sample_tensors
 from moorage_cli.commands.access import access_of, access_of_files
-from moorage_cli.commands.files import read_text
 from moorage_cli.commands.pods import GRPC_PORT, HTTP_PORT, address_of
-from moorage_cli.commands.requests import protocol_of
+from moorage_cli.commands.requests import protocol_of, request_of
 from moorage_cli.commands.server_addresses import checked_url
 from moorage_cli.commands.shell import Shell
 from moorage_cli.judge.bench import Load, bench
@@ -64,9 +63,10 @@ def run_bench(shell: Shell, given: argparse.Namespace) -> Report:
             f"--rate {given.rate:g} for --duration {given.duration:g} is too much: must be at "
             f"most {REQUEST_LIMIT} requests"
         )
+    document = request_of(given.data, "--data") if given.data else None
     found = _of_url(given) if "://" in given.target else _of_model(shell, given)
     with found as target:
-        return _measured(shell, target, given)
+        return _measured(shell, target, given, document)
 
 
 @contextmanager
@@ -153,9 +153,14 @@ def _object(text: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", document) if isinstance(document, dict) else {}
 
 
-def _measured(shell: Shell, target: _Target, given: argparse.Namespace) -> Report:
-    """Send one request that must succeed, then all others."""
-    document = _document(target, given)
+def _measured(
+    shell: Shell,
+    target: _Target,
+    given: argparse.Namespace,
+    document: Mapping[str, Any] | None,
+) -> Report:
+    """Send one request that must succeed, then all others; without a document, a sample."""
+    document = _sample(target) if document is None else document
     asked = target.protocol, target.model, given.model_version, document
     if target.transport == "GRPC":
         call = inference_grpc.make_call(*asked)
@@ -183,14 +188,12 @@ def _measured(shell: Shell, target: _Target, given: argparse.Namespace) -> Repor
     return bench(done, samples, target.notes, shell.palette)
 
 
-def _document(target: _Target, given: argparse.Namespace) -> Mapping[str, Any]:
-    """The request of the file, or one that is made from the metadata.
+def _sample(target: _Target) -> Mapping[str, Any]:
+    """A request that is made from the metadata.
 
     Raises:
         Failure: The tensors are not known.
     """
-    if given.data:
-        return inference.read_document(read_text(given.data), given.data)
     tensors = sample_tensors(target.inputs)
     if not tensors:
         raise Failure(f"{target.named}: the tensors of the model are not known: set --data")

@@ -27,6 +27,7 @@ from moorage_cli.ask.interrupts import immediate_interrupt, interrupted_by_signa
 from moorage_cli.ask.onnx_file import read_onnx
 from moorage_cli.commands.model_sources import (
     check_trust,
+    check_uri,
     files_of,
     find_models,
     measured,
@@ -40,8 +41,8 @@ from moorage_cli.judge.rollout import line
 from moorage_cli.judge.waiting import Outcome
 from moorage_cli.manifests import deploying
 from moorage_cli.manifests.deploying import Content, Target
-from moorage_cli.manifests.lint import resource_problems, schemas
 from moorage_cli.manifests.model_files import FoundModel
+from moorage_cli.manifests.object_names import NAME_LIMIT, is_object_name
 from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.progress import size
 from moorage_cli.printing.report import ExitCode, Report
@@ -86,6 +87,7 @@ def run_deploy(shell: Shell, given: argparse.Namespace) -> Report:
         trusted=given.trusted,
         contract=_contract_of(source) if given.contract else None,
     )
+    _check_name(target, source, given)
     if given.dry_run:
         return _described(target, source, given)
     cluster = shell.connect(given)
@@ -140,13 +142,7 @@ def _source_of(given: argparse.Namespace) -> _Source:
         Failure: It does not exist or holds no model.
         WrongUsage: Its scheme is not supported.
     """
-    scheme, mark, _ = given.source.partition("://")
-    if mark:
-        if scheme not in deploying.SCHEMES:
-            known = ", ".join(f"{each}://" for each in deploying.SCHEMES)
-            raise WrongUsage(
-                f"PATH|URI: scheme {scheme}:// is not supported: must be one of {known}, or a path"
-            )
+    if "://" in given.source:
         _check_uri(given)
         return _Source(uri=given.source)
     path = Path(given.source)
@@ -172,9 +168,7 @@ def _check_uri(given: argparse.Namespace) -> None:
         Failure: It names a pickle that nobody trusts.
         WrongUsage: The URI or an option is invalid.
     """
-    model = deploying.model_of(Target(given.name, ""), given.source)
-    for problem in resource_problems(model, schemas()):
-        raise WrongUsage(f"PATH|URI: {problem.message}")
+    check_uri(given.source, "PATH|URI")
     options = {
         "--claim": given.claim, "--storage-class": given.storage_class, "--size": given.size,
         "--image": given.image,
@@ -208,6 +202,24 @@ def _contract_of(source: _Source) -> dict[str, Any]:
 def _in_config_map(source: _Source, given: argparse.Namespace) -> bool:
     content = source.content
     return content is not None and not given.claim and deploying.fits_config_map(content)
+
+
+def _check_name(target: Target, source: _Source, given: argparse.Namespace) -> None:
+    """Refuse a name of the model that is too long for the object with its files.
+
+    Raises:
+        WrongUsage: It is too long.
+    """
+    if source.content is None or (given.claim and not _in_config_map(source, given)):
+        return
+    kind = "ConfigMap" if _in_config_map(source, given) else "PersistentVolumeClaim"
+    name = urlsplit(_location(target, source, given)).netloc
+    if not is_object_name(name):
+        limit = NAME_LIMIT - len(name) + len(target.name)
+        raise WrongUsage(
+            f"--name: {target.name!r} is invalid: must be at most {limit} characters, because the "
+            f"{kind} with the files would be named {name}"
+        )
 
 
 def _location(target: Target, source: _Source, given: argparse.Namespace) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from moorage_cli.ask.standard_streams import complain
 from moorage_cli.commands.pods import REVISION_LABEL
+from moorage_cli.commands.several import report_of_each
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.edit.model import Resource
 from moorage_cli.judge.model_view import view
@@ -148,12 +149,17 @@ def run_delete(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage delete`."""
     cluster = shell.connect(given)
     namespace = given.namespace or cluster.namespace
-    model = view(cluster.model(namespace, given.name))
-    if not given.yes and not _agreed(model.name, namespace, model.replica_summary):
-        return Report("nothing is deleted\n", {"deleted": False}, ok=False)
-    cluster.objects.delete_model(namespace, model.name)
-    text = f"{clean(model.name)}: is deleted; claims and the files in them stay\n"
-    return Report(text, {"deleted": True, "namespace": namespace, "name": model.name}, ok=True)
+
+    def one(name: str) -> Report:
+        model = view(cluster.model(namespace, name))
+        document = {"deleted": False, "namespace": namespace, "name": name}
+        if not given.yes and not _agreed(name, namespace, model.replica_summary):
+            return Report(f"{clean(name)}: is not deleted\n", document, ok=False)
+        cluster.objects.delete_model(namespace, name)
+        text = f"{clean(name)}: is deleted; claims and the files in them stay\n"
+        return Report(text, {**document, "deleted": True}, ok=True)
+
+    return report_of_each(shell, given, namespace, one)
 
 
 def _agreed(name: str, namespace: str, replicas: str) -> bool:

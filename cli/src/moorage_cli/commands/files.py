@@ -11,6 +11,7 @@ from pathlib import Path
 
 from moorage_cli.ask.onnx_file import read_onnx
 from moorage_cli.command_line import completion
+from moorage_cli.commands.model_sources import check_uri
 from moorage_cli.commands.shell import Shell
 from moorage_cli.manifests.convert.conversion import ConversionError
 from moorage_cli.manifests.convert.texts import Converted, Hints, convert_text, joined
@@ -19,7 +20,7 @@ from moorage_cli.manifests.lint import lint
 from moorage_cli.printing.failures import Failure, WrongUsage, reason_of
 from moorage_cli.printing.report import Report
 
-__all__ = ["read_text", "run_completion", "run_convert", "run_lint"]
+__all__ = ["named_file", "read_text", "run_completion", "run_convert", "run_lint"]
 
 # A request with the largest tensors that a server accepts is smaller.
 TEXT_LIMIT = 1 << 26
@@ -36,6 +37,8 @@ def run_convert(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage convert`: no file is written unless all of them can be converted."""
     del shell
     _check_files(given.files)
+    if given.uri:
+        check_uri(given.uri, "--uri")
     if given.in_place and "-" in given.files:
         raise WrongUsage("--in-place cannot be combined with '-', which is standard input")
     texts = {name: read_text(name) for name in given.files}
@@ -68,6 +71,8 @@ def _check_files(names: Sequence[str]) -> None:
 
 
 def _converted(name: str, text: str, uri: str) -> Converted:
+    if not text.strip():
+        raise Failure(f"{named_file(name, 'FILE')} is empty: must contain a manifest")
     folder = "" if name == "-" else Path(name).absolute().parent.name
     try:
         return convert_text(text, Hints(folder, uri))
@@ -84,8 +89,17 @@ def run_completion(shell: Shell, given: argparse.Namespace) -> Report:
     return Report(text, text, ok=True)
 
 
-def read_text(name: str) -> str:
+def named_file(name: str, argument: str) -> str:
+    """How messages name a file and its argument; '-' is standard input."""
+    return f"{argument}: {'standard input' if name == '-' else name}"
+
+
+def read_text(name: str, argument: str = "FILE") -> str:
     """The text of a file, without a byte order mark; '-' is standard input.
+
+    Args:
+        name: The file.
+        argument: The argument that it comes from, for messages.
 
     Raises:
         Failure: It cannot be read, is not UTF-8, or is too large.
@@ -97,10 +111,11 @@ def read_text(name: str) -> str:
             with Path(name).open(encoding="utf-8-sig") as file:
                 text = file.read(TEXT_LIMIT + 1)
     except (OSError, ValueError) as error:
-        shown = "standard input" if name == "-" else name
+        shown = named_file(name, argument)
         raise Failure(f"{shown} cannot be read: {reason_of(error)}") from error
     if len(text) > TEXT_LIMIT:
-        raise Failure(f"{name} cannot be read: it is larger than {TEXT_LIMIT >> 20} MiB")
+        limit = f"it is larger than {TEXT_LIMIT >> 20} MiB"
+        raise Failure(f"{named_file(name, argument)} cannot be read: {limit}")
     return text
 
 

@@ -20,7 +20,7 @@ from moorage_cli.commands.model_sources import check_trust, find_models
 from moorage_cli.commands.samples import sample_command
 from moorage_cli.commands.shell import Shell
 from moorage_cli.manifests.model_files import EXTRAS, FoundModel
-from moorage_cli.printing.failures import Failure
+from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.sanitizing import clean, clean_document
 
@@ -42,6 +42,15 @@ class _State:
 
 def run_run(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage run`: returns when the user ends it."""
+    if "://" in given.path:
+        raise WrongUsage(
+            f"PATH: {given.path!r} is invalid: must be a file or folder of this machine; moorage "
+            "deploy serves a URI"
+        )
+    if given.http_port == given.grpc_port != 0:
+        raise WrongUsage(
+            f"--grpc-port: {given.grpc_port} is invalid: must differ from --http-port"
+        )
     path = Path(given.path)
     found = find_models(path, given.name)
     _check(found, given)

@@ -4,6 +4,8 @@ import hashlib
 import os
 from pathlib import Path
 
+from moorage_cli.manifests import deploying
+from moorage_cli.manifests.lint import resource_problems, schemas
 from moorage_cli.manifests.model_files import (
     FoundModel,
     find_in_folder,
@@ -12,7 +14,7 @@ from moorage_cli.manifests.model_files import (
 )
 from moorage_cli.printing.failures import Failure, WrongUsage, reason_of
 
-__all__ = ["check_trust", "files_of", "find_models", "measured", "unchanged_content"]
+__all__ = ["check_trust", "check_uri", "files_of", "find_models", "measured", "unchanged_content"]
 
 
 def find_models(path: Path, name: str = "") -> list[FoundModel]:
@@ -22,7 +24,7 @@ def find_models(path: Path, name: str = "") -> list[FoundModel]:
         Failure: The path does not exist, cannot be read, or holds no model.
     """
     try:
-        path.stat()
+        size = path.stat().st_size
         own = Path(os.path.abspath(path)).name  # noqa: PTH100 - resolve() would follow links
     except FileNotFoundError as error:
         raise Failure(f"PATH: {path} does not exist: must be a model file or a folder") from error
@@ -30,6 +32,8 @@ def find_models(path: Path, name: str = "") -> list[FoundModel]:
         raise Failure(f"PATH: {path} cannot be read: {reason_of(error)}") from error
     if not (path.is_file() or path.is_dir()):
         raise Failure(f"PATH: {path} is neither a file nor a folder")
+    if path.is_file() and not size:
+        raise Failure(f"PATH: {path} is empty: must be a model file or a folder")
     found = [find_of_file(own)] if path.is_file() else find_in_folder(_files_below(path), own)
     if len(found) == 1:
         (only,) = found
@@ -58,6 +62,26 @@ def check_trust(file: str, place: str, *, trusted: bool) -> None:
             f"{file} is a pickle, which can run any code {place} when it is loaded: add --trusted "
             "if you trust its source, or save the model with skops"
         )
+
+
+def check_uri(uri: str, argument: str) -> None:
+    """Refuse a URI of a model that the API refuses.
+
+    Args:
+        uri: The URI.
+        argument: The argument that it comes from, for messages.
+
+    Raises:
+        WrongUsage: It is invalid.
+    """
+    scheme, mark, _ = uri.partition("://")
+    if not mark or scheme not in deploying.SCHEMES:
+        known = ", ".join(f"{each}://" for each in deploying.SCHEMES)
+        what = f"scheme {scheme}:// is not supported" if mark else f"{uri!r} is invalid"
+        raise WrongUsage(f"{argument}: {what}: must be one of {known}")
+    model = deploying.model_of(deploying.Target("model", ""), uri)
+    for problem in resource_problems(model, schemas()):
+        raise WrongUsage(f"{argument}: {problem.message}")
 
 
 def files_of(folder: Path) -> dict[str, Path]:

@@ -9,7 +9,8 @@ from typing import Any
 from moorage_cli.ask import wire
 from moorage_cli.ask.access import Access
 from moorage_cli.commands.access import access_of
-from moorage_cli.commands.pods import HTTP_PORT, forwarded
+from moorage_cli.commands.pods import HTTP_PORT, RUNTIME_CONTAINER, forwarded
+from moorage_cli.commands.several import report_of_each
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.judge import traffic
 from moorage_cli.judge.model_view import ModelView, runtime_view, view
@@ -61,8 +62,12 @@ def _watched(
 def run_why(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage why`."""
     cluster = shell.connect(given)
-    model = view(cluster.model(given.namespace or cluster.namespace, given.name))
-    return explained(shell, cluster, model)
+    namespace = given.namespace or cluster.namespace
+
+    def one(name: str) -> Report:
+        return explained(shell, cluster, view(cluster.model(namespace, name)))
+
+    return report_of_each(shell, given, namespace, one, gap="\n")
 
 
 def run_runtimes(shell: Shell, given: argparse.Namespace) -> Report:
@@ -117,15 +122,17 @@ def _usages(
     for pod in cluster.pods(model.namespace, model.selector):
         name = pod["metadata"]["name"]
         cpu, memory = measured.get(name, (None, None))
-        requests = None
-        if access is not None and _is_running(pod):
+        requests, reason = None, traffic.why_idle(pod, RUNTIME_CONTAINER)
+        if access is not None and not reason:
             try:
                 with forwarded(cluster, model, pod, HTTP_PORT) as address:
                     exposition = _metrics(address, given.timeout, access)
                 requests = traffic.read_requests(exposition, model.served_name)
             except Failure as failure:
                 notes[str(failure)] = None
-        found.append(traffic.Usage(model.namespace, model.name, name, cpu, memory, requests))
+        found.append(
+            traffic.Usage(model.namespace, model.name, name, cpu, memory, requests, reason)
+        )
     return found
 
 
@@ -153,7 +160,3 @@ def _measured(item: Mapping[str, Any]) -> tuple[float | None, float | None]:
         known = [value for value in values if value is not None]
         sums.append(sum(known) if known else None)
     return sums[0], sums[1]
-
-
-def _is_running(pod: Mapping[str, Any]) -> bool:
-    return pod.get("status", {}).get("phase") == "Running"

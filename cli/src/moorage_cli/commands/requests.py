@@ -1,6 +1,8 @@
 """`moorage infer` and `conformance`: requests to model servers."""
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
 import grpc
 
@@ -8,7 +10,7 @@ from moorage_cli.ask import wire
 from moorage_cli.ask.inference import call as inference_grpc
 from moorage_cli.ask.inference import request as inference
 from moorage_cli.commands.access import access_of
-from moorage_cli.commands.files import read_text
+from moorage_cli.commands.files import named_file, read_text
 from moorage_cli.commands.pods import GRPC_PORT, HTTP_PORT, address_of
 from moorage_cli.commands.server_addresses import checked_host, checked_url
 from moorage_cli.commands.shell import Shell
@@ -17,12 +19,12 @@ from moorage_cli.judge.model_view import ModelView, view
 from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.report import Report
 
-__all__ = ["protocol_of", "run_conformance", "run_infer"]
+__all__ = ["protocol_of", "request_of", "run_conformance", "run_infer"]
 
 
 def run_infer(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage infer`."""
-    document = inference.read_document(read_text(given.file), given.file)
+    document = request_of(given.file, "--file")
     cluster = shell.connect(given)
     model = view(cluster.model(given.namespace or cluster.namespace, given.name))
     asked = protocol_of(model, given), model.served_name, given.model_version, document
@@ -37,6 +39,15 @@ def run_infer(shell: Shell, given: argparse.Namespace) -> Report:
     with address_of(cluster, model, given.via, HTTP_PORT) as address:
         code, body = wire.post(address, request, given.timeout, access)
     return inference.answered(request, code, body)
+
+
+def request_of(name: str, argument: str) -> Mapping[str, Any]:
+    """The request of a file.
+
+    Raises:
+        Failure: The file cannot be read, or has no JSON object.
+    """
+    return inference.read_document(read_text(name, argument), named_file(name, argument))
 
 
 def protocol_of(model: ModelView, given: argparse.Namespace) -> inference.InferenceProtocol:

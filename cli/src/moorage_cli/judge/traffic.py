@@ -1,7 +1,8 @@
 """`moorage top`: usage and requests of each replica; pure.
 
 CPU and memory come from the metrics API (metrics.k8s.io), requests from the metrics of the bundled
-runtime (docs/reference/metrics-runtime.md). A value that is not available is shown as a dash.
+runtime (docs/reference/metrics-runtime.md). A value that is not available is shown as a dash. A
+pod whose server does not run has a reason.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Any
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.tables import Cell, Palette, Tone, render
 
-__all__ = ["Requests", "Usage", "read_quantity", "read_requests", "top"]
+__all__ = ["Requests", "Usage", "read_quantity", "read_requests", "top", "why_idle"]
 
 _SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -44,7 +45,7 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A pod's usage: cores, bytes and requests; None for an unknown value."""
+    """A pod's usage: cores, bytes and requests, None for an unknown value; and why it is idle."""
 
     namespace: str
     model: str
@@ -52,6 +53,39 @@ class Usage:
     cpu: float | None
     memory: float | None
     requests: Requests | None
+    reason: str = ""
+
+
+def why_idle(pod: Mapping[str, Any], container: str) -> str:
+    """One word for the reason why a pod's server does not run; empty if it does.
+
+    Args:
+        pod: A pod of the API server.
+        container: The name of the server's container.
+    """
+    if pod["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    status: Mapping[str, Any] = pod.get("status") or {}
+    states: Mapping[str, Any] = next(
+        (
+            each.get("state") or {}
+            for each in status.get("containerStatuses") or ()
+            if each.get("name") == container
+        ),
+        {},
+    )
+    for state in ("waiting", "terminated"):
+        if state in states:
+            return str((states[state] or {}).get("reason") or state.capitalize())
+    phase = str(status.get("phase") or "Pending")
+    if phase == "Running":
+        return ""
+    unscheduled = (
+        each.get("reason")
+        for each in status.get("conditions") or ()
+        if each.get("type") == "PodScheduled" and each.get("status") != "True"
+    )
+    return str(status.get("reason") or next(unscheduled, "") or phase)
 
 
 def read_quantity(text: str) -> float | None:
@@ -92,7 +126,7 @@ def top(
     usages: Sequence[Usage], notes: Sequence[str], palette: Palette, *, namespaces: bool
 ) -> Report:
     """One row per replica; the notes say why values are missing."""
-    head = ("MODEL", "POD", "CPU", "MEMORY", "REQUESTS", "FAILED", "MEAN")
+    head = ("MODEL", "POD", "CPU", "MEMORY", "REQUESTS", "FAILED", "MEAN", "REASON")
     rows = [_row(usage, namespaces=namespaces) for usage in usages]
     shown = ("NAMESPACE", *head) if namespaces else head
     text = render(shown, rows, palette) if rows else "No replicas found.\n"
@@ -117,6 +151,7 @@ def _row(usage: Usage, *, namespaces: bool) -> list[Cell]:
             Tone.BAD if requests and requests.failed else Tone.PLAIN,
         ),
         Cell(mean),
+        Cell(usage.reason, Tone.UNSURE),
     ]
     return [Cell(usage.namespace), *row] if namespaces else row
 

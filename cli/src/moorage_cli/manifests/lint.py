@@ -17,12 +17,13 @@ import yaml
 
 from moorage_cli.manifests.access_check import access_notes
 from moorage_cli.manifests.convert.earlier import moved_fields
+from moorage_cli.manifests.device_check import MODEL_SERVER, RUNTIME_SERVER, gpu_notes
 from moorage_cli.manifests.documents import DocumentError, read_documents
 from moorage_cli.manifests.model_check import ModelTensors, model_problems
 from moorage_cli.manifests.object_names import OBJECT_NAME, is_object_name
 from moorage_cli.manifests.route_check import GatewayDocument, read_gateway, route_problems
 from moorage_cli.manifests.runtime_check import Named, runtime_problems, together
-from moorage_cli.manifests.spec_check import spec_problems
+from moorage_cli.manifests.spec_check import spec_problems, takes_runtime
 from moorage_cli.manifests.structural import Problem, problems
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.sanitizing import clean
@@ -154,12 +155,28 @@ def _gateways(text: str) -> Iterator[GatewayDocument]:
 
 def _notes(texts: Sequence[tuple[str, str]]) -> Iterator[str]:
     """What valid files leave to their authors."""
-    for name, text in texts:
-        for resource in _resources(name, text):
-            if resource.kind == MODEL:
-                where = f"{clean(name)}: {clean(resource.label)}"
-                for item in access_notes(resource.body["spec"]):
-                    yield f"{where}: {item.path}: {item.message}"
+    resources = [each for name, text in texts for each in _resources(name, text)]
+    runtimes = {
+        str(each.body["metadata"].get("name")): each.body["spec"]
+        for each in resources
+        if each.kind == RUNTIME
+    }
+    for each in resources:
+        for item in _notes_of(each, runtimes):
+            yield f"{clean(each.file)}: {clean(each.label)}: {item.path}: {item.message}"
+
+
+def _notes_of(resource: _Resource, runtimes: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
+    spec = cast("Mapping[str, Any]", resource.body["spec"])
+    if resource.kind == RUNTIME:
+        yield from gpu_notes(spec, RUNTIME_SERVER)
+        return
+    yield from access_notes(spec)
+    name = str((spec.get("runtime") or {}).get("name"))
+    if not takes_runtime(spec):
+        yield from gpu_notes(spec, MODEL_SERVER)
+    elif name in runtimes:
+        yield from gpu_notes(spec, MODEL_SERVER, runtimes[name])
 
 
 def _finding(resource: _Resource, problem: Problem) -> Finding:

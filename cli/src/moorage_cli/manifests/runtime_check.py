@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from moorage_cli.manifests.device_check import MODEL_SERVER, RUNTIME_SERVER, device_problems
 from moorage_cli.manifests.spec_check import pod_template_problems, request_problems
 from moorage_cli.manifests.structural import Problem
 
@@ -38,7 +39,11 @@ class Named:
 
 def runtime_problems(spec: Mapping[str, Any]) -> list[Problem]:
     """The problems of the spec of an InferenceRuntime."""
-    return [*_unknown_variables(spec), *pod_template_problems(spec)]
+    return [
+        *_unknown_variables(spec),
+        *pod_template_problems(spec),
+        *device_problems(spec, RUNTIME_SERVER),
+    ]
 
 
 def together(resources: Sequence[Named]) -> Iterator[tuple[int, Problem]]:
@@ -78,6 +83,7 @@ def _model_problems(
         )
         yield Problem("spec.model.format", problem)
     yield from request_problems(spec, found)
+    yield from device_problems(spec, MODEL_SERVER, found)
 
 
 def _unknown_variables(spec: Mapping[str, Any]) -> Iterator[Problem]:

@@ -13,9 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, cast
 
+from moorage_cli.manifests.device_check import MODEL_SERVER, device_problems
 from moorage_cli.manifests.structural import Problem
 
-__all__ = ["POD_SPEC_FIELDS", "pod_template_problems", "request_problems", "spec_problems"]
+__all__ = [
+    "POD_SPEC_FIELDS",
+    "pod_template_problems",
+    "request_problems",
+    "spec_problems",
+    "takes_runtime",
+]
 
 _POD_SPEC = "V1PodSpec"
 _RUNTIME_CONTAINER = "runtime"
@@ -35,8 +42,13 @@ def spec_problems(spec: Mapping[str, Any]) -> list[Problem]:
         *_smoke_test_problems(spec),
         *pod_template_problems(spec),
         *_scaling_problems(spec),
-        *([] if _takes_runtime(spec) else request_problems(spec)),
+        *([] if takes_runtime(spec) else _container_problems(spec)),
     ]
+
+
+def _container_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    yield from request_problems(spec)
+    yield from device_problems(spec, MODEL_SERVER)
 
 
 def _smoke_test_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -119,7 +131,7 @@ def _unknown(value: Any, kind: str, path: str) -> Iterator[Problem]:
             yield Problem(f"{path}.{name}", f"unknown field{hint}")
 
 
-def _takes_runtime(spec: Mapping[str, Any]) -> bool:
+def takes_runtime(spec: Mapping[str, Any]) -> bool:
     """Whether an InferenceRuntime may set the requests of the model."""
     named = _mapping(spec.get("runtime")).get("name"), _mapping(spec.get("model")).get("format")
     return any(named)

@@ -74,6 +74,12 @@ COMMANDS = (
 )  # fmt: skip
 
 
+def status_answer(status: HTTPStatus, message: str) -> bytes:
+    """A failure of a Kubernetes API server, an object Status."""
+    document = {"kind": "Status", "status": "Failure", "code": status.value, "message": message}
+    return http_answer(status, json.dumps(document).encode())
+
+
 @pytest.fixture
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Runs a command against a server of this port; returns status, output and errors."""
@@ -120,8 +126,61 @@ def test_without_the_crd_a_deployment_uploads_nothing(run) -> None:
         code, out, err = run(server.port, "deploy", str(DIGITS / "model.onnx"), "--name", "iris")
 
     assert (code, out) == (1, "")
-    assert "is it installed in this cluster?" in err
+    assert "Moorage's CustomResourceDefinition inferencemodels.moorage.dev is not installed" in err
     assert [line.split()[0] for line in server.asked] == ["GET"]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_without_the_crds_each_command_says_how_to_install_them(run, words: list[str]) -> None:
+    plural = "inferenceruntimes" if words[0] == "runtimes" else "inferencemodels"
+    with answering(http_answer(HTTPStatus.NOT_FOUND, b"404 page not found\n")) as server:
+        code, out, err = run(server.port, *words)
+
+    assert (code, out) == (1, "")
+    assert (
+        f": HTTP 404 Not Found: Moorage's CustomResourceDefinition {plural}.moorage.dev is not "
+        "installed in this cluster: install it with the chart charts/moorage, as "
+        "docs/how-to/install.md shows, or choose another --context\n"
+    ) in err
+    assert len(server.asked) == 1
+
+
+NO_MODELS = http_answer(OK, b'{"metadata": {"resourceVersion": "7"}, "items": []}')
+NO_MODEL = status_answer(HTTPStatus.NOT_FOUND, 'inferencemodels.moorage.dev "iris" not found')
+NO_NAMESPACE = status_answer(HTTPStatus.NOT_FOUND, 'namespaces "models" not found')
+NO_RIGHT = status_answer(HTTPStatus.FORBIDDEN, 'namespaces "models" is forbidden')
+NAMESPACE = http_answer(OK, b'{"metadata": {"name": "models"}}')
+FOUND_NONE = "No InferenceModels found.\n"
+NOT_FOUND = 'moorage: inferencemodel models/iris: inferencemodels.moorage.dev "iris" not found\n'
+NONEXISTENT = "moorage: namespace models does not exist: set --namespace to one that exists\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "answers", "expected"),
+    [
+        (["status"], (NO_MODELS, NO_NAMESPACE), (1, "", NONEXISTENT)),
+        (["status"], (NO_MODELS, NAMESPACE), (0, FOUND_NONE, "")),
+        (["status"], (NO_MODELS, NO_RIGHT), (0, FOUND_NONE, "")),
+        (["top"], (NO_MODELS, NO_NAMESPACE), (1, "", NONEXISTENT)),
+        (["why", "iris"], (NO_MODEL, NO_NAMESPACE), (1, "", NONEXISTENT)),
+        (["why", "iris"], (NO_MODEL, NAMESPACE), (1, "", NOT_FOUND)),
+        (["why", "iris"], (NO_MODEL, NO_RIGHT), (1, "", NOT_FOUND)),
+    ],
+)
+def test_a_namespace_that_does_not_exist_is_reported_if_the_user_may_see_that(
+    run, words: list[str], answers: tuple[bytes, ...], expected: tuple[int, str, str]
+) -> None:
+    with answering(*answers) as server:
+        assert run(server.port, *words) == expected
+
+    assert server.asked[1] == "GET /api/v1/namespaces/models HTTP/1.1"
+
+
+def test_the_models_of_all_namespaces_need_no_namespace(run) -> None:
+    with answering(NO_MODELS) as server:
+        assert run(server.port, "status", "-A") == (0, FOUND_NONE, "")
+
+    assert len(server.asked) == 1
 
 
 def test_a_deletion_that_the_server_does_not_confirm_is_a_failure(run) -> None:

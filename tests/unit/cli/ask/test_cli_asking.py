@@ -24,7 +24,7 @@ from moorage_cli.judge.conformance import (
     http_questions,
     report,
 )
-from moorage_cli.judge.traffic import Requests, Usage, read_quantity, read_requests, top
+from moorage_cli.judge.traffic import Requests, Usage, read_quantity, read_requests, top, why_idle
 from moorage_cli.printing.failures import Failure
 from moorage_cli.printing.tables import Palette
 
@@ -268,15 +268,66 @@ def test_top_shows_a_dash_for_an_unknown_value():
     usages = [
         Usage("ns", "iris", "iris-a", 0.25, 64 * 2**20, Requests(10, 1, 0.5, 10)),
         Usage("ns", "iris", "iris-b", None, None, None),
+        Usage("ns", "iris", "iris-c", None, None, None, "Terminating"),
     ]
     report_of_two = top(usages, ["no metrics API"], PLAIN, namespaces=False)
 
     lines = [" ".join(line.split()) for line in report_of_two.text.splitlines()]
     assert lines == [
-        "MODEL POD CPU MEMORY REQUESTS FAILED MEAN",
-        "iris iris-a 250m 64Mi 10 1 50.0ms",
-        "iris iris-b - - - - -",
+        "MODEL POD CPU MEMORY REQUESTS FAILED MEAN REASON",
+        "iris iris-a 250m 64Mi 10 1 50.0ms -",
+        "iris iris-b - - - - - -",
+        "iris iris-c - - - - - Terminating",
         "",
         "no metrics API",
     ]
     assert report_of_two.document["replicas"][0]["requests"]["total"] == 10
+    assert [each["reason"] for each in report_of_two.document["replicas"]] == [
+        "",
+        "",
+        "Terminating",
+    ]
+
+
+def pod(status, **metadata):
+    return {"metadata": {"name": "iris-a", **metadata}, "status": status}
+
+
+def containers(state, phase="Running"):
+    sidecar = {"name": "proxy", "state": {"waiting": {"reason": "PodInitializing"}}}
+    return {
+        "phase": phase,
+        "containerStatuses": [sidecar, {"name": "runtime", "state": state}],
+    }
+
+
+RUNNING = containers({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+UNSCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (pod(RUNNING), ""),
+        (pod({"phase": "Running"}), ""),
+        (pod(RUNNING, deletionTimestamp="2026-01-01T00:00:00Z"), "Terminating"),
+        (pod(containers({"waiting": {"reason": "CrashLoopBackOff"}})), "CrashLoopBackOff"),
+        (
+            pod(containers({"waiting": {"reason": "PodInitializing"}}, "Pending")),
+            "PodInitializing",
+        ),
+        (pod(containers({"waiting": {}})), "Waiting"),
+        (pod(containers({"waiting": None})), "Waiting"),
+        (pod(containers({"terminated": {"reason": "OOMKilled", "exitCode": 137}})), "OOMKilled"),
+        (pod(containers({"terminated": {"exitCode": 1}}, "Failed")), "Terminated"),
+        (pod({"phase": "Failed", "reason": "Evicted"}), "Evicted"),
+        (pod({"phase": "Succeeded"}), "Succeeded"),
+        (pod({"phase": "Pending", "conditions": [UNSCHEDULED]}), "Unschedulable"),
+        (pod({"phase": "Pending", "conditions": [{**UNSCHEDULED, "status": "True"}]}), "Pending"),
+        (pod({"phase": "Unknown"}), "Unknown"),
+        (pod({}), "Pending"),
+        (pod(None), "Pending"),
+    ],
+)
+def test_a_server_that_does_not_run_has_a_reason(found, reason):
+    assert why_idle(found, "runtime") == reason

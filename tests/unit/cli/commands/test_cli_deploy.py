@@ -108,7 +108,7 @@ def test_what_cannot_be_deployed_is_refused_with_the_fix(deploy, tmp_path):
         (tmp_path / "many" / name).mkdir(parents=True)
         shutil.copy(MODEL, tmp_path / "many" / name / "model.onnx")
     pickled, notes = tmp_path / "m.pkl", tmp_path / "notes.md"
-    pickled.write_bytes(b"")
+    pickled.write_bytes(b"x")
     notes.write_text("text")
 
     assert "several models: deploy one at a time: a, b" in deploy(tmp_path / "many")[2]

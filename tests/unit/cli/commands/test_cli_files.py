@@ -32,7 +32,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_name_and_the_reason(
     for path, reason in reasons.items():
         with pytest.raises(Failure) as refused:
             files.read_text(str(path))
-        assert str(refused.value) == f"{path} cannot be read: {reason}"
+        assert str(refused.value) == f"FILE: {path} cannot be read: {reason}"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "r is not valid JSON: line 1, column 1: Expecting value"),
+        ("", "r is empty: must contain a JSON object"),
         ("[1]", "r must contain a JSON object, not [1]"),
         ('{"inputs": 1, "inputs": 2}', "the key 'inputs' twice in one object"),
         ('{"inputs": [{"a": {"b": 1, "b": 1}}]}', "the key 'b' twice in one object"),

@@ -172,6 +172,28 @@ def test_a_leaf_that_nobody_reads_is_lost_with_its_value():
     assert str(notes[0]) == 'spec.a: {"b": 1}: lost: has no equivalent: x'
 
 
+def test_an_empty_collection_of_a_field_with_a_target_is_no_loss():
+    source = {"spec": {"a": {"x": {}, "y": []}, "b": {}, "c": {}, "d": [], "e": [{}]}}
+    fields = [
+        Field("spec.a", "spec.runtime"),
+        Field("spec.b", remark="is switched on by presence"),
+    ]
+    draft = Draft(source, fields)
+    draft.put("apiVersion", "moorage.dev/v1alpha1")
+    draft.put("kind", "InferenceModel")
+    draft.put("metadata.name", "iris")
+    draft.put("spec.model.uri", "pvc://models/iris")
+    draft.lose(("spec", "d"), "flags of another server")
+
+    notes = draft.settle(SCHEMAS).notes
+
+    assert [(note.path, note.value) for note in notes] == [
+        ("spec.b", {}),
+        ("spec.c", {}),
+        ("spec.e[0]", {}),
+    ]
+
+
 def test_examples_are_not_changed_by_a_conversion():
     before = json.dumps(FOREIGN)
 

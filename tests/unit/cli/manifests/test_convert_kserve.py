@@ -356,3 +356,21 @@ def test_versions_of_a_format_become_one_format_with_the_highest_priority():
         {"name": "xgboost", "priority": 1000},
         {"name": "own", "priority": 0},
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "lost"),
+    [
+        ({"resources": {}}, []),
+        ({"resources": {"limits": {}, "requests": {}}}, []),
+        ({"env": [], "args": [], "command": []}, []),
+        ({"resources": {"limits": {}, "other": {"a": 1}}}, ["resources.other.a"]),
+    ],
+)
+def test_an_empty_field_loses_nothing(fields, lost):
+    assert list(notes_of(model(**fields))) == [f"spec.predictor.model.{path}" for path in lost]
+
+
+@pytest.mark.parametrize("name", ["logger", "batcher"])
+def test_an_empty_field_that_switches_something_on_is_lost(name):
+    assert list(notes_of({**model(), name: {}})) == [f"spec.predictor.{name}"]

@@ -197,7 +197,7 @@ def test_settings_of_a_server_become_a_model_at_the_given_location(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["name: x\nbackend:\n  - y\n  - z\n", '{"implementation": 3}', '{"a": 1}', "[]"]
+    "text", ["name: x\nbackend:\n  - y\n  - z\n", '{"implementation": 3}', '{"a": 1}']
 )
 def test_text_that_only_resembles_settings_stays(text):
     assert convert_text(text).text == text

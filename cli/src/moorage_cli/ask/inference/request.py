@@ -65,6 +65,8 @@ def read_document(text: str, name: str) -> Mapping[str, Any]:
     Raises:
         Failure: The text is not a JSON object.
     """
+    if not text.strip():
+        raise Failure(f"{name} is empty: must contain a JSON object")
     try:
         document = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
@@ -73,7 +75,7 @@ def read_document(text: str, name: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise Failure(f"{name} is not valid JSON: a number or the nesting is too large") from error
     if not isinstance(document, dict):
-        raise Failure(f"{name} must contain a JSON object, not {document!r:.80}")
+        raise Failure(f"{name} must contain a JSON object, not {json.dumps(document)[:80]}")
     return cast("dict[str, Any]", document)
 
 

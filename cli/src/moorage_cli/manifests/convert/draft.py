@@ -133,7 +133,14 @@ class Draft:
             self._close(path)
 
     def lose(self, path: Path, sentence: str = "") -> None:
-        """Close a field that is not carried over; by default, the declared field says why."""
+        """Close a field that is not carried over; by default, the declared field says why.
+
+        An empty list is no loss. An empty object is one if its presence alone has a meaning, as
+        that of a batcher has.
+        """
+        if self.get(*path) == []:
+            self._close(path)
+            return
         if not sentence:
             _, field = field_of(self._fields, path)
             sentence = (field or Field("")).loss
@@ -156,6 +163,9 @@ class Draft:
         for leaf in list(self._open):
             if leaf in self._open:
                 path, field = field_of(self._fields, leaf)
+                if self._open[leaf] == {} and field and field.target:
+                    self._close(leaf)  # without a value, there is nothing to carry over
+                    continue
                 self.lose(path if field and not field.target else leaf)
         resource = self._ordered()
         while found := resource_problems(resource, schemas):

@@ -121,8 +121,9 @@ def _manifest(text: str, hints: Hints) -> Converted:
         parts.append(text[end : document.start])
         end = document.end
         label = _label(document.value, number)
-        if isinstance(document.value, str):
-            raise ConversionError(f"{label}: is plain text: must be a resource with a kind")
+        if not isinstance(document.value, Mapping | None):
+            what = "plain text" if isinstance(document.value, str) else "no object"
+            raise ConversionError(f"{label}: is {what}: must be a resource with a kind")
         report: _Report = []
         try:
             made = _convert(document.value, hints, label, report)
