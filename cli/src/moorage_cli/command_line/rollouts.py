@@ -20,6 +20,10 @@ ROLLOUTS: tuple[Command, ...] = (
         "A spec that serves with the pods of an earlier operator (OperatorUpdatePending) counts. "
         "Ends at once with exit status 3 if the rollout fails, is aborted or cannot continue: it "
         "was rolled back or paused, the API server refuses an object, or the model is suspended. "
+        "Also ends with exit status 3 if nothing serves because the model does not load, breaks "
+        "an enforced contract or smoke test, or its image has an invalid name, and this has "
+        "lasted for health.failureThreshold periods (15 seconds). Other causes, such as a missing "
+        "Secret or a failed download, can still resolve, so the command waits. "
         "The exit status is 1 if the time is over first. Prints what moorage why prints. A canary "
         "that waits for approval does not end the command.",
         (
