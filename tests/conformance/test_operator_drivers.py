@@ -2,6 +2,7 @@
 (OP-041).
 """
 
+import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,37 @@ async def test_every_protocol_gives_the_same_tensors(
         told.append([(tensor.datatype, tensor.shape) for tensor in tensors])
 
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("transport", ["HTTP", "GRPC"])
+async def test_the_installation_of_packages_is_the_reason_of_a_model_that_is_not_ready(
+    tmp_path: Path, drivers: Drivers, transport: str
+) -> None:
+    folder = tmp_path / "models" / "iris"
+    folder.mkdir(parents=True)
+    (folder / "model.py").write_text("raise NotImplementedError")
+    (folder / "model.yaml").write_text("python: {isolation: process, requirements: true}\n")
+    (folder / "requirements.txt").write_text("absent==1 --hash=sha256:" + "0" * 64)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        runtime(
+            f"--model-repository={folder.parent}",
+            f"--python-packages={tmp_path / 'cache'}",
+            f"--python-index=http://127.0.0.1:{silent.getsockname()[1]}/simple",
+        ) as server,
+    ):
+        silent.settimeout(60)
+        index, _ = silent.accept()  # pip waits for an answer
+        target = planned_target(server, ("OpenInference", transport), "iris", "")
+        driver = drivers["OpenInference", transport]
+
+        answers = [await driver.model_ready(target) for _ in range(2)]
+
+        index.close()
+    assert answers[0] == answers[1]
+    assert answers[0].verdict is False
+    assert answers[0].reason in {AnswerReason.LOADING, AnswerReason.NOT_READY}
+    assert "installing 1 package of requirements.txt" in answers[0].message
 
 
 @BY_WAY

@@ -101,6 +101,18 @@ def test_models_with_the_same_file_share_one_installation(tmp_path, wheels, capl
     assert sorted(path.name for path in only.parent.iterdir()) == [only.name, f"{only.name}.lock"]
 
 
+def test_an_installation_says_what_it_does_once_and_a_finished_one_says_nothing(tmp_path, wheels):
+    text = pinned(wheels, "1.0") + "absent==1 ; python_version < '3' --hash=sha256:" + "0" * 64
+    model = write_model(tmp_path / "m", text)
+    packages = Packages(tmp_path / "cache", str(wheels))
+    said: list[str] = []
+
+    packages.installed(model, said.append)
+    packages.installed(model, said.append)
+
+    assert said == ["installing 2 packages of requirements.txt", ""]
+
+
 def test_an_interrupted_installation_is_not_used(tmp_path, wheels):
     model = write_model(tmp_path / "m", pinned(wheels, "1.0"))
     packages = Packages(tmp_path / "cache", str(wheels))

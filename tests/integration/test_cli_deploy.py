@@ -42,6 +42,10 @@ def moorage(api: Api, *arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+def revision_of(pod: dict[str, Any]) -> str:
+    return pod["metadata"]["labels"]["moorage.dev/revision"]
+
+
 def spec_of(api: Api, name: str = "digits") -> dict[str, Any]:
     return api.get("InferenceModel", name)["spec"]
 
@@ -64,6 +68,36 @@ def test_a_deployment_that_is_not_ready_in_time_is_status_1_with_the_reason(
     assert spec["model"]["uri"] == f"configmap://{uploaded['metadata']['name']}"
     (owner,) = uploaded["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("InferenceModel", "digits")
+
+
+def test_a_first_deployment_whose_file_does_not_load_ends_before_its_timeout(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    server.ready, server.error = False, "model.onnx is damaged"
+    runtime = {"image": "example/server:1", "ports": {"http": server.port}}
+    api.apply(model("iris", runtime=runtime, health=IMPATIENT))
+
+    def pod_of_the_deployment() -> dict[str, Any] | None:
+        # the deployment is the second generation
+        found = api.get("InferenceModel", "iris").get("status", {})
+        if found.get("observedGeneration") != 2:
+            return None
+        current = found["revisions"]["current"]
+        pods = kubelet.pods("iris")
+        return next((pod for pod in pods if revision_of(pod) == current), None)
+
+    process = subprocess.Popen(
+        command(api, "deploy", FILE, "--name=iris", "--timeout=600"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    kubelet.run(eventually("a pod", pod_of_the_deployment, seconds=60), ready=False)
+    out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 3, err
+    assert "Cause: ModelLoadFailed" in out
+    assert "model.onnx is damaged" in out
 
 
 def test_an_option_that_is_left_out_is_removed_and_fields_of_others_stay(

@@ -672,13 +672,20 @@ def test_a_rollback_can_be_printed_without_a_change(run):
 
 def waited(*conditions):
     items = [
-        {"type": type_, "status": status, "reason": reason, "observedGeneration": 1}
+        {"type": type_, "status": status, "reason": reason, "observedGeneration": 1,
+         "lastTransitionTime": "2026-01-01T00:00:00Z"}
         for type_, status, reason in conditions
-    ]
+    ]  # fmt: skip
     return {**MODEL, "status": {**MODEL["status"], "conditions": items}}
 
 
 ROLLING = waited(("Ready", "True", "ServingPreviousRevision"), ("UpToDate", "False", "RollingOut"))
+BROKEN = waited(
+    ("ModelReady", "False", "ModelLoadFailed"),
+    ("Ready", "False", "ModelLoadFailed"),
+    ("UpToDate", "False", "RollingOut"),
+    ("Stalled", "True", "ModelLoadFailed"),
+)
 BACK = waited(("Ready", "True", "ServingPreviousRevision"), ("UpToDate", "False", "RolledBack"))
 DONE = waited(("Ready", "True", "Serving"), ("UpToDate", "True", "RolloutComplete"))
 
@@ -688,6 +695,7 @@ DONE = waited(("Ready", "True", "Serving"), ("UpToDate", "True", "RolloutComplet
     [
         ((ROLLING, DONE, BACK), 0, "is ready: Serving"),
         ((ROLLING, BACK, DONE), 3, "RolledBack"),
+        ((BROKEN, DONE), 3, "Cause: ModelLoadFailed"),
         ((ROLLING,), 1, "not up to date and ready within 7 seconds"),
     ],
 )

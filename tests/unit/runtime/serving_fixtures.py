@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
+from moorage_runtime.backends.base import Backend
 from moorage_runtime.backends.onnx.backend import OnnxBackend
 from moorage_runtime.backends.python.model import PythonBackend
 from moorage_runtime.dataplane import Dataplane
@@ -33,10 +34,12 @@ class Server:
         ready_when: ReadyWhen = "any",
         listed: tuple[str, ...] = (),
         poll: float = 0.0,
+        *,
+        backends: Mapping[str, Backend] | None = None,
     ) -> None:
         metrics = InferenceMetrics(CollectorRegistry())
         self.registry = Registry(ready_when, listed)
-        backends = {"onnx": OnnxBackend(), "python": PythonBackend()}
+        backends = backends or {"onnx": OnnxBackend(), "python": PythonBackend()}
         options = LoaderOptions(root, name, latest_versions=latest, poll_seconds=poll)
         self.loader = Loader(options, self.registry, backends, metrics.loaded, metrics.ran)
         self.dataplane = Dataplane(

@@ -41,6 +41,9 @@ TIMEOUT_SECONDS = 30
 WATCH_SECONDS = 240
 EVENT_LIMIT = 500
 SHORT_WATCH_SECONDS = 1.0
+# A model that is followed is read again after this time, because a failure that lasts changes
+# nothing.
+FOLLOW_SECONDS = 5.0
 FIELD_MANAGER = "moorage-cli"
 ASKED: dict[str, Any] = {"_request_timeout": TIMEOUT_SECONDS, "_preload_content": False}
 
@@ -250,6 +253,8 @@ class Cluster:
     def follow(self, namespace: str, name: str, seconds: float) -> Iterator[dict[str, Any]]:
         """One model as it is, then each change, until it is deleted or the time is over.
 
+        Without a change, it is yielded again every few seconds.
+
         Raises:
             Failure: It does not exist, or has been deleted.
         """
@@ -262,7 +267,8 @@ class Cluster:
                 return
             began = time.monotonic()
             try:
-                for kind, changed in self._watched(namespace, name, _version(found), left):
+                limit = min(left, FOLLOW_SECONDS)
+                for kind, changed in self._watched(namespace, name, _version(found), limit):
                     if kind == "DELETED":
                         raise Failure(f"inferencemodel {namespace}/{name}: it was deleted")
                     yield changed

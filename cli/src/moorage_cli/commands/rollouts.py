@@ -78,7 +78,7 @@ def _changes(
         report, model = drawn(body), view(body)
         text = f"{clean(model.name)}: {clean(line(model))}\n"
         found = report.document if form == "json" else text
-        is_last = form == "json" and outcome_of(model) is not Outcome.PENDING
+        is_last = form == "json" and outcome_of(model, datetime.now(UTC)) is not Outcome.PENDING
         if found != shown and not is_last:
             shell.show(replace(report, text=text))
         shown = found
@@ -127,16 +127,18 @@ def followed(
         namespace: Its namespace.
         name: Its name.
         seconds: How long to follow it.
-        progress: Receives the model as it is, and after each change.
+        progress: Receives the model as it is, after each change, and at the end.
 
     Raises:
         Failure: It does not exist, was deleted, or nothing was read.
     """
-    end = None
+    end, shown = None, None
     for body in cluster.follow(namespace, name, seconds):
-        progress(body)
         model = view(body)
-        end = End(outcome_of(model), body, model)
+        end = End(outcome_of(model, datetime.now(UTC)), body, model)
+        if body != shown or end.outcome is not Outcome.PENDING:
+            progress(body)
+            shown = body
         if end.outcome is not Outcome.PENDING:
             return end
     if end is None:

@@ -36,6 +36,9 @@ STEPS = (
 # Phases of status.timings, in their order.
 PHASES = ("scheduled", "artifact", "started", "modelReady", "total")
 NOT_SEEN = "NotSeenYet"
+# Defaults of the operator for spec.health.
+PERIOD_SECONDS = 5
+FAILURE_THRESHOLD = 3
 RUNTIME_UPDATE_PENDING = "RuntimeUpdatePending"
 
 
@@ -130,7 +133,8 @@ class ModelView:
     """An InferenceModel, with its conditions by type; `runtime` is that of an InferenceRuntime.
 
     `tls_secret` and `token_secret` are names of Secrets, empty for plaintext and for no token.
-    `server_name` is the host name that the certificate must have.
+    `server_name` is the host name that the certificate must have. `patience_seconds` is how long a
+    failure has to last before the operator gives up a revision for it.
     """
 
     namespace: str
@@ -157,6 +161,7 @@ class ModelView:
     replicas: tuple[ReplicaView, ...]
     omitted_replicas: int
     last_failure: FailureView | None
+    patience_seconds: int
 
     @property
     def is_current(self) -> bool:
@@ -261,7 +266,13 @@ def view(resource: Mapping[str, Any]) -> ModelView:
         replicas=tuple(_replica(item) for item in _objects(status, "replicaStatuses")),
         omitted_replicas=_integer(status, "omittedReplicas"),
         last_failure=_failure(failure) if failure else None,
+        patience_seconds=_patience_seconds(_object(spec, "health")),
     )
+
+
+def _patience_seconds(health: Mapping[str, Any]) -> int:
+    period = _integer(health, "periodSeconds") or PERIOD_SECONDS
+    return period * (_integer(health, "failureThreshold") or FAILURE_THRESHOLD)
 
 
 def _server_name(

@@ -63,7 +63,7 @@ def tree(
         now: The current time, aware.
         palette: Colours.
     """
-    outcome = outcome_of(model)
+    outcome = outcome_of(model, now)
     found = _branches(model, kept)
     cause = _cause(model, outcome, now)
     lines = [_headline(model, outcome, palette)]

@@ -3,16 +3,26 @@
 Conditions of an earlier generation of the spec say nothing about this one.
 """
 
+from datetime import datetime
 from enum import Enum
 
 from moorage_cli.judge.model_view import ModelView
 
-__all__ = ["FAILED_REASONS", "Outcome", "outcome_of"]
+__all__ = ["DEFINITE_REASONS", "FAILED_REASONS", "Outcome", "outcome_of"]
 
 FAILED_REASONS = frozenset(
     {"RolledBack", "RolloutPaused", "RolloutAborted", "ProgressDeadlineExceeded", "Paused"}
 )
 """Reasons of UpToDate with which a rollout does not continue until somebody edits the spec."""
+
+DEFINITE_REASONS = frozenset(
+    {
+        "DatatypeMismatch", "InputMissing", "InvalidImageName", "LatencyExceeded",
+        "ModelLoadFailed", "OutputMismatch", "OutputMissing", "RequestRejected", "ShapeMismatch",
+    }
+)  # fmt: skip
+"""Reasons with which the operator gives up a revision without waiting for the deadline. A first
+revision has no other one to return to, so the operator keeps it."""
 
 SERVED_REASONS = frozenset({"OperatorUpdatePending"})
 """Reasons of UpToDate with which the applied spec serves, although UpToDate is false."""
@@ -29,11 +39,17 @@ class Outcome(Enum):
     PENDING = "pending"
 
 
-def outcome_of(model: ModelView) -> Outcome:
+def outcome_of(model: ModelView, now: datetime) -> Outcome:
     """The outcome of the rollout of the current spec.
 
     A spec or an object that the API server refuses has failed as well, because waiting does not
-    help. Other obstacles, such as a model that the server does not know yet, can still resolve.
+    help. So has a model that does not load, once that has lasted as long as the operator waits
+    before it gives up a revision. Other obstacles, such as a model that the server does not know
+    yet or a Secret that is missing, can still resolve.
+
+    Args:
+        model: The model.
+        now: The current time, aware.
     """
     up_to_date = model.conditions.get("UpToDate")
     accepted = model.conditions.get("Accepted")
@@ -48,6 +64,17 @@ def outcome_of(model: ModelView) -> Outcome:
     is_refused = (
         accepted is not None and accepted.status == "False" and "Stalled" in model.conditions
     )
-    if up_to_date.reason in FAILED_REASONS or is_refused or model.ready.reason in IDLE_REASONS:
+    is_idle = model.ready.reason in IDLE_REASONS
+    if up_to_date.reason in FAILED_REASONS or is_refused or is_idle or _is_hopeless(model, now):
         return Outcome.FAILED
     return Outcome.PENDING
+
+
+def _is_hopeless(model: ModelView, now: datetime) -> bool:
+    """Whether nothing serves for a definite reason that has lasted long enough."""
+    stalled = model.conditions.get("Stalled")
+    if stalled is None or not stalled.holds or model.ready.holds:
+        return False
+    if stalled.reason not in DEFINITE_REASONS or stalled.since is None:
+        return False
+    return (now - stalled.since).total_seconds() >= model.patience_seconds

@@ -18,6 +18,10 @@ from moorage_runtime.values.tensors import Tensor, TensorSpec
 NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
+def _unreported(activity: str) -> None:
+    """Ignore what a load is doing."""
+
+
 class ModelSource(msgspec.Struct, frozen=True):
     """One version of a model to load.
 
@@ -30,6 +34,8 @@ class ModelSource(msgspec.Struct, frozen=True):
         options: Options of the backend, by name.
         threads: Processor cores that this process may use.
         declared_in: What declares the inputs and outputs, for messages.
+        report: Receives what a load that takes minutes is doing, for clients that wait for the
+            model, and "" when that is done; called in any thread.
     """
 
     name: str
@@ -40,6 +46,7 @@ class ModelSource(msgspec.Struct, frozen=True):
     options: Mapping[str, Any] = NO_OPTIONS
     threads: int = 1
     declared_in: str = "model.yaml"
+    report: Callable[[str], None] = _unreported
 
 
 class LoadedModel(Protocol):

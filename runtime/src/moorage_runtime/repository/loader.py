@@ -13,6 +13,7 @@ import logging
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -96,6 +97,11 @@ class _Track:
         self.glimpsed: LoadOrder | None = None
         self.load: _Load | None = None
         self.config: ModelConfig | None = None
+
+    def report(self, load: _Load, version: Version, activity: str) -> None:
+        """Record what a load is doing, unless it has ended or was replaced."""
+        if self.load is load:
+            version.activity = activity
 
 
 class _Look(msgspec.Struct, frozen=True):
@@ -312,9 +318,7 @@ class Loader:
                 return track.glimpsed is None
         track.glimpsed = None
         load = track.load = _Load(order)
-        if version.loaded is None:
-            version.state = "LOADING"
-            version.message = ""
+        version.begin()
         task = asyncio.create_task(self._load(model, version, load))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -359,7 +363,8 @@ class Loader:
             fault: RuntimeFault | None = None
             loaded: Loaded | None = None
             try:
-                loaded = await self._loading.load(version.name, load.order)
+                report = partial(track.report, load, version)
+                loaded = await self._loading.load(version.name, load.order, report)
             except RuntimeFault as error:
                 fault = error
             except Exception as error:

@@ -97,8 +97,14 @@ class Loading:
         self._changed = changed
         self._allow_pickle = allow_pickle
 
-    async def load(self, name: str, order: LoadOrder) -> Loaded:
+    async def load(self, name: str, order: LoadOrder, report: Callable[[str], None]) -> Loaded:
         """The loaded version.
+
+        Args:
+            name: The model's name.
+            order: What to load.
+            report: Called in the event loop with what the load is doing, and with "" when that is
+                done.
 
         Raises:
             RuntimeFault: The load failed; the message says why.
@@ -112,7 +118,10 @@ class Loading:
                 f"{path.name} needs backend '{config.backend or item.format}', which this server "
                 f"does not have: must be one of {', '.join(self._backends)}"
             )
-        source = self._source(name, item.version, path, config)
+        source = msgspec.structs.replace(
+            self._source(name, item.version, path, config),
+            report=self._reported(report, asyncio.get_running_loop()),
+        )
         loaded = await in_daemon_thread(lambda: backend.load(source), f"load-{name}")
         try:
             return self._finish(name, item.version, loaded, config)
@@ -141,6 +150,19 @@ class Loading:
         if isinstance(loaded, Supervised):
             loaded.watch(self._changed_in_thread(asyncio.get_running_loop()))
         return Loaded(metadata, runner)
+
+    def _reported(
+        self, report: Callable[[str], None], loop: asyncio.AbstractEventLoop
+    ) -> Callable[[str], None]:
+        def told(activity: str) -> None:
+            report(activity)
+            self._changed()
+
+        def tell(activity: str) -> None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(told, activity)
+
+        return tell
 
     def _changed_in_thread(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
         def changed() -> None:

@@ -49,17 +49,26 @@ class Version:
         version: The version's name.
         state: As in ModelStatus.
         message: Why the version, or its replacement, cannot be loaded; "" otherwise.
+        activity: What the current load is doing; "" if that is unknown.
         loaded: Set while the version can answer.
     """
 
-    __slots__ = ("loaded", "message", "name", "state", "version")
+    __slots__ = ("activity", "loaded", "message", "name", "state", "version")
 
     def __init__(self, name: str, version: str) -> None:
         self.name = name
         self.version = version
         self.state: State = "LOADING"
         self.message = ""
+        self.activity = ""
         self.loaded: Loaded | None = None
+
+    def begin(self) -> None:
+        """Record the start of a load; a version that serves keeps serving."""
+        self.activity = ""
+        if self.loaded is None:
+            self.state = "LOADING"
+            self.message = ""
 
     def fail(self, message: str) -> None:
         """Record a failed load; a version that serves keeps serving."""
@@ -72,7 +81,8 @@ class Version:
         """The state as a value; a model whose process restarts is loading."""
         if self.loaded is not None and (problem := self.loaded.runner.problem()):
             return ModelStatus(self.name, self.version, "LOADING", problem)
-        return ModelStatus(self.name, self.version, self.state, self.message)
+        message = self.activity if self.state == "LOADING" else self.message
+        return ModelStatus(self.name, self.version, self.state, message)
 
 
 class Model:
@@ -317,7 +327,8 @@ def not_ready(version: Version) -> ModelNotReady:
         case "UNLOADED":
             return ModelNotReady(f"{what} is unloaded")
         case _:
-            return ModelNotReady(f"{what} is loading")
+            doing = f": {version.activity}" if version.activity else ""
+            return ModelNotReady(f"{what} is loading{doing}")
 
 
 def _renew_metadata(model: Model) -> None:

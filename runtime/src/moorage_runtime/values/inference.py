@@ -153,7 +153,7 @@ class ModelStatus(msgspec.Struct, frozen=True):
 
     Attributes:
         state: "LOADING", "READY", "FAILED" or "UNLOADED".
-        message: The reason of a failure, "" otherwise.
+        message: The reason of a failure, or what a load is doing; "" if there is none.
     """
 
     name: str

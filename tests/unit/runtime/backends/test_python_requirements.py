@@ -31,6 +31,20 @@ def test_pinned_versions_with_hashes_are_accepted(text):
 
 
 @pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("# nothing\n", 0),
+        (f"numpy==2.2.0 {HASH}", 1),
+        (f"a.b[x]==1 {HASH}\nc == 1 {HASH}\n# d==1\ne===1 {HASH}", 3),
+        (f"a-b==1 ; python_version < '3.9' {HASH}\nA_b==2 ; python_version > '3' {HASH}", 1),
+    ],
+    ids=["none", "one", "three", "the same with different markers"],
+)
+def test_each_package_counts_once(text, count):
+    assert check(text) == count
+
+
+@pytest.mark.parametrize(
     ("text", "line", "words"),
     [
         ("numpy==2.2.0", 1, "'numpy==2.2.0' has no hash"),

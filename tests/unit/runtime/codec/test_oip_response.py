@@ -170,6 +170,7 @@ def test_the_metadata_of_a_server_and_of_a_model():
     [
         ("READY", "", b'{"name":"m","ready":true}'),
         ("LOADING", "", b'{"name":"m","ready":false,"state":"LOADING"}'),
+        ("LOADING", "why", b'{"name":"m","ready":false,"state":"LOADING","error":"why"}'),
         ("FAILED", "\udcff", b'{"name":"m","ready":false,"state":"FAILED","error":"\\\\udcff"}'),
     ],
 )

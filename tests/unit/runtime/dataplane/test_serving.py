@@ -1,9 +1,12 @@
 """Repository, registry and dataplane together, on real files."""
 
 import asyncio
+import queue
 
 import pytest
 
+from moorage_runtime.backends.base import LoadedModel, ModelSource
+from moorage_runtime.backends.python.model import PythonBackend
 from moorage_runtime.values.errors import (
     InvalidRequest,
     ModelFailed,
@@ -284,6 +287,99 @@ async def test_an_endless_load_delays_nothing_else(tmp_path):
         "model 'stuck' version '1' is loading"
     )
     server.loader.close()
+
+
+class Reporting:
+    """A backend whose loads wait, and report what the test says."""
+
+    def __init__(self) -> None:
+        self.loads: queue.SimpleQueue[queue.SimpleQueue[str | None]] = queue.SimpleQueue()
+        self.reported: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def load(self, source: ModelSource) -> LoadedModel:
+        texts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.loads.put(texts)
+        while (text := texts.get()) is not None:
+            source.report(text)
+            self.reported.put(text)
+        return PythonBackend().load(source)
+
+    async def begun(self) -> "queue.SimpleQueue[str | None]":
+        """Receives what the next load reports; None ends the load."""
+        return await asyncio.to_thread(self.loads.get, timeout=20)
+
+    async def say(self, texts: "queue.SimpleQueue[str | None]", text: str) -> None:
+        """Let a load report a text, and return when the event loop has received it."""
+        texts.put(text)
+        assert await asyncio.to_thread(self.reported.get, timeout=20) == text
+
+
+INSTALLING = "installing 3 packages of requirements.txt"
+
+
+async def test_what_a_load_is_doing_is_in_the_answers_until_it_is_done(tmp_path):
+    write_python(tmp_path / "a" / "1" / "model.py", DOUBLE)
+    backend = Reporting()
+    server = Server(tmp_path, backends={"python": backend})
+    await server.loader.refresh()
+    load = await backend.begun()
+    assert server.dataplane.model_ready("a").message == ""
+    server.changes.clear()
+
+    await backend.say(load, INSTALLING)
+
+    status = server.dataplane.model_ready("a")
+    assert (status.state, status.message) == ("LOADING", INSTALLING)
+    assert server.changes.is_set()
+    assert refusal(ModelNotReady, lambda: server.dataplane.model_metadata("a")) == (
+        f"model 'a' version '1' is loading: {INSTALLING}"
+    )
+    await backend.say(load, "")
+    assert refusal(ModelNotReady, lambda: server.dataplane.model_metadata("a")) == (
+        "model 'a' version '1' is loading"
+    )
+    await backend.say(load, INSTALLING)
+    load.put(None)
+    await server.until(lambda: server.states() == {("a", "1"): "READY"})
+    assert server.dataplane.model_ready("a").message == ""
+
+
+async def test_a_version_that_serves_stays_ready_while_its_replacement_reports(tmp_path):
+    write_python(tmp_path / "a" / "1" / "model.py", DOUBLE)
+    backend = Reporting()
+    server = Server(tmp_path, backends={"python": backend})
+    await server.loader.refresh()
+    (await backend.begun()).put(None)
+    await server.until(lambda: server.states() == {("a", "1"): "READY"})
+    asked = asyncio.create_task(server.dataplane.load("a"))
+    load = await backend.begun()
+
+    await backend.say(load, INSTALLING)
+
+    status = server.dataplane.model_ready("a")
+    assert (status.state, status.message) == ("READY", "")
+    load.put(None)
+    await asked
+
+
+async def test_only_the_last_load_of_a_version_reports(tmp_path):
+    write_python(tmp_path / "a" / "1" / "model.py", DOUBLE)
+    backend = Reporting()
+    server = Server(tmp_path, backends={"python": backend})
+    await server.loader.refresh()
+    first = await backend.begun()
+    await backend.say(first, INSTALLING)
+    asked = asyncio.create_task(server.dataplane.load("a"))
+    second = await backend.begun()
+    assert server.dataplane.model_ready("a").message == ""
+
+    await backend.say(second, "unpacking")
+    await backend.say(first, "late")
+
+    assert server.dataplane.model_ready("a").message == "unpacking"
+    first.put(None)
+    second.put(None)
+    await asked
 
 
 async def test_requests_are_checked_before_they_run(tmp_path):

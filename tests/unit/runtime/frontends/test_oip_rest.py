@@ -64,6 +64,7 @@ NOT_READY = {"name": "my_model", "ready": False}
     [
         ("READY", "", False, 200, {"name": "my_model", "ready": True}),
         ("LOADING", "", False, 503, {**NOT_READY, "state": "LOADING"}),
+        ("LOADING", "why", False, 503, {**NOT_READY, "state": "LOADING", "error": "why"}),
         ("FAILED", "no", False, 503, {**NOT_READY, "state": "FAILED", "error": "no"}),
         (
             "READY",

@@ -157,4 +157,6 @@ def _judged(reply: Reply, path: str) -> Answer:
         # A server that reports an error for a model that is not ready has failed to load it:
         # there is no error while a model loads.
         reason = AnswerReason.LOAD_FAILED
-    return Answer(verdict=False, reason=reason, message=error or f"HTTP {reply.code} from {path}")
+    loads = reason is AnswerReason.LOADING
+    unexplained = "the server is loading it" if loads else f"HTTP {reply.code} from {path}"
+    return Answer(verdict=False, reason=reason, message=error or unexplained)

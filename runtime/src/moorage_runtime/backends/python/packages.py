@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -53,8 +53,14 @@ class Packages:
         self._cache = cache
         self._index = index
 
-    def installed(self, model: pathlib.Path) -> pathlib.Path:
+    def installed(
+        self, model: pathlib.Path, report: Callable[[str], None] = lambda _: None
+    ) -> pathlib.Path:
         """The folder with the packages of the requirements.txt beside a model file; blocks.
+
+        Args:
+            model: The model file.
+            report: Receives what is done while packages are installed, and "" at the end.
 
         Raises:
             InvalidConfig: The file is missing or invalid, the server installs no packages, or pip
@@ -62,7 +68,7 @@ class Packages:
         """
         file = model.with_name(requirements.FILE)
         content = _content(file)
-        requirements.check(_text(content))
+        count = requirements.check(_text(content))
         if self._cache is None:
             raise InvalidConfig(
                 f"{model.name} requires the packages of {requirements.FILE}, but this server "
@@ -78,7 +84,11 @@ class Packages:
         try:
             self._cache.mkdir(parents=True, exist_ok=True)
             if not target.is_dir():
+                # one text for the whole installation: each change would update the model's status
+                packages = "1 package" if count == 1 else f"{count} packages"
+                report(f"installing {packages} of {requirements.FILE}")
                 self._install(file, content, target)
+                report("")
         except OSError as error:
             raise InvalidConfig(
                 f"the packages of {requirements.FILE} cannot be installed in {SETTING}="

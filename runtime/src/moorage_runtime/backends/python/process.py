@@ -76,7 +76,7 @@ class IsolatingPythonBackend:
                 "model.yaml: python.requirements is true, but the packages of a model cannot be "
                 "imported into the server's process: set python.isolation to process"
             )
-        return IsolatedModel(source, self._packages.installed(source.path))
+        return IsolatedModel(source, self._packages.installed(source.path, source.report))
 
 
 class _Process:

@@ -20,17 +20,23 @@ _PINNED: Final = re.compile(
     r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\s*(\[[A-Za-z0-9._, -]*\])?\s*"
     r"===?\s*[A-Za-z0-9][A-Za-z0-9.!+_-]*\s*(;((?!\s-).)*)?"
 )
+_NAME_END: Final = re.compile(r"[\s\[=]")
+# Source: PEP 503, normalized names.
+_SEPARATORS: Final = re.compile(r"[-_.]+")
 _HASH: Final = re.compile(
     r"\s--hash[= ](sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})(?=\s|$)"
 )
 
 
-def check(text: str) -> None:
-    """Check that every line is a pinned version with a hash.
+def check(text: str) -> int:
+    """Check that every line is a pinned version with a hash, and count the packages.
+
+    A package with a line for each platform counts once.
 
     Raises:
         InvalidConfig: A line is something else; the message has its number.
     """
+    names: set[str] = set()
     for number, line in _lines(text):
         words = line.split("--hash", 1)[0].strip()
         if line.startswith("-"):
@@ -53,6 +59,8 @@ def check(text: str) -> None:
                 f"{FILE}: line {number}: {words!r:.100} has an invalid hash or option: must have "
                 "only --hash=sha256: with 64 lower-case hexadecimal digits, sha384 or sha512"
             )
+        names.add(_SEPARATORS.sub("-", _NAME_END.split(words, maxsplit=1)[0]).lower())
+    return len(names)
 
 
 def _lines(text: str) -> list[tuple[int, str]]:

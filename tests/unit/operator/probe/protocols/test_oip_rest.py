@@ -66,6 +66,13 @@ ANSWERS = [
         "30 %",
     ),
     (
+        "bundled runtime: a load without a known activity",
+        (503, '{"name":"iris","ready":false,"state":"LOADING"}'),
+        False,
+        AnswerReason.LOADING,
+        "the server is loading it",
+    ),
+    (
         "a server that is about to end",
         (503, '{"ready":false,"state":"UNLOADED","error":"the server is shutting down"}'),
         False,
@@ -93,6 +100,18 @@ async def test_model_readiness_follows_status_and_body(
 
     assert (answer.verdict, answer.reason) == (verdict, reason)
     assert said in answer.message
+
+
+async def test_what_a_server_says_about_a_load_is_one_short_printable_line() -> None:
+    said = "\x1b[2J\u202einstalling\n" + "x" * 60_000
+    document = json.dumps({"ready": False, "state": "LOADING", "error": said})
+
+    answer = await asked({**OIP, READY: (503, document)}, lambda d, t: d.model_ready(t))
+
+    assert answer.reason is AnswerReason.LOADING
+    assert answer.message.startswith("[2J installing x")
+    assert answer.message.isprintable()
+    assert len(answer.message) == MESSAGE_LIMIT
 
 
 async def test_a_404_of_an_oip_server_is_a_missing_model() -> None:
