@@ -149,7 +149,7 @@ async def _settled(stage: Stage, proxy: Proxy, expected: Object | None) -> Objec
     seconds = QUIET_SECONDS if expected is not None else BASELINE_QUIET_SECONDS
     while True:
         quiet = loop.time() - proxy.record.last_write_at > seconds
-        state = await end_state(stage.api, stage.namespace, routes=stage.world.routed)
+        state = await end_state(stage.api, stage.namespace, stage.world.optional)
         if quiet and (expected is None or not differences(expected, state)):
             return state
         if loop.time() > deadline:
