@@ -1,5 +1,6 @@
 """The user's steps of each scenario, and the expected end state."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -150,6 +151,7 @@ class Scenario:
         play: The steps while points are counted; returns when the end is reached.
         operators: The number of processes that share the lease; a single one needs none.
         needs: The kinds of other projects without which it is skipped.
+        leaves: The kinds of the children at its end, besides a Deployment and a Service.
     """
 
     name: str
@@ -157,6 +159,7 @@ class Scenario:
     play: Play
     operators: int = 1
     needs: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
 
 
 async def _nothing(_: Stage) -> None:
@@ -345,21 +348,34 @@ async def _change_leader(stage: Stage) -> None:
 
 
 SCENARIOS = (
-    Scenario("create", _nothing, _create),
+    Scenario("create", _nothing, _create, leaves=("PodDisruptionBudget", "NetworkPolicy")),
     Scenario("edit", _served, _edit),
     Scenario("roll back", _served, _roll_back),
     Scenario("blue-green", _blue, _green),
-    Scenario("canary", _routed, _canary, needs=ROUTES),
+    Scenario("canary", _routed, _canary, needs=ROUTES, leaves=("HTTPRoute", "Service")),
     Scenario("scale", _served, _scale),
-    Scenario("expose", _served, _expose, needs=ROUTES),
+    Scenario("expose", _served, _expose, needs=ROUTES, leaves=("Ingress",)),
     Scenario("secure", _plain, _secure),
-    Scenario("scale by query", _served, _scale_by_query, needs=(SCALED,)),
+    Scenario(
+        "scale by query",
+        _served,
+        _scale_by_query,
+        needs=(SCALED,),
+        leaves=(SCALED, "PodDisruptionBudget"),
+    ),
     Scenario("suspend", _served, _suspend),
     Scenario("pause", _served, _pause),
     Scenario("runtime", _described, _follow),
     Scenario("delete and re-create", _served, _recreate),
     Scenario("leader change", _served, _change_leader, operators=2),
 )
+
+
+def unexpected(scenario: Scenario, state: Object) -> list[str]:
+    """The kinds of the end state, unless they are those that the scenario leaves."""
+    wanted = Counter(("InferenceModel", "Deployment", "Service", *scenario.leaves))
+    found = Counter(name.partition("/")[0] for name in state if "/" in name)
+    return [] if found == wanted else [f"expected {dict(wanted)}, found {dict(found)}"]
 
 
 def strays(state: Object) -> list[str]:
