@@ -28,7 +28,7 @@ async def run(names: Sequence[str], sample: int, seed: str, at_once: int, only: 
         chosen = [
             each
             for each in SCENARIOS
-            if (not names or each.name in names) and (made.routed or not each.routed)
+            if (not names or each.name in names) and made.optional.issuperset(each.needs)
         ]
         work: list[tuple[Scenario, Injection, Object]] = []
         for found in await asyncio.gather(*(_baseline(made, each, report) for each in chosen)):

@@ -16,7 +16,7 @@ from support.testbed.operators import Operator
 from support.testbed.proxy import EVENT_FAULTS, WRITE_FAULTS, Injection, Point, Proxy
 from support.testbed.world import World
 
-from .scenarios import NAME, Scenario, Stage, runtime_of, strays
+from .scenarios import NAME, Scenario, Stage, runtime_of, strays, unexpected
 
 QUIET_SECONDS = 1.5
 """A run has ended after this time without writes, if its end state is the expected one."""
@@ -117,6 +117,7 @@ async def _play(
             outcome.points, outcome.state = proxy.record.points, state
             outcome.failures += [f"not honest: {lie}" for lie in honesty.lies]
             outcome.failures += [f"{name} has no owner" for name in strays(state)]
+            outcome.failures += unexpected(scenario, state)
             if expected is not None:
                 outcome.failures += differences(expected, state)
             dead = [each for each in operators if not each.is_running]
@@ -149,7 +150,7 @@ async def _settled(stage: Stage, proxy: Proxy, expected: Object | None) -> Objec
     seconds = QUIET_SECONDS if expected is not None else BASELINE_QUIET_SECONDS
     while True:
         quiet = loop.time() - proxy.record.last_write_at > seconds
-        state = await end_state(stage.api, stage.namespace, routes=stage.world.routed)
+        state = await end_state(stage.api, stage.namespace, stage.world.optional)
         if quiet and (expected is None or not differences(expected, state)):
             return state
         if loop.time() > deadline:

@@ -1,13 +1,15 @@
 """The user's steps of each scenario, and the expected end state."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from support.testbed.api import Api, Object, until
+from support.testbed.gateways import ROUTES
 from support.testbed.operators import Operator
-from support.testbed.servers import Server
-from support.testbed.world import World
+from support.testbed.servers import HOST, Server
+from support.testbed.world import SCALED, World
 
 NAME = "iris"
 STEP_SECONDS = 90.0
@@ -69,6 +71,33 @@ class Stage:
         }
         await self.api.apply("", body)
 
+    async def keep(self, name: str, server: Server) -> None:
+        """Create the Secrets of a server: NAME-tls and NAME-tokens."""
+        assert server.issued
+        secrets = {"tls": server.issued.secret, "tokens": {"client": server.token}}
+        for suffix, content in secrets.items():
+            body = {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": f"{name}-{suffix}"}}
+            await self.api.create(self.namespace, {**body, "stringData": content})
+
+    async def has_urls(self, scheme: str) -> None:
+        """Wait until every URL of the status has this scheme."""
+
+        async def holds() -> bool:
+            model = await self.api.get("InferenceModel", self.namespace, NAME)
+            urls = [each["url"] for each in model["status"].get("endpoints") or []]
+            return {url.partition("://")[0] for url in urls} == {scheme}
+
+        await until(holds, STEP_SECONDS, f"URLs with {scheme}")
+
+    async def is_scaled(self, most: int) -> None:
+        """Wait until KEDA's object allows so many replicas."""
+
+        async def holds() -> bool:
+            found = await self.api.get(SCALED, self.namespace, NAME)
+            return bool(found) and found["spec"]["maxReplicaCount"] == most
+
+        await until(holds, STEP_SECONDS, f"a ScaledObject with {most} replicas")
+
     async def condition(self, type_: str, status: str, *reasons: str) -> None:
         """Wait until a condition of the newest generation is this."""
 
@@ -121,14 +150,16 @@ class Scenario:
         prepare: The steps before points are counted.
         play: The steps while points are counted; returns when the end is reached.
         operators: The number of processes that share the lease; a single one needs none.
-        routed: Whether it needs the Gateway API.
+        needs: The kinds of other projects without which it is skipped.
+        leaves: The kinds of the children at its end, besides a Deployment and a Service.
     """
 
     name: str
     prepare: Play
     play: Play
     operators: int = 1
-    routed: bool = False
+    needs: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
 
 
 async def _nothing(_: Stage) -> None:
@@ -220,6 +251,58 @@ async def _expose(stage: Stage) -> None:
         await stage.gone(kind)
 
 
+def _secured_by(name: str) -> Object:
+    return {
+        "tls": {"secretName": f"{name}-tls", "serverName": HOST},
+        "access": {"tokenSecretName": f"{name}-tokens"},
+    }
+
+
+async def _plain(stage: Stage) -> None:
+    await stage.keep("first", stage.world.servers.secured)
+    await stage.keep("second", stage.world.servers.resecured)
+    await _served(stage)
+
+
+async def _secure(stage: Stage) -> None:
+    """Turn TLS and tokens on, name other Secrets, and turn both off."""
+    servers = stage.world.servers
+    await stage.apply("example/good:2", servers.secured, **_secured_by("first"))
+    await stage.serves("example/good:2")
+    await stage.has_urls("https")
+    await stage.apply("example/good:3", servers.resecured, **_secured_by("second"))
+    await stage.serves("example/good:3")
+    await stage.apply("example/good:1", servers.good)
+    await stage.serves("example/good:1")
+    await stage.has_urls("http")
+
+
+def _by_query(most: int) -> Object:
+    query = {
+        "type": "Prometheus",
+        "serverAddress": "http://prometheus:9090",
+        "query": f'sum(moorage_inferences_in_flight{{model="{NAME}"}})',
+        "target": 2,
+    }
+    return {"minReplicas": 0, "maxReplicas": most, "metrics": [query]}
+
+
+async def _scale_by_query(stage: Stage) -> None:
+    """Add KEDA's object, edit it, replace it by a HorizontalPodAutoscaler, and restore it."""
+    good = stage.world.servers.good
+    for most in (3, 4):
+        await stage.apply("example/good:1", good, scaling=_by_query(most))
+        await stage.is_scaled(most)
+        await stage.condition("ScalingActive", "Unknown", "AwaitingAutoscaler")
+    await stage.apply("example/good:1", good, scaling={"maxReplicas": 3})
+    await stage.gone(SCALED)
+    await stage.apply("example/good:1", good)
+    await stage.gone("HorizontalPodAutoscaler")
+    await stage.apply("example/good:1", good, scaling=_by_query(5))
+    await stage.is_scaled(5)
+    await stage.serves("example/good:1")
+
+
 async def _suspend(stage: Stage) -> None:
     await stage.apply("example/good:1", stage.world.servers.good, suspend=True)
     await stage.condition("Ready", "False", "Suspended")
@@ -265,19 +348,34 @@ async def _change_leader(stage: Stage) -> None:
 
 
 SCENARIOS = (
-    Scenario("create", _nothing, _create),
+    Scenario("create", _nothing, _create, leaves=("PodDisruptionBudget", "NetworkPolicy")),
     Scenario("edit", _served, _edit),
     Scenario("roll back", _served, _roll_back),
     Scenario("blue-green", _blue, _green),
-    Scenario("canary", _routed, _canary, routed=True),
+    Scenario("canary", _routed, _canary, needs=ROUTES, leaves=("HTTPRoute", "Service")),
     Scenario("scale", _served, _scale),
-    Scenario("expose", _served, _expose, routed=True),
+    Scenario("expose", _served, _expose, needs=ROUTES, leaves=("Ingress",)),
+    Scenario("secure", _plain, _secure),
+    Scenario(
+        "scale by query",
+        _served,
+        _scale_by_query,
+        needs=(SCALED,),
+        leaves=(SCALED, "PodDisruptionBudget"),
+    ),
     Scenario("suspend", _served, _suspend),
     Scenario("pause", _served, _pause),
     Scenario("runtime", _described, _follow),
     Scenario("delete and re-create", _served, _recreate),
     Scenario("leader change", _served, _change_leader, operators=2),
 )
+
+
+def unexpected(scenario: Scenario, state: Object) -> list[str]:
+    """The kinds of the end state, unless they are those that the scenario leaves."""
+    wanted = Counter(("InferenceModel", "Deployment", "Service", *scenario.leaves))
+    found = Counter(name.partition("/")[0] for name in state if "/" in name)
+    return [] if found == wanted else [f"expected {dict(wanted)}, found {dict(found)}"]
 
 
 def strays(state: Object) -> list[str]:

@@ -291,7 +291,7 @@ class Player:
         await self._api.create(namespace, account)
 
     async def _state(self, namespace: str) -> Object:
-        return await end_state(self._api, namespace, routes=self._world.routed)
+        return await end_state(self._api, namespace, self._world.optional)
 
     async def _is_ready(self, namespace: str) -> bool:
         model = await self._api.get("InferenceModel", namespace, NAME)

@@ -6,6 +6,7 @@ sees is included.
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from .api import Api, Object
@@ -32,10 +33,16 @@ _VARIES = {"lastTransitionTime", "time", "since", "at", "startedAt", "completedA
 """Times, and messages that contain a pod's name."""
 
 
-async def end_state(api: Api, namespace: str, *, routes: bool = False) -> Object:
-    """Everything that a model came to in its namespace."""
+async def end_state(api: Api, namespace: str, optional: Iterable[str] = ()) -> Object:
+    """Everything that a model came to in its namespace.
+
+    Args:
+        api: The API.
+        namespace: The namespace.
+        optional: The kinds of children that the cluster has in addition.
+    """
     found: Object = {}
-    for kind in (*CHILDREN, *(["HTTPRoute", "GRPCRoute"] if routes else [])):
+    for kind in (*CHILDREN, *sorted(optional)):
         for body in await api.list(kind, namespace):
             found[f"{kind}/{body['metadata']['name']}"] = _child(body)
     for body in await api.list("InferenceModel", namespace):

@@ -1,11 +1,14 @@
 """Checks every written `Ready=True` with an inference at that time.
 
 Requests go where the Service would send them: to the selected pods that are Ready, at the port
-that its target port refers to.
+that its target port refers to. They verify the certificate and have the token that the Secrets of
+the pod contain.
 """
 
 import asyncio
+import base64
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
 from typing import Self
 
@@ -108,14 +111,38 @@ class Honesty:
         for pod in await self._api.list("Pod", self._namespace, selector):
             if not _is_ready(pod):
                 continue
-            url = f"http://127.0.0.1:{_port(pod, target)}/v2/models/{served}/infer"
-            try:
-                async with self._session.post(url, json=REQUEST) as answer:
-                    if answer.status == 200:
-                        return True
-            except (aiohttp.ClientError, TimeoutError):
-                continue
+            if await self._answers(
+                pod, f"127.0.0.1:{_port(pod, target)}/v2/models/{served}/infer"
+            ):
+                return True
         return False
+
+    async def _answers(self, pod: Object, address: str) -> bool:
+        url, trusted, headers = f"http://{address}", None, {}
+        if tls := await self._mounted(pod, "/mnt/tls"):
+            url, trusted = f"https://{address}", ssl.create_default_context(cadata=tls["ca.crt"])
+            trusted.check_hostname = False  # the certificate is not for an address
+        if tokens := await self._mounted(pod, "/mnt/tokens"):
+            headers["Authorization"] = f"Bearer {next(iter(tokens.values()))}"
+        try:
+            async with self._session.post(
+                url, json=REQUEST, headers=headers, ssl=trusted or True
+            ) as answer:
+                return answer.status == 200
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    async def _mounted(self, pod: Object, path: str) -> dict[str, str]:
+        """The content of the Secret that a pod mounts at a path; empty without one."""
+        volumes = {each["name"]: each for each in pod["spec"].get("volumes") or []}
+        mounts = pod["spec"]["containers"][0].get("volumeMounts") or []
+        for mount in mounts:
+            if mount["mountPath"] == path:
+                name = volumes[mount["name"]]["secret"]["secretName"]
+                secret = await self._api.get("Secret", self._namespace, name)
+                data = secret.get("data") or {}
+                return {key: base64.b64decode(value).decode() for key, value in data.items()}
+        return {}
 
 
 def _is_ready(pod: Object) -> bool:

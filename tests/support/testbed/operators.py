@@ -10,6 +10,9 @@ import aiohttp
 
 from .api import until
 
+START_SECONDS = 120.0
+"""The longest start of a process on a machine on which several start at once."""
+
 
 class Operator:
     """One operator process.
@@ -46,7 +49,7 @@ class Operator:
 
     async def ready(self) -> None:
         """Wait until it reports that it is ready."""
-        port = await until(self._port, 30, "the operator's health port")
+        port = await until(self._port, START_SECONDS, "the operator's health port")
         async with aiohttp.ClientSession() as session:
 
             async def is_ready() -> bool:
@@ -56,7 +59,7 @@ class Operator:
                 except aiohttp.ClientError:
                     return False
 
-            await until(is_ready, 60, "the operator is ready")
+            await until(is_ready, START_SECONDS, "the operator is ready")
 
     def kill(self) -> None:
         """End it as a crash or a lost node would."""

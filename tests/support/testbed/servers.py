@@ -2,14 +2,21 @@
 
 A pod's container port selects its server, so that edits of `runtime.ports` and of the image lead
 to a real server. They answer for any model name over the Open Inference Protocol, and for
-some over OpenAI's API.
+some over OpenAI's API. Two of them speak TLS and require a token.
 """
 
 import json
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Self
 
 from aiohttp import web
+
+from support.certificates import Authority, Issued
+
+HOST = "iris.example.com"
+"""The host name of all certificates."""
 
 NAMES = ("iris", "rose")
 """The models in the list of OpenAI's API."""
@@ -22,15 +29,23 @@ class Server:
     version: str
     ready: bool = True
     datatype: str = "FP32"
+    issued: Issued | None = None
+    token: str = ""
     inferences: int = 0
     port: int = field(default=0, init=False)
 
     async def answer(self, request: web.Request) -> web.Response:
         """One answer over HTTP."""
         path = request.path
+        if not self._admits(request):
+            return _json(401, {"error": "a bearer token is required"})
         if path == "/health" or path.startswith("/v1/"):
             return self._answer_as_openai(path)
         return self._answer_as_open_inference(path)
+
+    def _admits(self, request: web.Request) -> bool:
+        given = request.headers.get("Authorization")
+        return not self.token or _is_open(request.path) or given == f"Bearer {self.token}"
 
     def _answer_as_open_inference(self, path: str) -> web.Response:
         if path == "/v2":
@@ -63,34 +78,49 @@ class Server:
 
 
 class Servers:
-    """Four servers as an async context.
+    """Six servers as an async context.
 
     Attributes:
         good: Serves.
         other: Serves as well, another version on another port.
         broken: Its model never loads.
         wrong: Serves a model whose input has another datatype.
+        secured: Serves with TLS and a token.
+        resecured: Serves with a certificate of another CA and another token.
     """
 
     def __init__(self) -> None:
         self.good, self.other = Server("1"), Server("2")
         self.broken, self.wrong = Server("3", ready=False), Server("4", datatype="INT64")
+        self.secured = Server("5", issued=Authority("first CA").issue(HOST), token="first")
+        self.resecured = Server("6", issued=Authority("second CA").issue(HOST), token="second")
         self._runners: list[web.AppRunner] = []
 
     async def __aenter__(self) -> Self:
-        for server in (self.good, self.other, self.broken, self.wrong):
-            app = web.Application()
-            app.router.add_route("*", "/{path:.*}", server.answer)
-            runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-            await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            server.port = runner.addresses[0][1]
-            self._runners.append(runner)
+        plain = (self.good, self.other, self.broken, self.wrong)
+        for server in (*plain, self.secured, self.resecured):
+            await self._start(server)
         return self
+
+    async def _start(self, server: Server) -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", server.answer)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        with tempfile.TemporaryDirectory() as folder:
+            context = server.issued.server_context(Path(folder)) if server.issued else None
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        server.port = runner.addresses[0][1]
+        self._runners.append(runner)
 
     async def __aexit__(self, *_: object) -> None:
         for runner in self._runners:
             await runner.cleanup()
+
+
+def _is_open(path: str) -> bool:
+    """Whether a path needs no token, as with the bundled runtime."""
+    return path.startswith("/v2/health/") or path.endswith("/ready")
 
 
 def _json(status: int, document: object) -> web.Response:

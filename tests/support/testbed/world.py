@@ -23,6 +23,7 @@ from .servers import Servers
 ROOT = Path(__file__).resolve().parents[3]
 CLUSTER = ROOT / "localcluster" / "cluster"
 OWN = {"InferenceModel": "inferencemodels", "InferenceRuntime": "inferenceruntimes"}
+SCALED = "ScaledObject"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -36,7 +37,7 @@ class World:
         kubeconfig: The administrator's kubeconfig.
         endpoint: The same, for proxies.
         folder: For logs and kubeconfigs; removed at the end.
-        routed: Whether the Gateway API is installed.
+        optional: The installed kinds of other projects: KEDA's and the Gateway API's.
     """
 
     api: Api
@@ -44,7 +45,7 @@ class World:
     kubeconfig: Path
     endpoint: Endpoint
     folder: Path
-    routed: bool
+    optional: frozenset[str]
 
 
 @contextlib.asynccontextmanager
@@ -57,9 +58,9 @@ async def world() -> AsyncIterator[World]:
         kubeconfig = plane / "kubeconfig"
         endpoint = endpoint_of(kubeconfig)
         async with Api(endpoint) as api:
-            routed = await _install(api)
-            async with Servers() as servers, Kubelets(api), _gateways(api, routed=routed):
-                yield World(api, servers, kubeconfig, endpoint, folder, routed)
+            optional = await _install(api)
+            async with Servers() as servers, Kubelets(api), _gateways(api, optional):
+                yield World(api, servers, kubeconfig, endpoint, folder, optional)
     finally:
         await asyncio.to_thread(_control_plane, "down", plane)
         if not os.environ.get("KEEP_TESTBED"):
@@ -67,29 +68,34 @@ async def world() -> AsyncIterator[World]:
 
 
 @contextlib.asynccontextmanager
-async def _gateways(api: Api, *, routed: bool) -> AsyncIterator[None]:
-    if not routed:
+async def _gateways(api: Api, optional: frozenset[str]) -> AsyncIterator[None]:
+    if not optional.issuperset(ROUTES):
         yield
         return
     async with Gateways(api):
         yield
 
 
-async def _install(api: Api) -> bool:
-    """The CRDs; whether the Gateway API's are among them."""
+async def _install(api: Api) -> frozenset[str]:
+    """Install the CRDs; returns the kinds of other projects, which come with Go modules."""
     for kind, plural in OWN.items():
         definition = yaml.safe_load((ROOT / "crds" / f"{plural}.yaml").read_text())
         await api.call("POST", CRDS, definition)
         await until(partial(_serves, api, kind), 30, "the CRD is served")
     if shutil.which("go") is None:
-        return False
-    from support.gateway_api import crds  # noqa: PLC0415 -- needs Go, which a machine may lack
+        return frozenset()
+    from support import gateway_api, keda  # noqa: PLC0415 -- need Go, which a machine may lack
 
-    for route in crds("httproutes", "grpcroutes"):
-        await api.call("POST", CRDS, json.loads(json.dumps(route, default=str)))
-    for kind in ROUTES:
-        await until(partial(_serves, api, kind), 30, "the Gateway API is served")
-    return True
+    optional = frozenset({*ROUTES, SCALED})
+    definitions = [
+        *gateway_api.crds("httproutes", "grpcroutes"),
+        keda.kind("scaledobjects.keda.sh"),
+    ]
+    for each in definitions:
+        await api.call("POST", CRDS, json.loads(json.dumps(each, default=str)))
+    for kind in optional:
+        await until(partial(_serves, api, kind), 30, f"{kind} is served")
+    return optional
 
 
 async def _serves(api: Api, kind: str) -> bool:

@@ -24,8 +24,8 @@ def problem_of(pattern: str) -> str:
     try:
         _compiled(pattern)
     except _re2().error as error:
-        found = error.args[0] if error.args else ""
-        return found.decode(errors="replace") if isinstance(found, bytes) else str(found)
+        sentence: bytes = error.args[0]
+        return sentence.decode(errors="replace")
     return ""
 
 

@@ -57,7 +57,7 @@ class Seen:
 
 def see(lease: Mapping[str, Any], before: Seen | None, at: float) -> Seen:
     """Record a Lease that was read at this time."""
-    version = str(lease["metadata"].get("resourceVersion", ""))
+    version = str(lease["metadata"]["resourceVersion"])
     if before is not None and before.version == version:
         return before
     return Seen(version, lease.get("spec") or {}, at)

@@ -114,10 +114,10 @@ def gateway(body: Body) -> GatewayObserved:
 def _listener(body: Body, conditions: list[Body]) -> Listener:
     allowed = body.get("allowedRoutes") or {}
     namespaces = allowed.get("namespaces") or {}
-    kinds = (each.get("kind", "") for each in allowed.get("kinds") or [])
+    kinds = (each["kind"] for each in allowed.get("kinds") or [])
     return Listener(
         name=body["name"],
-        protocol=body.get("protocol", ""),
+        protocol=body["protocol"],
         port=body["port"],
         hostname=body.get("hostname") or "",
         route_kinds=frozenset(kinds),

@@ -79,13 +79,13 @@ def pod(body: Body) -> PodObserved:
         ready_since=_time(ready.get("lastTransitionTime")),
         initialized_since=_time(conditions.get("Initialized", {}).get("lastTransitionTime")),
         gated=names.READINESS_GATE in gates,
-        gate_open=_VERDICTS.get(gate.get("status", "")),
+        gate_open=_VERDICTS.get(gate.get("status")),
         deleting="deletionTimestamp" in metadata,
         template_hash=intern(marks.get(labels.TEMPLATE_HASH, "")),
         revision=intern(marks.get(labels.REVISION, "")),
         replica_set=intern(_replica_set_of(metadata)),
         scheduled=Scheduled(
-            _VERDICTS.get(scheduled.get("status", "")),
+            _VERDICTS.get(scheduled.get("status")),
             scheduled.get("reason", ""),
             scheduled.get("message", ""),
             _time(scheduled.get("lastTransitionTime")),
@@ -164,7 +164,7 @@ def _route_parent(parent: Body, namespace: str) -> RouteParent:
 def ingress(body: Body) -> IngressObserved:
     """Convert an Ingress."""
     points = ((body.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
-    found = ((each.get("hostname") or each.get("ip", ""), each) for each in points)
+    found = ((each.get("hostname") or each.get("ip"), each) for each in points)
     return IngressObserved(
         body["metadata"]["uid"],
         _applied_hash(body["metadata"]),
@@ -251,7 +251,7 @@ def _conditions(status: Body) -> tuple[DeploymentCondition, ...]:
     return tuple(
         DeploymentCondition(
             intern(each["type"]),
-            _VERDICTS.get(each.get("status", "")),
+            _VERDICTS.get(each.get("status")),
             intern(each.get("reason", "")),
             each.get("message", ""),
             _time(each.get("lastUpdateTime")),

@@ -30,6 +30,37 @@ def test_a_name_that_does_not_fit_stays_readable_and_gets_a_hash(name, start):
     assert names.service(name) != name
 
 
+@pytest.mark.parametrize(
+    "name_of",
+    [
+        names.deployment,
+        names.autoscaler,
+        names.disruption_budget,
+        names.network_policy,
+        names.ingress,
+        names.route,
+    ],
+)
+@pytest.mark.parametrize("model", ["iris", "iris.v1", "m" * 64])
+def test_a_child_that_a_model_has_once_has_the_name_of_its_service(name_of, model):
+    assert name_of(model) == names.service(model)
+
+
+@pytest.mark.parametrize("name_of", [names.deployment_of, names.kept_revision, names.service_of])
+def test_a_child_of_a_revision_has_the_revision_in_its_name(name_of):
+    assert name_of("iris", "4c1f0a9d2e") == "iris-4c1f0a9d2e"
+    assert name_of("iris.v1", "4c1f0a9d2e") == f"{names.service('iris.v1')}-4c1f0a9d2e"
+
+    long = name_of("m" * 60, "4c1f0a9d2e")
+    assert (long[:54], len(long)) == ("m" * 54, 63)
+    assert long != name_of("m" * 60, "5d8c0a9d2e")
+
+
+def test_a_shortened_name_has_exactly_as_many_characters_as_a_label():
+    assert len(names.with_hash("m" * 100, "whole")) == 63
+    assert len(names.shortened("m" * 64)) == 63
+
+
 @given(model_names)
 def test_every_model_gets_valid_names_and_labels(name):
     assert SERVICE_NAME.fullmatch(names.service(name))

@@ -91,6 +91,33 @@ def test_a_removed_item_of_an_associative_list_is_lost() -> None:
     assert lost(fields) == {'.spec.ports[{"port":8000,"name":"http"}]'}
 
 
+def test_a_long_item_is_shortened_in_its_path() -> None:
+    # 80 bytes of JSON: 9 before the name, and the first half of its 36th character.
+    desired = {"spec": {"ports": [{"name": "é" * 60}]}}
+    fields = {"f:spec": {"f:ports": {'k:{"name":"other"}': {".": {}}}}}
+
+    found = field_ownership.lost(desired, json.dumps(fields).encode())
+
+    assert found == {
+        '.spec.ports[{"name":"' + "é" * 35 + "\N{REPLACEMENT CHARACTER}]",
+        ".metadata",
+    }
+
+
+def test_the_ownership_of_a_list_itself_matches_no_item() -> None:
+    fields = json.loads(json.dumps(FIELDS))
+    fields["f:spec"]["f:ports"] = {".": {}, **fields["f:spec"]["f:ports"]}
+    fields["f:spec"]["f:finalizers"] = {".": {}, **fields["f:spec"]["f:finalizers"]}
+
+    assert lost(fields) == frozenset()
+
+
+def test_a_field_after_a_null_can_be_lost() -> None:
+    desired = {"spec": {"unset": None, "replicas": 3}}
+
+    assert ".spec.replicas" in field_ownership.lost(desired, b'{"f:spec":{"f:other":{}}}')
+
+
 def test_a_removed_item_of_a_set_is_lost() -> None:
     fields = json.loads(json.dumps(FIELDS))
     fields["f:spec"]["f:finalizers"] = {'v:"other"': {}}

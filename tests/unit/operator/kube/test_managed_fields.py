@@ -69,6 +69,150 @@ def test_an_earlier_item_is_a_leftover_if_others_own_a_part_of_it():
     assert find_leftovers(DESIRED, ours_alone, "us") == []  # the apply removes it by itself
 
 
+def container(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "image": "i:1", "args": ["a"], **fields}
+
+
+def pod_of(*entries: dict[str, Any], containers: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"metadata": {"managedFields": list(entries)}, "spec": {"containers": containers}}
+
+
+def containers_of(*names: str) -> dict[str, Any]:
+    keys = {f'k:{{"name":"{name}"}}': {".": {}} for name in names}
+    return {"f:spec": {"f:containers": keys}}
+
+
+@pytest.mark.parametrize(
+    ("other", "is_leftover"),
+    [
+        (container("other"), True),
+        (container("other", args=["b"]), False),
+        (container("other", args=["a", "b"]), False),
+        (container("other", args=[]), False),
+        (container("other", args=["b"], image="i:2"), False),
+    ],
+)
+def test_an_item_is_the_edited_one_if_more_than_half_of_its_fields_are_equal(other, is_leftover):
+    found = pod_of(
+        entry({"f:spec": {}}),
+        entry(containers_of("other"), "kubectl-edit", "Update"),
+        containers=[other],
+    )
+
+    leftovers = find_leftovers({"spec": {"containers": [container("runtime")]}}, found, "us")
+
+    assert leftovers == ([("f:spec", "f:containers", 'k:{"name":"other"}')] if is_leftover else [])
+
+
+def test_a_twin_beside_the_desired_item_is_kept():
+    found = pod_of(
+        entry(containers_of("runtime")),
+        entry(containers_of("twin"), "kubectl-edit", "Update"),
+        containers=[container("runtime"), container("twin")],
+    )
+
+    assert find_leftovers({"spec": {"containers": [container("runtime")]}}, found, "us") == []
+
+
+def test_an_earlier_nested_item_is_a_leftover_if_others_own_a_part_of_it():
+    runtime, earlier = 'k:{"name":"runtime"}', 'k:{"name":"OLD"}'
+
+    def env(fields: dict[str, Any]) -> dict[str, Any]:
+        item = {runtime: {"f:env": {earlier: fields}}}
+        return {"f:spec": {"f:containers": item}}
+
+    found = pod_of(
+        entry(env({".": {}, "f:name": {}})),
+        entry(env({"f:value": {}}), "kubectl-edit", "Update"),
+        containers=[container("runtime", env=[{"name": "OLD", "value": "theirs"}])],
+    )
+    desired = {"spec": {"containers": [container("runtime", env=[{"name": "NEW"}])]}}
+
+    path = ("f:spec", "f:containers", runtime, "f:env", earlier)
+    assert find_leftovers(desired, found, "us") == [path]
+
+
+def test_an_item_without_the_default_of_its_key_is_the_same_item():
+    desired = {"spec": {"ports": [{"name": "http", "port": 8000}]}}
+    shared = entry({"f:spec": {"f:ports": {HTTP: {"f:nodePort": {}}}}}, "kubectl", "Update")
+
+    found = live(entry(owned(HTTP)), shared, ports=[port(8000, "http")])
+
+    assert find_leftovers(desired, found, "us") == []
+
+
+def test_an_item_that_another_manager_applied_can_be_a_leftover():
+    theirs = entry(owned(TAKEN), "kubectl")
+    ports = [port(7777, "http", 8000), port(8001, "grpc")]
+
+    for entries in ([entry(owned(GRPC)), theirs], [theirs, entry(owned(GRPC))]):
+        found = live(*entries, ports=ports)
+        assert find_leftovers(DESIRED, found, "us") == [(*PORTS, TAKEN)]
+
+
+def test_what_we_applied_to_the_status_is_not_what_we_applied_to_the_object():
+    earlier = 'k:{"port":6000,"protocol":"TCP"}'
+    status = {**entry({"f:status": {}}), "subresource": "status"}
+    theirs = entry({"f:spec": {"f:ports": {earlier: {"f:nodePort": {}}}}}, "kubectl", "Update")
+
+    found = live(
+        status,
+        entry(owned(earlier, GRPC)),
+        theirs,
+        ports=[port(6000, "http"), port(8001, "grpc")],
+    )
+
+    assert find_leftovers(DESIRED, found, "us") == [(*PORTS, earlier)]
+
+
+def test_owners_that_others_add_are_kept():
+    ours, theirs = 'k:{"uid":"ours"}', 'k:{"uid":"theirs"}'
+
+    def owners(*keys: str) -> dict[str, Any]:
+        return {"f:metadata": {"f:ownerReferences": {key: {".": {}} for key in keys}}}
+
+    found = {
+        "metadata": {
+            "managedFields": [entry(owners(ours, theirs)), entry(owners(theirs), "them")],
+            "ownerReferences": [{"uid": "ours"}, {"uid": "theirs"}],
+        }
+    }
+
+    assert find_leftovers({"metadata": {"ownerReferences": [{"uid": "ours"}]}}, found, "us") == []
+
+
+@pytest.mark.parametrize(
+    ("desired", "found"),
+    [
+        ({"ports": [port(8000, "http")]}, {}),
+        ({"ports": None}, {"ports": [port(7777, "http")]}),
+        ({"ports": ["not an object"]}, {"ports": [port(7777, "http")]}),
+        ({"ports": {"http": 8000}}, {"ports": [port(7777, "http")]}),
+        ({"ports": [port(8000, "http")]}, {"ports": {"http": 8000}}),
+        ({"selector": {"app": "iris"}}, {}),
+        ({"selector": None}, {"selector": {"app": "iris"}}),
+        ({"selector": "app"}, {"selector": {"app": "iris"}}),
+    ],
+)
+def test_a_field_of_another_kind_has_no_leftovers(desired, found):
+    entries = [entry(owned(HTTP)), entry(owned(TAKEN), "kubectl-edit", "Update")]
+
+    body = {"metadata": {"managedFields": entries}, "spec": found}
+
+    assert find_leftovers({"spec": desired}, body, "us") == []
+
+
+def test_the_owner_of_an_item_that_is_gone_hides_no_leftover():
+    gone = 'k:{"port":1,"protocol":"TCP"}'
+    found = live(
+        entry(owned(gone, GRPC)),
+        entry(owned(TAKEN), "kubectl-edit", "Update"),
+        ports=[port(7777, "http", 8000), port(8001, "grpc")],
+    )
+
+    assert find_leftovers(DESIRED, found, "us") == [(*PORTS, TAKEN)]
+
+
 def test_leftovers_are_found_in_nested_lists():
     key = 'k:{"name":"runtime"}'
     taken = 'k:{"containerPort":7777,"protocol":"TCP"}'
@@ -151,6 +295,64 @@ def test_a_taken_item_has_one_owner_and_others_are_unchanged():
     }
     # An empty set of fields would own `spec` as a whole.
     assert after[1]["fieldsV1"] == {"f:metadata": {"f:labels": {}}}
+
+
+def test_others_keep_their_items_beside_a_taken_one():
+    added = 'k:{"port":9090,"protocol":"TCP"}'
+
+    after = taken_over(
+        [entry(owned(GRPC)), entry(owned(TAKEN, added), "kubectl-edit", "Update")],
+        [(*PORTS, TAKEN)],
+        "us",
+    )
+
+    assert after[1]["fieldsV1"] == owned(added)
+
+
+def test_an_entry_without_fields_owns_nothing():
+    empty = {"manager": "them", "operation": "Update"}
+
+    assert taken_over([empty, entry(owned(GRPC))], [(*PORTS, TAKEN)], "us") == [
+        entry({"f:spec": {"f:ports": {**owned(GRPC)["f:spec"]["f:ports"], TAKEN: {".": {}}}}})
+    ]
+
+
+def test_every_field_is_foreign_where_we_applied_nothing():
+    found = live(entry({"f:spec": {"f:paused": {}}}, "them"), ports=[])
+
+    assert foreign_fields(found, "us") == [("spec.paused", "them")]
+
+
+def test_a_foreign_field_may_have_no_manager():
+    nobody = {"operation": "Update", "fieldsV1": {"f:spec": {"f:paused": {}}}}
+
+    assert foreign_fields(live(nobody, ports=[]), "us") == [("spec.paused", "")]
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [
+        ('k:{"containerPort":80,"protocol":"TCP"}', "spec.items[80]"),
+        ('v:"one"', "spec.items[one]"),
+        ("k:{}", "spec.items[]"),
+    ],
+)
+def test_a_foreign_item_is_named_by_its_key(key, place):
+    ours = entry({"f:spec": {"f:items": {}}})
+
+    found = live(ours, entry({"f:spec": {"f:items": {key: {}}}}, "them"), ports=[])
+
+    assert foreign_fields(found, "us") == [(place, "them")]
+
+
+def test_an_item_itself_is_not_a_foreign_field():
+    key = 'k:{"name":"runtime"}'
+    ours = entry({"f:spec": {"f:containers": {key: {"f:image": {}}}}})
+    theirs = {"f:containers": {key: {".": {}, "f:env": {}}}}
+
+    found = live(ours, entry({"f:spec": theirs}, "them"), ports=[])
+
+    assert foreign_fields(found, "us") == [("spec.containers[runtime].env", "them")]
 
 
 def test_foreign_fields_are_listed_with_their_managers():

@@ -90,6 +90,33 @@ def test_the_deletion_of_a_predecessor_does_not_remove_its_successor() -> None:
     assert told.of()["ns", "web"] is not None
 
 
+@pytest.mark.parametrize("labels", [None, {}, {"team": "risk"}])
+def test_the_labels_of_the_namespace_are_passed_on(labels: dict[str, str] | None) -> None:
+    assert Told().store.of(OF, labels).namespace_labels == labels
+
+
+@pytest.mark.parametrize(
+    ("type_", "status", "is_broken"),
+    [
+        ("Accepted", "False", True),
+        ("Programmed", "False", True),
+        ("Accepted", "True", False),
+        ("Programmed", "Unknown", False),
+        ("Conflicted", "False", False),
+        ("Conflicted", "True", False),
+    ],
+)
+def test_a_listener_is_broken_if_it_is_not_accepted_or_not_programmed(
+    type_: str, status: str, is_broken: bool
+) -> None:
+    conditions = [{"type": type_, "status": status}]
+    reported = {"listeners": [{"name": "web", "conditions": conditions}]}
+
+    (found,) = gateway(body(status=reported)).listeners
+
+    assert found.is_broken is is_broken
+
+
 SELECTOR = {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "risk"}}}}
 BROKEN = [{"type": "Programmed", "status": "False"}]
 

@@ -222,6 +222,53 @@ def test_the_event_of_a_child_in_creation_triggers_no_reconcile(recorder: Record
     assert recorder.store.child(KEY, "Service", "iris") is not None
 
 
+def service(version: int, applied_hash: str) -> dict[str, Any]:
+    annotations = {"moorage.dev/applied-hash": applied_hash}
+    return {"metadata": {**owned("iris", version), "annotations": annotations}}
+
+
+@pytest.mark.parametrize(
+    ("listed_at", "expected"),
+    [
+        ("8", "restored"),
+        ("6", "restored"),
+        ("5", "current"),
+        ("", "current"),
+    ],
+)
+def test_an_older_child_counts_only_if_a_list_includes_the_known_one(
+    recorder: Recorder, listed_at: str, expected: str
+) -> None:
+    recorder.services.put(service(6, "current"))
+
+    # A restored etcd has older objects; an event that arrives late has them too.
+    recorder.services.put(service(5, "restored"), listed_at=listed_at)
+
+    found = recorder.store.child(KEY, "Service", "iris")
+    assert found is not None
+    assert found.applied_hash == expected
+
+
+@pytest.mark.parametrize(
+    ("listed_at", "exists"),
+    [
+        ("8", True),
+        ("6", True),
+        ("5", False),
+        ("", False),
+    ],
+)
+def test_a_deleted_child_exists_again_if_a_later_list_has_it(
+    recorder: Recorder, listed_at: str, exists: bool
+) -> None:
+    recorder.services.put(service(4, "h"))
+    recorder.services.drop("uid-iris", "6")
+
+    recorder.services.put(service(5, "h"), listed_at=listed_at)
+
+    assert (recorder.store.child(KEY, "Service", "iris") is not None) is exists
+
+
 @pytest.mark.parametrize("namespace", ["", "ns"])
 @pytest.mark.parametrize("answer", ["before the list", "after the list"])
 def test_a_created_child_that_a_list_lacks_was_deleted(

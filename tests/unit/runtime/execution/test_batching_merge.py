@@ -59,6 +59,32 @@ def test_a_merged_request_splits_into_its_parts(requests):
             assert found.array.dtype == given_.array.dtype
 
 
+def test_a_merged_request_asks_for_what_each_of_its_parts_asks_for():
+    wanted = (RequestedOutput("y", {"classification": 2}),)
+    inputs = (tensor("x", (1, 2), top=1), tensor("z", (1,), Datatype.INT64))
+    request = InferRequest("iris", "3", inputs, wanted, "id", {"temperature": 1})
+
+    merged = merge.merge([request, request])
+
+    assert (merged.model_name, merged.model_version) == ("iris", "3")
+    assert (merged.outputs, merged.id) == (wanted, None)
+    assert merged.parameters == {"temperature": 1}
+    assert [(each.name, each.datatype, each.parameters) for each in merged.inputs] == [
+        ("x", Datatype.FP32, {"top": 1}),
+        ("z", Datatype.INT64, {}),
+    ]
+
+
+def test_each_part_of_an_answer_describes_its_tensors():
+    outputs = [tensor("y", (3, 2), top=1), tensor("label", (3,), Datatype.INT64)]
+
+    for part in merge.split(outputs, [1, 2]):
+        assert [(each.name, each.datatype, each.parameters) for each in part] == [
+            ("y", Datatype.FP32, {"top": 1}),
+            ("label", Datatype.INT64, {}),
+        ]
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -81,14 +81,28 @@ def test_a_batch_dimension_must_be_variable(shape, expected):
     assert expected in found
 
 
+@pytest.mark.parametrize("kind", ["input", "output"])
+def test_the_tensor_that_prevents_merging_is_named(kind):
+    fixed = TensorSpec("y", Datatype.FP32, (1, 4))
+    inputs, outputs = ([BATCH, fixed], [BATCH]) if kind == "input" else ([BATCH], [BATCH, fixed])
+
+    assert obstacle(inputs, outputs) == (
+        f"{kind} 'y' has shape [1, 4]: its first dimension must be -1"
+    )
+
+
 @pytest.mark.parametrize(
     ("runs", "expected"),
     [
         ([], True),
         # without runs of different sizes, nothing is known
         ([(1, 1.0)] * 50, True),
+        ([(1, 1e-3), (2, 2e-3)], True),
+        # a cost that the clock cannot measure says nothing either
+        ([(1, 0.0), (8, 0.0)] * 2, True),
         # the documented example: 5 ms fixed and 1 ms per row
         ([(1, 6e-3), (5, 10e-3)] * 2, True),
+        ([(1, 6e-3), (5, 10e-3)] * 100, True),
         ([(1, 1e-3), (8, 8e-3)] * 2, False),
         # one row in 10 ms, ten rows in 91 ms: saving a tenth is not worth it
         ([(1, 10e-3), (10, 91e-3)] * 2, False),
