@@ -147,6 +147,21 @@ def test_a_missing_model_is_reported_with_the_api_servers_message(
     assert "Traceback" not in done.stderr
 
 
+def test_a_namespace_that_does_not_exist_is_reported(api: Api) -> None:
+    for words in (["status"], ["why", "rose"], ["top"]):
+        done = subprocess.run(
+            [*command(api, *words), "-n", "no-such-namespace"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+        sentence = "namespace no-such-namespace does not exist: set --namespace to one that exists"
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == f"moorage: {sentence}\n"
+
+
 def test_infer_reports_a_missing_pod_and_an_unreachable_kubelet(
     operator: OperatorProcess,
     api: Api,
