@@ -145,6 +145,9 @@ def test_a_rollback_writes_the_spec_of_the_revision_that_serves(
     assert moorage(api, "rollback")[0] == 0
     assert api.get("InferenceModel", "iris")["spec"] == {**before, "replicas": 2}
     eventually("the first revision", lambda: revisions(api)["current"] == revision_of(served))
+    assert revisions(api)["unproven"] == [candidate]
+    code, text = moorage(api, "rollback")
+    assert (code, f"revision {candidate}, which ran before" in text) == (1, True), text
     code, text = moorage(api, "rollback", "--to", candidate)
     assert code == 0
     assert pod_of(kubelet, "example/slow:1")
@@ -164,7 +167,7 @@ def test_after_a_complete_rollout_a_rollback_restores_the_revision_before(
 
     code, text = moorage(api, "rollback")
     assert (code, f"revision {revision_of(served)} again" in text) == (0, True)
-    assert f"ran before revision {revision_of(pod)}" in text
+    assert f"again instead of {revision_of(pod)}: it ran before" in text
     assert api.get("InferenceModel", "iris")["spec"] == first
     kubelet.run(pod_of(kubelet, "example/good:1"))
     eventually("the first one", lambda: revisions(api)["lastGood"] == revision_of(served))

@@ -25,6 +25,9 @@ _ADDRESSES = re.compile(r"clusterIPs?|ipFamil.*")
 _OTHERS = {"ScalingActive"}
 """Fields that other controllers update at their own time."""
 
+_PAST = {"unproven"}
+"""A record of earlier revisions, on which no decision of the operator depends."""
+
 _VARIES = {"lastTransitionTime", "time", "since", "at", "startedAt", "completedAt", "message"}
 """Times, and messages that contain a pod's name."""
 
@@ -83,7 +86,11 @@ def _model(body: Object) -> Object:
         for each in status.get("conditions") or []
         if each["type"] not in _OTHERS
     }
-    revisions = _timeless(status.get("revisions") or {})
+    revisions = {
+        key: each
+        for key, each in _timeless(status.get("revisions") or {}).items()
+        if key not in _PAST
+    }
     return {
         "conditions": conditions,
         "observed": status.get("observedGeneration") == body["metadata"]["generation"],

@@ -55,6 +55,13 @@ class Resource:
         found = found.get("revision") if isinstance(found, Mapping) else found
         return found if isinstance(found, str) else ""
 
+    @property
+    def unproven(self) -> frozenset[str]:
+        """The revisions that were given up or replaced before they served."""
+        found = self._revisions.get("unproven")
+        listed = cast("list[object]", found) if isinstance(found, list) else []
+        return frozenset(each for each in listed if isinstance(each, str))
+
     def merge(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """A merge patch of the spec, which the API server refuses for a newer version."""
         return {"metadata": {"resourceVersion": self.version}, "spec": spec}

@@ -6,6 +6,10 @@ The operator keeps the spec of each revision in the names of the API and without
 version of that format. Fields that are not part of a revision stay as they are. Whatever cannot be
 restored exactly is refused.
 
+A revision that was given up, or replaced before it served, is no good one to return to. It is
+passed over, unless the model has returned from it already. The second of two rollbacks would lead
+back to the failure, so it is refused. Naming the revision restores it all the same.
+
 The order in which revisions ran is that of the Deployment controller: it gives a ReplicaSet the
 next number whenever the Deployment gets its template, also again. BlueGreen and Canary have a
 Deployment for each revision, which follow each other in time.
@@ -124,10 +128,10 @@ def rollback(model: Resource, kept: Sequence[KeptSpec], to: str = "") -> Edit:
         model: The model.
         kept: The specs that can be read, the last to run first.
         to: The revision; empty for the previous one, which is the last one that served during or
-            after a rollout that has not succeeded, otherwise the one that ran before.
+            after a rollout that has not succeeded, otherwise the one that ran before and served.
 
     Raises:
-        Failure: The revision does not exist, or its spec cannot be restored exactly.
+        Failure: The revision does not exist, did not serve, or cannot be restored exactly.
     """
     if to:
         found = next((each for each in kept if each.revision == to), None)
@@ -144,20 +148,37 @@ def rollback(model: Resource, kept: Sequence[KeptSpec], to: str = "") -> Edit:
         raise Failure(f"{model.name}: no revision has served yet, so there is none to return to")
     if good != current:
         edit = rollback(model, kept, good)
-        why = ", the last one that served"
+        why = ": the last one that served"
         return Edit(edit.patch, f"{edit.done}{why if edit.patch else ''}", edit.pinned)
     return _previous(model, kept, current)
 
 
 def _previous(model: Resource, kept: Sequence[KeptSpec], current: str) -> Edit:
-    """Restore the revision that ran before the current one and has another spec."""
+    """Restore the revision that ran before the current one, served, and has another spec."""
     others = [each for each in kept if each.revision != current]
+    began = next((each.created for each in kept if each.revision == current), "")
+    passed: list[str] = []
     for each in others:
-        edit = _restored(
-            model, each, f", which ran before revision {current} and was created {each.created}"
-        )
-        if edit.patch is not None:  # a restart has the same spec
+        why = f": it ran before and was created {each.created}"
+        if passed:
+            why += f"; {', '.join(passed)} ran later, but did not serve"
+        edit = _restored(model, each, why)
+        if edit.patch is None:  # a restart has the same spec
+            continue
+        if each.revision not in model.unproven:
             return edit
+        if each.created > began:
+            raise Failure(
+                f"{model.name}: revision {each.revision}, which ran before revision {current}, "
+                "was given up or replaced before it served, so the model has returned from it "
+                f"already: name a revision with --to{_known(others)}"
+            )
+        passed.append(each.revision)
+    if passed:
+        raise Failure(
+            f"{model.name}: no earlier revision that served is kept: name another one with "
+            f"--to{_known(others)}"
+        )
     same = f"; revisions with the same spec: {', '.join(each.revision for each in others)}"
     raise Failure(
         f"{model.name}: no earlier revision with another spec is kept, so there is none to return "
@@ -184,7 +205,10 @@ def _restored(model: Resource, kept: KeptSpec, why: str) -> Edit:
         return Edit(None, f"already has the spec of revision {target}", target)
     _check(model, wanted)
     version = {"op": "replace", "path": "/metadata/resourceVersion", "value": model.version}
-    return Edit([version, *operations], f"has the spec of revision {target} again{why}", target)
+    current = model.revision("current") if model.is_described else ""
+    instead = f" instead of {current}" if current not in {"", target} else ""
+    done = f"has the spec of revision {target} again{instead}{why}"
+    return Edit([version, *operations], done, target)
 
 
 def _known(kept: Sequence[KeptSpec]) -> str:

@@ -19,6 +19,10 @@ __all__ = [
 ]
 
 
+UNPROVEN_LIMIT = 10
+"""The number of remembered revisions. Kubernetes keeps fewer ReplicaSets to return to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """A revision that was given up, with the reason.
@@ -72,6 +76,8 @@ class Revisions:
         rejected: The current revision if it has failed.
         retiring: A revision with its own Deployment that no longer gets requests.
         canary: The progress of the revision that shares requests with the last good one.
+        unproven: Earlier revisions that were given up or replaced before they served with all
+            wanted replicas, the last one first.
     """
 
     current: str = ""
@@ -80,6 +86,7 @@ class Revisions:
     rejected: Rejection | None = None
     retiring: Retirement | None = None
     canary: CanaryProgress | None = None
+    unproven: tuple[str, ...] = ()
 
     def of(self, wanted: str, *, is_described: bool) -> "Revisions":
         """Reset what depends on the spec if it has changed.
@@ -95,7 +102,15 @@ class Revisions:
             return self
         if is_described and self.spec_hash and version_of(self.spec_hash) != version_of(wanted):
             return replace(self, spec_hash=wanted)
-        return replace(self, current="", spec_hash=wanted, rejected=None)
+        left = () if self.current in {"", self.last_good} else (self.current,)
+        others = (each for each in self.unproven if each != self.current)
+        unproven = (*left, *others)[:UNPROVEN_LIMIT] if left else self.unproven
+        return replace(self, current="", spec_hash=wanted, rejected=None, unproven=unproven)
+
+    def proven(self, revision: str) -> "Revisions":
+        """Record a revision that serves with all wanted replicas."""
+        unproven = tuple(each for each in self.unproven if each != revision)
+        return replace(self, last_good=revision, unproven=unproven)
 
 
 def read_revisions(status: Mapping[str, Any]) -> Revisions:
@@ -110,6 +125,7 @@ def read_revisions(status: Mapping[str, Any]) -> Revisions:
         rejected=Rejection(**_texts(Rejection, rejected)) if rejected else None,
         retiring=Retirement(**_texts(Retirement, retiring)) if retiring else None,
         canary=_read_canary(canary) if canary else None,
+        unproven=tuple(map(str, cast("list[Any]", found.get("unproven") or ()))),
     )
 
 
@@ -139,6 +155,7 @@ def write_revisions(revisions: Revisions) -> dict[str, Any]:
         "rejected": asdict(rejected) if rejected else "",
         "retiring": _written(revisions.retiring) if revisions.retiring else "",
         "canary": _written(revisions.canary) if revisions.canary else "",
+        "unproven": list(revisions.unproven),
     }
     return {name: value for name, value in entries.items() if value}
 

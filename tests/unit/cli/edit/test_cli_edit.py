@@ -3,6 +3,7 @@
 import base64
 import json
 import zlib
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -197,8 +198,82 @@ def test_after_a_complete_rollout_the_revision_before_with_another_spec_is_resto
 
     assert (edit.pinned, edit.patch) == ("older", rollback(iris(COMPLETE), specs, "older").patch)
     assert edit.patch
-    assert "older again, which ran before revision old" in edit.done
-    assert "2026-03-04T05:06:07Z" in edit.done
+    assert edit.done == (
+        "has the spec of revision older again instead of old: it ran before and was created "
+        "2026-03-04T05:06:07Z"
+    )
+
+
+def test_a_rollback_says_which_revision_it_replaces() -> None:
+    specs = [kept("old", OLD)]
+
+    assert rollback(iris(ROLLING, LIVE), specs).done == (
+        "has the spec of revision old again instead of new: the last one that served"
+    )
+    assert rollback(iris(ROLLING, LIVE), specs, "old").done == (
+        "has the spec of revision old again instead of new"
+    )
+    assert rollback(iris(ROLLING, LIVE, observed=2), specs, "old").done == (
+        "has the spec of revision old again"
+    )
+    assert rollback(iris(COMPLETE, LIVE), specs, "old").done == (
+        "has the spec of revision old again"
+    )
+
+
+def of_day(day: int, revision: str, spec: dict[str, Any]) -> KeptSpec:
+    return replace(kept(revision, spec), created=f"2026-01-0{day}T00:00:00Z")
+
+
+NOW_OLD = {"model": {"uri": "pvc://models/iris"}}
+
+
+def test_a_second_rollback_does_not_lead_back_to_the_revision_that_failed() -> None:
+    model = iris({**COMPLETE, "unproven": ["broken"]})
+    specs = [of_day(2, "old", NOW_OLD), of_day(3, "broken", LIVE), of_day(1, "older", OLD)]
+
+    with pytest.raises(Failure) as failed:
+        rollback(model, specs)
+
+    said = str(failed.value)
+    assert "revision broken, which ran before revision old, was given up" in said
+    assert "name a revision with --to" in said
+    assert "broken of 2026-01-03T00:00:00Z, older of 2026-01-01T00:00:00Z" in said
+    assert rollback(model, specs, "broken").patch
+    assert rollback(model, specs, "older").patch
+    assert rollback(iris(COMPLETE), specs).pinned == "broken"
+
+
+def test_a_rollback_passes_over_an_older_revision_that_never_served() -> None:
+    model = iris({**COMPLETE, "unproven": ["broken"]})
+    specs = [of_day(3, "old", NOW_OLD), of_day(2, "broken", LIVE), of_day(1, "older", OLD)]
+
+    edit = rollback(model, specs)
+
+    assert edit.pinned == "older"
+    assert edit.done.endswith("2026-01-01T00:00:00Z; broken ran later, but did not serve")
+
+
+def test_without_a_revision_that_served_the_others_are_listed() -> None:
+    model = iris({**COMPLETE, "unproven": ["broken"]})
+
+    with pytest.raises(Failure, match=r"no earlier revision that served is kept.*broken of 2026"):
+        rollback(model, [of_day(3, "old", NOW_OLD), of_day(2, "broken", LIVE)])
+
+
+def test_a_newer_revision_with_the_same_spec_is_skipped_even_if_it_did_not_serve() -> None:
+    model = iris({**COMPLETE, "unproven": ["restarted"]})
+    specs = [of_day(2, "old", NOW_OLD), of_day(3, "restarted", NOW_OLD), of_day(1, "older", OLD)]
+
+    edit = rollback(model, specs)
+
+    assert edit.pinned == "older"
+    assert "restarted" not in edit.done
+
+
+@pytest.mark.parametrize("unproven", [None, "old", {"a": 1}, [1, None]])
+def test_a_list_of_another_type_counts_as_absent(unproven: object) -> None:
+    assert iris({**COMPLETE, "unproven": unproven}).unproven == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_empty_entries_are_left_out() -> None:
 
 def test_written_revisions_are_read_back() -> None:
     canary = CanaryProgress("b", 2, 50, "2026-03-04T05:06:07Z")
-    known = Revisions("b", "hash", "a", REJECTED, Retirement("c"), canary)
+    known = Revisions("b", "hash", "a", REJECTED, Retirement("c"), canary, ("d", "e"))
 
     assert read_revisions({"revisions": write_revisions(known)}) == known
 
@@ -89,7 +89,40 @@ def test_the_same_hash_keeps_the_revision(described: bool) -> None:
 def test_another_hash_of_the_same_format_is_a_new_attempt(described: bool) -> None:
     after = KNOWN.of("v1:bbbbbbbbbb", is_described=described)
 
-    assert after == Revisions("", "v1:bbbbbbbbbb", "a")
+    assert after == Revisions("", "v1:bbbbbbbbbb", "a", unproven=("b",))
+
+
+@pytest.mark.parametrize(
+    ("current", "last_good", "before", "after"),
+    [
+        ("b", "a", (), ("b",)),
+        ("b", "", (), ("b",)),
+        ("b", "a", ("c", "d"), ("b", "c", "d")),
+        ("b", "a", ("c", "b", "d"), ("b", "c", "d")),
+        ("b", "b", ("c", "b"), ("c", "b")),
+        ("", "a", ("c",), ("c",)),
+        ("b", "a", tuple("cdefghijkl"), tuple("bcdefghijk")),
+    ],
+    ids=["failed", "the first", "another one", "again", "served", "not rendered", "too many"],
+)
+def test_a_revision_that_is_left_before_it_served_is_remembered(
+    current: str, last_good: str, before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    known = Revisions(current, "v1:aaaaaaaaaa", last_good, unproven=before)
+
+    assert known.of("v1:bbbbbbbbbb", is_described=True).unproven == after
+    assert known.of("v1:aaaaaaaaaa", is_described=True).unproven == before
+
+
+def test_a_revision_that_serves_is_the_last_good_one_and_proven() -> None:
+    known = Revisions("b", "hash", "a", unproven=("c", "b", "d"))
+
+    assert known.proven("b") == Revisions("b", "hash", "b", unproven=("c", "d"))
+
+
+def test_revisions_without_unproven_ones_are_written_as_before() -> None:
+    assert "unproven" not in write_revisions(Revisions("b", "hash", "a"))
+    assert write_revisions(Revisions(unproven=("b",))) == {"unproven": ["b"]}
 
 
 @pytest.mark.parametrize("known", ["v2:aaaaaaaaaa", "aaaaaaaaaa"])
@@ -100,7 +133,7 @@ def test_a_hash_of_another_format_is_a_new_attempt_only_for_another_generation(k
     edited = revisions.of("v1:bbbbbbbbbb", is_described=False)
 
     assert same == Revisions("b", "v1:bbbbbbbbbb", "a", REJECTED)
-    assert edited == Revisions("", "v1:bbbbbbbbbb", "a")
+    assert edited == Revisions("", "v1:bbbbbbbbbb", "a", unproven=("b",))
 
 
 def test_the_first_hash_is_an_attempt() -> None:

@@ -6,7 +6,7 @@ cause. Ready means that the model can receive traffic; UpToDate means that the c
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from moorage_operator.api.conditions import (
     Condition,
@@ -116,7 +116,7 @@ def decide(
     if split and canary and not split.is_complete:
         ready = _of_a_canary(ready, canary)
     if course and ready.finding.reason is Reason.SERVING and blamed is None:
-        revisions = replace(revisions, last_good=course.applied)
+        revisions = revisions.proven(course.applied)
     ready = _of_an_earlier(ready, course)
     if observed.is_cut_off and ready.status is False:
         ready = _unknown(replicas) or ready
