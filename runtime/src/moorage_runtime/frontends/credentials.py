@@ -7,6 +7,7 @@ the previous one stays in use.
 
 import logging
 import pathlib
+import re
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,8 @@ _BEARER: Final = "bearer "
 _OPEN_PATHS: Final = frozenset(
     {"/v2/health/live", "/v2/health/ready", "/grps/v1/health/live", "/grps/v1/health/ready"}
 )
+# Not the metadata of a model or of a version that is named "ready".
+_MODEL_READY: Final = re.compile(r"/v2/models/[^/]+(/versions/[^/]+)?/ready")
 _OPEN_METHODS: Final = frozenset(
     {
         "/inference.GRPCInferenceService/ServerLive",
@@ -42,7 +45,7 @@ def is_open_path(method: str, path: str) -> bool:
     """Whether an HTTP request needs no token: live, ready, and model readiness."""
     if method not in ("GET", "HEAD"):
         return False
-    return path in _OPEN_PATHS or (path.startswith("/v2/models/") and path.endswith("/ready"))
+    return path in _OPEN_PATHS or _MODEL_READY.fullmatch(path) is not None
 
 
 def is_open_method(path: str) -> bool:
