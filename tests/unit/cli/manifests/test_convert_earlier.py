@@ -211,7 +211,6 @@ def test_an_annotation_without_an_equivalent_is_dropped_and_noted(annotation, va
         resource({}),
         manifest({"scaling": {"maxReplicas": 3}}),
         {"kind": "InferenceModel", "apiVersion": "moorage.dev/v1alpha1"},
-        ["endpoints"],
         None,
     ],
 )
