@@ -25,7 +25,7 @@ def exempt_nothing(_method: str, _path: str) -> bool:
         ("Bearer", False),
         ("Bearer ", False),
         ("Bearer wrong", False),
-        ("Bearer righ", False),
+        ("Bearer rig", False),
         ("Bearer right next", False),
         ("Basic right", False),
         ("right", False),
