@@ -82,8 +82,15 @@ def test_a_missing_service_account_is_rolled_back(
     eventually(
         "the same template", lambda: api.get("Deployment", "iris")["spec"]["template"] == template
     )
-    kubelet.run(newest(kubelet, "example/server:1"))
-    assert newest(kubelet, "example/server:1")["spec"]["serviceAccountName"] == "default"
+
+    def restored() -> dict[str, Any] | None:
+        pods = [
+            each for each in kubelet.pods("iris") if "deletionTimestamp" not in each["metadata"]
+        ]
+        accounts = {each["spec"]["serviceAccountName"] for each in pods}
+        return pods[0] if accounts == {"default"} else None
+
+    kubelet.run(eventually("only pods of the first revision", restored))
     eventually("it serves", lambda: api.condition("iris")[0] == "True")
     assert len(api.list("ReplicaSet")) == 2
 

@@ -167,7 +167,7 @@ def _previous(model: Resource, kept: Sequence[KeptSpec], current: str) -> Edit:
             continue
         if each.revision not in model.unproven:
             return edit
-        if each.created > began:
+        if each.created >= began:  # to the second
             raise Failure(
                 f"{model.name}: revision {each.revision}, which ran before revision {current}, "
                 "was given up or replaced before it served, so the model has returned from it "
