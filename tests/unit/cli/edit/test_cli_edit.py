@@ -228,9 +228,10 @@ def of_day(day: int, revision: str, spec: dict[str, Any]) -> KeptSpec:
 NOW_OLD = {"model": {"uri": "pvc://models/iris"}}
 
 
-def test_a_second_rollback_does_not_lead_back_to_the_revision_that_failed() -> None:
+@pytest.mark.parametrize("day", [2, 3])  # two can be created within the same second
+def test_a_second_rollback_does_not_lead_back_to_the_revision_that_failed(day: int) -> None:
     model = iris({**COMPLETE, "unproven": ["broken"]})
-    specs = [of_day(2, "old", NOW_OLD), of_day(3, "broken", LIVE), of_day(1, "older", OLD)]
+    specs = [of_day(day, "old", NOW_OLD), of_day(3, "broken", LIVE), of_day(1, "older", OLD)]
 
     with pytest.raises(Failure) as failed:
         rollback(model, specs)
