@@ -164,7 +164,7 @@ class Player:
                 for name in sorted({*before, *after})
                 if before.get(name) != after.get(name)
             ]
-            verdict.failures.append(f"paused: written all the same: {'; '.join(changed)}")
+            verdict.failures.append(f"paused: written despite the pause: {'; '.join(changed)}")
         return held
 
     async def _is_held(self, namespace: str) -> bool:

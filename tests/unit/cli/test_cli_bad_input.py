@@ -117,8 +117,12 @@ def test_a_request_that_is_no_json_object_is_refused_before_any_request(
         (["convert", "cut.json"], 1, "cut.json: is not valid YAML: line 1, column 13: "),
         (["convert", "nul.yaml"], 1, "nul.yaml: is not valid YAML: it contains a character"),
         (["convert", "text.yaml"], 1, "text.yaml: document 1: is plain text: must be a resource"),
-        (["convert", "list.yaml"], 1, "list.yaml: document 1: is no object: must be a resource"),
-        (["convert", "number.yaml"], 1, "number.yaml: document 1: is no object: must be a "),
+        (
+            ["convert", "list.yaml"],
+            1,
+            "list.yaml: document 1: is not an object: must be a resource",
+        ),
+        (["convert", "number.yaml"], 1, "number.yaml: document 1: is not an object: must be a "),
         (
             ["convert", "isvc.yaml", "--uri", "ftp://x"],
             2,

@@ -17,7 +17,7 @@ It uses your kubeconfig and your permissions, and requires only the CRD in the c
 `events` reads `pods` and `events`. `run`, `lint`, `convert`, `conformance` and `completion` need
 no cluster. `rollback` and `rollout` also read `replicasets` and `controllerrevisions`. A command
 that finds no model reads the namespace, to report one that does not exist. Without that right, it
-reports only that there is no model.
+reports only that no model was found.
 
 `promote`, `abort`, `restart`, `retry`, `scale`, `rollback`, `pause` and `resume` each patch fields
 of the spec, if nobody has changed the model in between. `deploy` writes a model and

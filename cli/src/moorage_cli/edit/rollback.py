@@ -6,9 +6,9 @@ The operator keeps the spec of each revision in the names of the API and without
 version of that format. Fields that are not part of a revision stay as they are. Whatever cannot be
 restored exactly is refused.
 
-A revision that was given up, or replaced before it served, is no good one to return to. It is
-passed over, unless the model has returned from it already. The second of two rollbacks would lead
-back to the failure, so it is refused. Naming the revision restores it all the same.
+A revision that was given up, or replaced before it served, is skipped. If the model has already
+returned from it, a second rollback would restore the failure and is refused. Both apply only to
+the automatic choice: a revision that you name is restored.
 
 The order in which revisions ran is that of the Deployment controller: it gives a ReplicaSet the
 next number whenever the Deployment gets its template, also again. BlueGreen and Canary have a

@@ -71,6 +71,17 @@ class LoadOrder(msgspec.Struct, frozen=True):
         return self.surroundings != other.surroundings or not self.loads_as(other)
 
 
+def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., None]) -> Callable[..., None]:
+    """Return a function for other threads that has `call` called in the event loop."""
+
+    def schedule(*arguments: str) -> None:
+        # a closed loop has no clients
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(call, *arguments)
+
+    return schedule
+
+
 class Loading:
     """Loads the versions of models.
 
@@ -148,29 +159,17 @@ class Loading:
             budget=limits.budget,
         )
         if isinstance(loaded, Supervised):
-            loaded.watch(self._changed_in_thread(asyncio.get_running_loop()))
+            loaded.watch(_in_loop(asyncio.get_running_loop(), self._changed))
         return Loaded(metadata, runner)
 
     def _reported(
         self, report: Callable[[str], None], loop: asyncio.AbstractEventLoop
     ) -> Callable[[str], None]:
-        def told(activity: str) -> None:
+        def record(activity: str) -> None:
             report(activity)
             self._changed()
 
-        def tell(activity: str) -> None:
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(told, activity)
-
-        return tell
-
-    def _changed_in_thread(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-        def changed() -> None:
-            # a closed loop has no clients
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._changed)
-
-        return changed
+        return _in_loop(loop, record)
 
     def _source(
         self, name: str, version: str, path: pathlib.Path, config: ModelConfig

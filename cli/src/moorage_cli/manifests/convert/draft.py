@@ -135,8 +135,8 @@ class Draft:
     def lose(self, path: Path, sentence: str = "") -> None:
         """Close a field that is not carried over; by default, the declared field says why.
 
-        An empty list is no loss. An empty object is one if its presence alone has a meaning, as
-        that of a batcher has.
+        An empty list loses nothing. An empty object can, because the presence of some fields, such
+        as a batcher, has a meaning by itself.
         """
         if self.get(*path) == []:
             self._close(path)

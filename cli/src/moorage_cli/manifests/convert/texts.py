@@ -122,7 +122,7 @@ def _manifest(text: str, hints: Hints) -> Converted:
         end = document.end
         label = _label(document.value, number)
         if not isinstance(document.value, Mapping | None):
-            what = "plain text" if isinstance(document.value, str) else "no object"
+            what = "plain text" if isinstance(document.value, str) else "not an object"
             raise ConversionError(f"{label}: is {what}: must be a resource with a kind")
         report: _Report = []
         try:
