@@ -1,17 +1,34 @@
 """Closes a listening socket without losing clients that are already connected to it.
 
 The kernel completes connections and queues them. Closing the socket would reset the queued ones,
-so they are accepted first.
+so they are accepted first. A client that connects between the last accept and the close would
+still be reset, so the kernel is told beforehand to ignore new clients: such a client sends its SYN
+again and is then refused, without having sent a request.
 """
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import socket
 import ssl
+import struct
 from collections.abc import Callable
 
 Protocols = Callable[[], asyncio.BaseProtocol]
+
+SO_ATTACH_FILTER = 26
+"""asm-generic/socket.h; the socket module does not name it."""
+NO_SYN = b"".join(
+    struct.pack("=HBBI", *instruction)
+    for instruction in (
+        (0x30, 0, 0, 13),  # load the byte of the TCP flags (RFC 9293, section 3.1)
+        (0x45, 0, 1, 0x02),  # with SYN: the next instruction, otherwise the one after it
+        (0x06, 0, 0, 0),  # drop the packet
+        (0x06, 0, 0, 0xFFFFFFFF),  # keep all of it
+    )
+)
+"""A socket filter that drops what opens a connection (socket(7), SO_ATTACH_FILTER)."""
 
 
 async def close(listener: asyncio.Server, make: Protocols, tls: ssl.SSLContext | None) -> None:
@@ -29,6 +46,7 @@ async def close(listener: asyncio.Server, make: Protocols, tls: ssl.SSLContext |
     accepted: list[socket.socket] = []
     for listening in sockets:
         listening.setblocking(False)  # noqa: FBT003 - it takes no keyword
+        ignore_new_clients(listening)
         with contextlib.suppress(OSError):  # BlockingIOError: the queue is empty
             while True:
                 accepted.append(listening.accept()[0])
@@ -39,3 +57,11 @@ async def close(listener: asyncio.Server, make: Protocols, tls: ssl.SSLContext |
     await asyncio.gather(
         *serving, return_exceptions=True
     )  # a client may have left in the meantime
+
+
+def ignore_new_clients(listening: socket.socket) -> None:
+    """Let the kernel drop the first packet of each new connection; those in the queue stay."""
+    program = ctypes.create_string_buffer(NO_SYN, len(NO_SYN))
+    filters = struct.pack("HP", len(NO_SYN) // 8, ctypes.addressof(program))
+    with contextlib.suppress(OSError):  # sandboxes and other systems have no socket filters
+        listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, filters)
