@@ -88,7 +88,7 @@ def felt() -> dict[str, dict[str, Any]]:
         servers = [f"{name}={VERDICTS[name][0]}:{port}" for name, port in ports.items()]
         command = [sys.executable, BESIDE, "--good", str(good), "--seconds", SECONDS]
         done = subprocess.run(
-            [*command, "--attempts", "5", *servers],
+            [*command, "--attempts", "10", *servers],
             capture_output=True,
             text=True,
             check=True,
