@@ -28,15 +28,24 @@ PODS_WITH_EVENTS = 5
 def run_status(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage status`."""
     cluster = shell.connect(given)
-    namespace = None if given.all_namespaces else given.namespace or cluster.namespace
-    if given.name and namespace is None:
-        raise WrongUsage("NAME cannot be combined with --all-namespaces: use --namespace NS")
+    namespace = _namespace(cluster, given)
     if given.watch:
         return _watched(shell, cluster, namespace, given)
     if given.name:
         model = view(cluster.model(namespace or "", given.name))
         return status_of_one(model, datetime.now(UTC), shell.palette)
     return _many(shell, [view(item) for item in cluster.models(namespace)], given)
+
+
+def _namespace(cluster: ClusterLike, given: argparse.Namespace) -> str | None:
+    """Whose models a command is about; None for all namespaces.
+
+    Raises:
+        WrongUsage: One model of all namespaces.
+    """
+    if given.name and given.all_namespaces:
+        raise WrongUsage("NAME cannot be combined with --all-namespaces: use --namespace NS")
+    return None if given.all_namespaces else given.namespace or cluster.namespace
 
 
 def _many(shell: Shell, models: list[ModelView], given: argparse.Namespace) -> Report:
@@ -90,9 +99,9 @@ def explained(shell: Shell, cluster: ClusterLike, model: ModelView) -> Report:
 def run_top(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage top`."""
     cluster = shell.connect(given)
-    namespace = None if given.all_namespaces else given.namespace or cluster.namespace
+    namespace = _namespace(cluster, given)
     if given.name:
-        found = [cluster.model(given.namespace or cluster.namespace, given.name)]
+        found = [cluster.model(namespace or "", given.name)]
     else:
         found = cluster.models(namespace)
     usages: list[traffic.Usage] = []

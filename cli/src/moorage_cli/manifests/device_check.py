@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from moorage_cli.manifests.fields import mapping
 from moorage_cli.manifests.structural import Problem
 
 __all__ = ["MODEL_SERVER", "RUNTIME_SERVER", "device_problems", "gpu_notes"]
@@ -105,7 +106,7 @@ def _whole(
     """The server's container as pods get it: the parts of its spec over those of a runtime."""
     parts = [part for _, part in (*_parts(runtime or {}, RUNTIME_SERVER), *own)]
     whole = {name: value for part in parts for name, value in part.items() if value is not None}
-    whole["env"] = [_mapping(each) for part in parts for each in part.get("env") or ()]
+    whole["env"] = [mapping(each) for part in parts for each in part.get("env") or ()]
     whole["resources"] = {
         bound: {
             name: quantity for part in parts for name, quantity in _quantities(part, bound).items()
@@ -117,26 +118,22 @@ def _whole(
 
 def _parts(spec: Mapping[str, Any], server: str) -> list[tuple[str, Mapping[str, Any]]]:
     """The parts of a spec that describe the server's container, by path; the last one wins."""
-    fields = _mapping(spec.get("runtime")) if server == MODEL_SERVER else spec
-    template = _mapping(_mapping(spec.get("podTemplate")).get("spec"))
+    fields = mapping(spec.get("runtime")) if server == MODEL_SERVER else spec
+    template = mapping(mapping(spec.get("podTemplate")).get("spec"))
     containers = cast("list[Any]", template.get("containers") or [])
     return [
         (server, fields),
         *(
             (f"spec.podTemplate.spec.containers[{at}]", each)
-            for at, each in enumerate(map(_mapping, containers))
+            for at, each in enumerate(map(mapping, containers))
             if each.get("name") == _CONTAINER
         ),
     ]
 
 
 def _quantities(part: Mapping[str, Any], bound: str) -> Mapping[str, Any]:
-    return _mapping(_mapping(part.get("resources")).get(bound))
+    return mapping(mapping(part.get("resources")).get(bound))
 
 
 def _named(part: Mapping[str, Any]) -> set[str]:
     return {*_quantities(part, "requests"), *_quantities(part, "limits")}
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

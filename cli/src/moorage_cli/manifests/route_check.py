@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from moorage_cli.manifests.fields import mapping, mappings
 from moorage_cli.manifests.structural import Problem
 
 __all__ = ["GATEWAY", "GatewayDocument", "read_gateway", "route_problems"]
@@ -35,12 +36,12 @@ class GatewayDocument:
 
 def read_gateway(body: Mapping[str, Any]) -> GatewayDocument | None:
     """Read a document; None if it is not a Gateway with listeners."""
-    metadata, spec = _mapping(body.get("metadata")), _mapping(body.get("spec"))
+    metadata, spec = mapping(body.get("metadata")), mapping(body.get("spec"))
     if body.get("kind") != GATEWAY or not str(body.get("apiVersion", "")).startswith(_GROUP):
         return None
     listeners = {
         str(each.get("name")): str(each.get("hostname") or "")
-        for each in _mappings(spec.get("listeners"))
+        for each in mappings(spec.get("listeners"))
         if each.get("protocol") in _PROTOCOLS
     }
     if not listeners or not metadata.get("name"):
@@ -58,8 +59,8 @@ def route_problems(
         namespace: Its namespace, "" if the file does not name it.
         gateways: The Gateways of the files.
     """
-    route = _mapping(spec.get("route"))
-    parents = _mappings(route.get("parentRefs"))
+    route = mapping(spec.get("route"))
+    parents = mappings(route.get("parentRefs"))
     found = [_named(parent, namespace, gateways) for parent in parents]
     names: list[str] = []
     for at, (parent, gateway) in enumerate(zip(parents, found, strict=True)):
@@ -77,7 +78,7 @@ def route_problems(
         return
     for path, hosts in (
         ("spec.route.hostnames", route.get("hostnames")),
-        ("spec.route.grpc.hostnames", _mapping(route.get("grpc")).get("hostnames")),
+        ("spec.route.grpc.hostnames", mapping(route.get("grpc")).get("hostnames")),
     ):
         for at, host in enumerate(cast("Sequence[str]", hosts or ())):
             if not any(_overlap(host, name) for name in names):
@@ -108,12 +109,3 @@ def _overlap(one: str, other: str) -> bool:
         wildcard.startswith("*.") and name.endswith(wildcard[1:])
         for wildcard, name in ((one, other), (other, one))
     )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _mappings(value: object) -> list[Mapping[str, Any]]:
-    listed = cast("list[Any]", value) if isinstance(value, list) else []
-    return [item for item in listed if isinstance(item, Mapping)]

@@ -9,9 +9,10 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from moorage_cli.manifests.device_check import MODEL_SERVER, RUNTIME_SERVER, device_problems
+from moorage_cli.manifests.fields import mapping
 from moorage_cli.manifests.spec_check import pod_template_problems, request_problems
 from moorage_cli.manifests.structural import Problem
 
@@ -70,12 +71,12 @@ def together(resources: Sequence[Named]) -> Iterator[tuple[int, Problem]]:
 def _model_problems(
     spec: Mapping[str, Any], runtimes: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Problem]:
-    server, model = _mapping(spec.get("runtime")), _mapping(spec.get("model"))
+    server, model = mapping(spec.get("runtime")), mapping(spec.get("model"))
     name, model_format = server.get("name"), model.get("format")
     found = runtimes.get(str(name)) if name else None
     if found is None:
         return
-    formats = [str(_mapping(each).get("name")) for each in found.get("formats") or ()]
+    formats = [str(mapping(each).get("name")) for each in found.get("formats") or ()]
     if model_format and model_format not in formats:
         problem = (
             f"{model_format!r} is not a format of the InferenceRuntime {name}, whose formats are "
@@ -87,7 +88,7 @@ def _model_problems(
 
 
 def _unknown_variables(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    env = [_mapping(each) for each in spec.get("env") or ()]
+    env = [mapping(each) for each in spec.get("env") or ()]
     known = [*VARIABLES, *(str(each.get("name")) for each in env)]
     texts = {
         **{f"spec.{field}[{at}]": text
@@ -101,7 +102,3 @@ def _unknown_variables(spec: Mapping[str, Any]) -> Iterator[Problem]:
                 hint = f"; did you mean $({near[0]})?" if near else ""
                 problem = f"$({found[1]}) is not a variable of the operator or of spec.env{hint}"
                 yield Problem(path, problem)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any, cast
 
 from moorage_cli.manifests.device_check import MODEL_SERVER, device_problems
+from moorage_cli.manifests.fields import mapping, mappings
 from moorage_cli.manifests.structural import Problem
 
 __all__ = [
@@ -52,8 +53,8 @@ def _container_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _smoke_test_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    for at, test in enumerate(_mappings(_mapping(spec.get("smokeTests")).get("tests"))):
-        for number, tensor in enumerate(_mappings(test.get("inputs"))):
+    for at, test in enumerate(mappings(mapping(spec.get("smokeTests")).get("tests"))):
+        for number, tensor in enumerate(mappings(test.get("inputs"))):
             path = f"spec.smokeTests.tests[{at}].inputs[{number}].data"
             shape = cast("Sequence[int]", tensor["shape"])
             values = list(_flat(tensor["data"]))
@@ -70,7 +71,7 @@ def _smoke_test_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _request_problems(test: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    body = _mapping(_mapping(test.get("request")).get("body"))
+    body = mapping(mapping(test.get("request")).get("body"))
     size = len(json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode())
     if size > _BODY_LIMIT_BYTES:
         problem = f"has {size} bytes as JSON: must have at most {_BODY_LIMIT_BYTES}"
@@ -78,7 +79,7 @@ def _request_problems(test: Mapping[str, Any], path: str) -> Iterator[Problem]:
     if body.get("stream") is True:
         problem = "true is invalid: must be false or absent, because a test reads one document"
         yield Problem(f"{path}.request.body.stream", problem)
-    for at, expectation in enumerate(_mappings(test.get("expect"))):
+    for at, expectation in enumerate(mappings(test.get("expect"))):
         value = expectation.get("value")
         is_long = isinstance(value, str) and len(value) > _VALUE_LIMIT_CHARACTERS
         if is_long or isinstance(value, Mapping | list):
@@ -110,7 +111,7 @@ def _fits(value: Any, datatype: str) -> bool:
 
 def pod_template_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
     """The unknown fields of the pod template of a model or a runtime."""
-    template = _mapping(spec.get("podTemplate"))
+    template = mapping(spec.get("podTemplate"))
     path = "spec.podTemplate.spec"
     yield from _unknown(template.get("spec"), _POD_SPEC, path)
 
@@ -133,12 +134,12 @@ def _unknown(value: Any, kind: str, path: str) -> Iterator[Problem]:
 
 def takes_runtime(spec: Mapping[str, Any]) -> bool:
     """Whether an InferenceRuntime may set the requests of the model."""
-    named = _mapping(spec.get("runtime")).get("name"), _mapping(spec.get("model")).get("format")
+    named = mapping(spec.get("runtime")).get("name"), mapping(spec.get("model")).get("format")
     return any(named)
 
 
 def _scaling_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    if _mapping(spec.get("scaling")) and spec.get("replicas") is not None:
+    if mapping(spec.get("scaling")) and spec.get("replicas") is not None:
         yield Problem(
             "spec.replicas",
             f"{spec['replicas']} conflicts with spec.scaling, which sets the number of replicas: "
@@ -155,10 +156,10 @@ def request_problems(
         spec: The spec of a model.
         runtime: The spec of its InferenceRuntime, whose requests count as well.
     """
-    scaling = _mapping(spec.get("scaling"))
+    scaling = mapping(spec.get("scaling"))
     if not scaling:
         return
-    given = _mappings(scaling.get("metrics"))
+    given = mappings(scaling.get("metrics"))
     for at, metric in enumerate(given or [{"type": "CPU"}]):
         resource = str(metric["type"]).lower()
         has_request = _has_request(spec, resource) or _has_request(runtime or {}, resource)
@@ -175,26 +176,17 @@ def _has_request(spec: Mapping[str, Any], resource: str) -> bool:
 
     The spec is that of a model, or of an InferenceRuntime, which has `resources` at its top.
     """
-    template = _mapping(_mapping(spec.get("podTemplate")).get("spec"))
+    template = mapping(mapping(spec.get("podTemplate")).get("spec"))
     containers = [
         container
-        for container in _mappings(template.get("containers"))
+        for container in mappings(template.get("containers"))
         if container.get("name") == _RUNTIME_CONTAINER
     ]
     return any(
-        _mapping(_mapping(container.get("resources")).get(bound)).get(resource) is not None
-        for container in (spec, _mapping(spec.get("runtime")), *containers)
+        mapping(mapping(container.get("resources")).get(bound)).get(resource) is not None
+        for container in (spec, mapping(spec.get("runtime")), *containers)
         for bound in ("requests", "limits")
     )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _mappings(value: object) -> list[Mapping[str, Any]]:
-    listed = cast("list[Any]", value) if isinstance(value, list) else []
-    return [item for item in listed if isinstance(item, Mapping)]
 
 
 def _load() -> Mapping[str, Mapping[str, str]]:

@@ -9,8 +9,9 @@ type there: `smokeTests` was a list, and `disruptionBudget` was a string.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
+from moorage_cli.manifests.fields import mapping
 from moorage_cli.manifests.structural import Problem
 
 from .conversion import Conversion, ConversionError, Fate, Note
@@ -40,7 +41,7 @@ def moved_fields(resource: Mapping[str, Any]) -> list[Problem]:
     """The fields and annotations of an InferenceModel that have moved, with their new places."""
     return [
         Problem(path, f"has moved to {place}: run moorage convert to rewrite the manifest")
-        for path, place in (*_moved_spec(_mapping(resource.get("spec"))), *_moved_marks(resource))
+        for path, place in (*_moved_spec(mapping(resource.get("spec"))), *_moved_marks(resource))
     ]
 
 
@@ -53,23 +54,23 @@ def convert_earlier(resource: Mapping[str, Any]) -> Conversion | None:
     is_model = resource.get("kind") == KIND and resource.get("apiVersion") == GROUP_VERSION
     if not is_model or not moved_fields(resource):
         return None
-    spec = dict(_mapping(resource.get("spec")))
+    spec = dict(mapping(resource.get("spec")))
     spec = _with_route(spec)
     spec = _with_paths(spec)
     spec = _with_smoke_tests(spec)
     if isinstance(spec.get("disruptionBudget"), str):
         spec["disruptionBudget"] = {"policy": spec["disruptionBudget"]}
     if _moved_scaling(spec):
-        spec["scaling"] = _scaling(_mapping(spec["scaling"]))
-    metadata, verbs, notes = _marks(_mapping(resource.get("metadata")))
+        spec["scaling"] = _scaling(mapping(spec["scaling"]))
+    metadata, verbs, notes = _marks(mapping(resource.get("metadata")))
     if verbs:
-        spec["rollout"] = _joined(_mapping(spec.get("rollout")), verbs, "spec.rollout")
+        spec["rollout"] = _joined(mapping(spec.get("rollout")), verbs, "spec.rollout")
     converted = {**resource, "metadata": metadata, "spec": spec}
     return Conversion((converted,), tuple(notes))
 
 
 def _moved_spec(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    canary = _mapping(_mapping(spec.get("rollout")).get("canary"))
+    canary = mapping(mapping(spec.get("rollout")).get("canary"))
     for name in _ROUTE:
         if name in canary:
             yield f"spec.rollout.canary.{name}", f"spec.route.{name}"
@@ -85,7 +86,7 @@ def _moved_spec(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _moved_scaling(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
-    scaling = _mapping(spec.get("scaling"))
+    scaling = mapping(spec.get("scaling"))
     moved = [
         (f"spec.scaling.{name}", f"spec.scaling.metrics[0].{place}")
         for name, place in _METRIC.items()
@@ -98,7 +99,7 @@ def _moved_scaling(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _moved_marks(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    annotations = _mapping(_mapping(resource.get("metadata")).get("annotations"))
+    annotations = mapping(mapping(resource.get("metadata")).get("annotations"))
     for mark, place in ((_APPROVED, "promote"), (_REQUEST, "restartedAt")):
         if mark in annotations:
             yield f"metadata.annotations[{mark}]", f"spec.rollout.{place}"
@@ -106,8 +107,8 @@ def _moved_marks(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _with_route(spec: dict[str, Any]) -> dict[str, Any]:
     """Move the route out of the canary, and drop sections that this leaves empty."""
-    rollout = dict(_mapping(spec.get("rollout")))
-    canary = dict(_mapping(rollout.get("canary")))
+    rollout = dict(mapping(spec.get("rollout")))
+    canary = dict(mapping(rollout.get("canary")))
     route = {name: canary.pop(name) for name in _ROUTE if name in canary}
     if not route:
         return spec
@@ -115,7 +116,7 @@ def _with_route(spec: dict[str, Any]) -> dict[str, Any]:
         rollout["canary"] = canary
     else:
         del rollout["canary"]
-    joined = _joined(_mapping(spec.get("route")), route, "spec.route")
+    joined = _joined(mapping(spec.get("route")), route, "spec.route")
     after: dict[str, Any] = {}
     for name, value in spec.items():
         if name == "rollout":
@@ -139,7 +140,7 @@ def _with_smoke_tests(spec: dict[str, Any]) -> dict[str, Any]:
     given = spec.get("smokeTests")
     if not isinstance(given, list) and "smokeTestPolicy" not in spec:
         return spec
-    section = {"tests": given} if isinstance(given, list) else dict(_mapping(given))
+    section = {"tests": given} if isinstance(given, list) else dict(mapping(given))
     if "smokeTestPolicy" in spec:
         if "policy" in section:
             sentence = "spec.smokeTestPolicy and spec.smokeTests.policy are both set"
@@ -160,7 +161,7 @@ def _scaling(scaling: Mapping[str, Any]) -> dict[str, Any]:
         fields = ", ".join(path for path, _ in _moved_scaling({"scaling": scaling}))
         raise ConversionError(f"spec.scaling.metrics and {fields} are both set: remove one")
     metric = {place: scaling[name] for name, place in _METRIC.items() if name in scaling}
-    query = _mapping(scaling.get("prometheus"))
+    query = mapping(scaling.get("prometheus"))
     metric |= {name: query[name] for name in _QUERY if name in query}
     moved = {*_METRIC, "prometheus"}
     kept = {name: value for name, value in scaling.items() if name not in moved}
@@ -169,7 +170,7 @@ def _scaling(scaling: Mapping[str, Any]) -> dict[str, Any]:
 
 def _marks(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[Note]]:
     """Return the metadata without annotations that moved, their fields, and what was dropped."""
-    annotations = dict(_mapping(metadata.get("annotations")))
+    annotations = dict(mapping(metadata.get("annotations")))
     verbs: dict[str, Any] = {}
     notes: list[Note] = []
     approved, request = annotations.pop(_APPROVED, None), annotations.pop(_REQUEST, None)
@@ -203,7 +204,3 @@ def _joined(present: Mapping[str, Any], moved: Mapping[str, Any], path: str) -> 
                 f"{path}.{name} is set in its present place and in its earlier one: remove one"
             )
     return {**present, **moved}
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -1,0 +1,89 @@
+"""status, runtimes, why and top against a fake cluster."""
+
+import json
+
+import pytest
+
+from support.cli_cluster import FakeCluster
+
+
+def test_status_is_0_for_ready_models_in_every_form(run):
+    for form in ("table", "json", "name"):
+        code, out, err = run(FakeCluster(), "status", "-o", form)
+        assert (code, err) == (0, "")
+        assert "iris" in out
+    assert run(FakeCluster(), "status", "-o", "name")[1] == "iris\n"
+    assert json.loads(run(FakeCluster(), "status", "iris", "-o", "json")[1])["ready"] is True
+
+
+def test_runtimes_shows_all_or_the_models_of_one(run):
+    assert run(FakeCluster(), "runtimes", "-o", "name") == (0, "triton\n", "")
+    code, out, _ = run(FakeCluster(), "runtimes", "triton", "-o", "json")
+    assert (code, json.loads(out)["usedBy"][0]["name"]) == (0, "iris")
+    assert (
+        json.loads(run(FakeCluster(), "runtimes", "triton", "-n", "b", "-o", "json")[1])["usedBy"]
+        == []
+    )
+    assert run(FakeCluster(), "runtimes", "x")[2] == "moorage: inferenceruntime x: not found\n"
+
+
+def test_a_watch_shows_each_change_once_until_interrupted(run):
+    code, out, _ = run(FakeCluster(), "status", "--watch")
+
+    assert code == 130
+    assert len([line for line in out.splitlines() if line.startswith("iris")]) == 2
+
+
+def test_why_reads_the_events_of_the_model(run):
+    code, out, _ = run(FakeCluster(), "why", "iris")
+
+    assert code == 0
+    assert out.startswith("models/iris is ready: Serving")
+
+
+@pytest.mark.parametrize("metrics", [True, False])
+def test_top_shows_the_available_values(run, port, metrics):
+    code, out, _ = run(FakeCluster(port, metrics=metrics), "top")
+
+    row = out.splitlines()[1].split()
+    assert code == 0
+    assert row == [
+        "iris",
+        "iris-a",
+        *(["250m", "64Mi"] if metrics else ["-", "-"]),
+        "7",
+        "0",
+        "-",
+        "-",
+    ]
+    assert ("metrics.k8s.io" in out) is not metrics
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            {"metadata": {"name": "iris-a", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            "Terminating",
+        ),
+        ({"status": {"phase": "Failed", "reason": "Evicted"}}, "Evicted"),
+    ],
+)
+def test_top_does_not_query_a_pod_whose_server_does_not_run(run, monkeypatch, change, reason):
+    cluster = FakeCluster(problem="pods/portforward is forbidden")
+    (found,) = cluster.pods("models", "moorage.dev/model=iris")
+    monkeypatch.setattr(cluster, "pods", lambda *_: [{**found, **change}])
+
+    code, out, err = run(cluster, "top")
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1].split() == ["iris", "iris-a", "250m", "64Mi", "-", "-", "-", reason]
+    assert len(out.splitlines()) == 2
+
+
+@pytest.mark.parametrize("command", ["status", "top"])
+def test_one_model_of_all_namespaces_is_refused(run, command):
+    code, out, err = run(FakeCluster(), command, "iris", "--all-namespaces")
+
+    assert (code, out) == (2, "")
+    assert "NAME cannot be combined with --all-namespaces: use --namespace NS" in err
