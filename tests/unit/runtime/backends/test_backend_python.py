@@ -1,4 +1,8 @@
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -200,3 +204,58 @@ def test_the_class_can_be_named(tmp_path):
         InvalidConfig, match=r"model\.yaml: python_class: model\.py has no class 'C' that"
     ):
         PythonBackend().load(named("C"))
+
+
+def test_a_model_loads_while_other_threads_import(tmp_path):
+    ended = threading.Event()
+    names = [f"imported_elsewhere_{number}" for number in range(100)]
+
+    def keep_importing():
+        while not ended.is_set():
+            for name in names:
+                sys.modules[name] = ModuleType(name)
+            for name in names:
+                del sys.modules[name]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            importing = pool.submit(keep_importing)
+            try:
+                for _ in range(100):
+                    load(tmp_path, "def predict(self, inputs, request):\n    return {}")
+            finally:
+                ended.set()
+            importing.result()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_a_load_that_fails_late_leaves_a_later_one_its_modules(tmp_path):
+    (tmp_path / "near.py").write_text("NAME = 'near'")
+    (tmp_path / "model.py").write_text(
+        "import os, pathlib, time\n"
+        f"os.mkdir({str(tmp_path / 'begun')!r})\n"
+        f"while not os.path.exists({str(tmp_path / 'goes_on')!r}):\n"
+        "    time.sleep(0.001)\n"
+        "raise RuntimeError('late')\n"
+    )
+    source = ModelSource("m", "1", tmp_path / "model.py")
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(PythonBackend().load, source)
+        while not (tmp_path / "begun").exists():
+            assert not first.done()
+        model = load(
+            tmp_path,
+            "def predict(self, inputs, request):\n"
+            "    from .near import NAME\n"
+            "    return {'y': [NAME]}",
+        )
+        (tmp_path / "goes_on").mkdir()
+        with pytest.raises(InvalidConfig, match="RuntimeError: late"):
+            first.result()
+
+    (output,) = model.infer(InferRequest("m", "1", (X,)))
+
+    assert output.array.tolist() == [b"near"]

@@ -237,7 +237,8 @@ def _import(source: ModelSource) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
-        _forget(package_name)
+        if sys.modules.get(package_name) is package:  # no later load has replaced it
+            _forget(package_name)
         log.exception("the model's own code raised an exception during its import")
         raise InvalidConfig(
             f"{source.path.name} cannot be imported: {sentence_of(error)}"
@@ -246,8 +247,10 @@ def _import(source: ModelSource) -> ModuleType:
 
 
 def _forget(package: str) -> None:
-    for name in [name for name in sys.modules if name.split(".", 1)[0] == package]:
-        del sys.modules[name]
+    # other threads import and forget modules at the same time
+    for name in list(sys.modules):
+        if name.split(".", 1)[0] == package:
+            sys.modules.pop(name, None)
 
 
 def _class_of(module: ModuleType, source: ModelSource) -> type[PythonModel]:
