@@ -108,3 +108,16 @@ def test_what_the_analysis_knows_about_each_result_is_true(application, tmp_path
     for count in COUNTS:
         for name, found in ran(application, tmp_path, rows(application, count)).items():
             check(name, values[name], found, count)
+
+
+@pytest.mark.parametrize("application", named(PROVEN))
+def test_the_analysis_computes_the_size_of_each_result(application, tmp_path):
+    """A size that is unknown costs speed: the run is never short enough for the event loop."""
+    unknown = {
+        name
+        for name, value in known(graph_of(application, tmp_path)).items()
+        if value.dims is None
+        or any(size is None for place, size in enumerate(value.dims) if place != value.at)
+    }
+
+    assert unknown == set(application.unknown.split())

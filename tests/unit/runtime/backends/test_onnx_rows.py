@@ -88,6 +88,150 @@ def test_a_graph_with_control_flow_never_runs_in_the_event_loop(name, tmp_path):
     assert analysis(specimen, tmp_path).inline_rows == 0
 
 
+def test_control_flow_is_the_obstacle(tmp_path):
+    (specimen,) = [each for each in ZOO if each.name == "loop keeps"]
+
+    assert analysis(specimen, tmp_path).obstacle == "operator Loop: control flow is not analyzed"
+
+
+def matrix_of_ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+# A run may last 150 us; a node costs 2 us, an element 5 ns, and a product 0.5 ns.
+BOUNDS = {
+    # 148 us for 3 elements of x and 3 of y
+    "copy": ([node("Identity", ["x"], ["y"])], {}, (3,), 148e-6 / 30e-9),
+    # two nodes, each with 3 elements of one input and 3 of the result
+    "two copies": (
+        [node("Identity", ["x"], ["h"]), node("Identity", ["h"], ["y"])],
+        {},
+        (3,),
+        146e-6 / 60e-9,
+    ),
+    # the sum of the constants happens once, whatever the number of rows: 3 elements
+    "constants": (
+        [node("Add", ["c", "c"], ["d"]), node("Add", ["x", "d"], ["y"])],
+        {"c": matrix_of_ones(3)},
+        (3,),
+        (146e-6 - 15e-9) / 30e-9,
+    ),
+    # 3 elements of x, 4 of y, and 4 times 5 multiplications: the longest side counts
+    "product": (
+        [node("MatMul", ["x", "w"], ["y"])],
+        {"w": matrix_of_ones(5, 4)},
+        (5,),
+        148e-6 / (9 * 5e-9 + 4 * 5 * 0.5e-9),
+    ),
+    "einsum": (
+        [node("Einsum", ["x", "w"], ["y"], equation="ni,ij->nj")],
+        {"w": matrix_of_ones(5, 4)},
+        (5,),
+        148e-6 / (9 * 5e-9 + 4 * 5 * 0.5e-9),
+    ),
+    "gemm": (
+        [node("Gemm", ["x", "w"], ["y"])],
+        {"w": matrix_of_ones(5, 4)},
+        (5,),
+        148e-6 / (9 * 5e-9 + 4 * 5 * 0.5e-9),
+    ),
+    # 2 x 4 x 4 elements of x, 3 x 3 x 3 of y, each from 2 x 2 x 2 weights and one more
+    "convolution": (
+        [node("Conv", ["x", "w"], ["y"])],
+        {"w": matrix_of_ones(3, 2, 2, 2)},
+        (2, 4, 4),
+        148e-6 / ((32 + 27) * 5e-9 + 27 * 9 * 0.5e-9),
+    ),
+    # 2 x 3 coefficients, each ten times for each row
+    "classical": (
+        [
+            node(
+                "LinearRegressor",
+                ["x"],
+                ["y"],
+                domain="ai.onnx.ml",
+                coefficients=[1.0] * 6,
+                targets=2,
+            )
+        ],
+        {},
+        (3,),
+        148e-6 / (5 * 5e-9 + 60 * 0.5e-9),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_the_bound_is_the_number_of_rows_that_cost_the_time(name, tmp_path):
+    nodes, constants, shape, rows_within = BOUNDS[name]
+    specimen = Specimen(name, nodes, keeps_rows=True, shape=shape, constants=constants)
+
+    assert analysis(specimen, tmp_path) == Analysis("", int(rows_within))
+
+
+def graph(nodes, inputs, outputs, opsets=None):
+    return onnx_file.Graph(tuple(nodes), inputs, outputs, {}, opsets or {"": 18})
+
+
+COPY = onnx_file.Node("Identity", "", "", ("x",), ("y",), {})
+OBSTACLES = {
+    "an old operator set": (
+        graph([COPY], {"x": (-1, 3)}, ("y",), {"": 6}),
+        "the graph uses operator set 6: must be 7 or newer",
+    ),
+    "the oldest operator set": (graph([COPY], {"x": (-1, 3)}, ("y",), {"": 7}), ""),
+    "only another operator set": (
+        graph(
+            [onnx_file.Node("Binarizer", "ai.onnx.ml", "", ("x",), ("y",), {})],
+            {"x": (-1, 3)},
+            ("y",),
+            {"ai.onnx.ml": 3},
+        ),
+        "",
+    ),
+    "an input without dimensions": (
+        graph([COPY], {"x": ()}, ("y",)),
+        "input 'x' has no batch dimension",
+    ),
+    "an input without a shape": (
+        graph([COPY], {"x": None}, ("y",)),
+        "input 'x' has no batch dimension",
+    ),
+    "an output that nothing computes": (
+        graph([COPY], {"x": (-1, 3)}, ("z",)),
+        "output 'z' has no batch dimension in front",
+    ),
+    "no outputs": (graph([COPY], {"x": (-1, 3)}, ()), "the graph has no inputs or no outputs"),
+    "a tensor without a known type": (
+        graph([onnx_file.Node("Add", "", "", ("x", "u"), ("y",), {})], {"x": (-1, 3)}, ("y",)),
+        "operator Add: its input 'u' has a type that is not analyzed",
+    ),
+    "a named node of another domain": (
+        graph(
+            [onnx_file.Node("Fold", "com.example", "f", ("x",), ("y",), {})],
+            {"x": (-1, 3)},
+            ("y",),
+        ),
+        "node 'f' (com.example.Fold): it is not known to keep the rows of a batch apart",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_the_obstacle_of_a_graph(name):
+    given, obstacle = OBSTACLES[name]
+
+    assert analyze(given).obstacle == obstacle
+
+
+def test_an_output_that_is_not_offered_is_no_obstacle():
+    mixing = onnx_file.Node("NonZero", "", "", ("x",), ("places",), {})
+    given = graph([COPY, mixing], {"x": (-1, 3)}, ("y", "places"))
+
+    assert analyze(given).obstacle.startswith("operator NonZero: ")
+    assert analyze(given, frozenset({"y"})).obstacle == ""
+
+
 def test_the_bound_falls_with_the_size_of_the_weights(tmp_path):
     small, medium, large = (
         analysis(

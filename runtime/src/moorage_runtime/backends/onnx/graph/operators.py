@@ -5,7 +5,7 @@ Call(node, values of its inputs) -> compute() -> values of its outputs
 Only operators that keep rows apart by their definition are listed. Pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from moorage_runtime.backends.onnx.graph import moves as onnx_moves
@@ -254,20 +254,28 @@ def _pool(call: Call) -> Value:
     return onnx_products.pooled(call, value)
 
 
-def _per_row(columns: str = "") -> Rule:
-    """A classical model: [rows, features] to [rows] or [rows, columns]."""
+def _classifier(call: Call) -> list[Value]:
+    """A classical model: [rows, features] to the labels, [rows], and the scores of each class."""
+    scores = _scores(call, onnx_products.classes(call))
+    return [Value((None,), 0), scores]
 
-    def rule(call: Call) -> list[Value]:
-        value = call.input(0)
-        if value.at != 0 or value.rank != 2:
-            refuse("its input is not a batch of rows")
-        fixed(*call.given(1))
-        wide = Value((None, onnx_products.width(call, columns)), 0)
-        if columns == "classes":
-            return [Value((None,), 0), wide]
-        return [wide]
 
-    return rule
+def _regressor(call: Call) -> Value:
+    """A classical model: [rows, features] to [rows, targets]."""
+    return _scores(call, call.integer("n_targets", call.integer("targets", 1)))
+
+
+def _vector_regressor(call: Call) -> Value:
+    """A support vector machine: [rows, features] to one number for each row."""
+    return _scores(call, 1)
+
+
+def _scores(call: Call, columns: int | None) -> Value:
+    value = call.input(0)
+    if value.at != 0 or value.rank != 2:
+        refuse("its input is not a batch of rows")
+    fixed(*call.given(1))
+    return Value((None, columns), 0)
 
 
 def _features(call: Call) -> Value:
@@ -331,72 +339,69 @@ _SMALL: Final = 2**31
 _SINGLE_AXIS: Final = 13
 
 
-def _table() -> dict[tuple[str, str], Rule]:
-    rules: dict[str, Rule] = {}
-    for operator in _names(
-        "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr "
-        "BitwiseXor Ceil Celu Cos Cosh Div Elu Erf Exp Floor Gelu Greater GreaterOrEqual "
-        "HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod "
-        "Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus "
-        "Softsign Sqrt StringConcat Sub Sum Swish Tan Tanh ThresholdedRelu Xor"
-    ):
-        rules[operator] = _elementwise
-    for operator in _names(
-        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
-        "ReduceSum ReduceSumSquare"
-    ):
-        rules[operator] = _reduce
-    for operator in ("AveragePool", "LpPool", "MaxPool"):
-        rules[operator] = _pool
-    for operator in ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"):
-        rules[operator] = onnx_products.global_pooled
-    rules |= {
-        "ArgMax": _arg,
-        "ArgMin": _arg,
-        "BatchNormalization": _batch_normalization,
-        "Cast": _cast,
-        "CastLike": _copied,
-        "Clip": _clip,
-        "Constant": _constant,
-        "CumSum": _cumulative,
-        "DequantizeLinear": _quantize,
-        "Dropout": _dropout,
-        "GroupNormalization": _channels,
-        "Hardmax": _softmax,
-        "Identity": _copied,
-        "InstanceNormalization": _channels,
-        "LRN": _channels,
-        "LayerNormalization": _trailing,
-        "LogSoftmax": _softmax,
-        "LpNormalization": _normalized,
-        "MeanVarianceNormalization": _mean_variance,
-        "OneHot": _one_hot,
-        "QuantizeLinear": _quantize,
-        "RMSNormalization": _trailing,
-        "Softmax": _softmax,
-        "TopK": _top,
-    }
-    table = {("", operator): rule for operator, rule in rules.items()}
-    table |= {("", operator): rule for operator, rule in onnx_moves.RULES.items()}
-    table |= {("", operator): rule for operator, rule in onnx_products.RULES.items()}
-    ml: dict[str, Rule] = {
-        "ArrayFeatureExtractor": _extract,
-        "Binarizer": _copied,
-        "CategoryMapper": _copied,
-        "FeatureVectorizer": _features,
-        "Imputer": _keeps_rows,
-        "LabelEncoder": _copied,
-        "LinearClassifier": _per_row("classes"),
-        "LinearRegressor": _per_row("targets"),
-        "Normalizer": _keeps_rows,
-        "OneHotEncoder": _one_hot_encoder,
-        "SVMClassifier": _per_row("classes"),
-        "SVMRegressor": _per_row(),
-        "Scaler": _keeps_rows,
-        "TreeEnsembleClassifier": _per_row("classes"),
-        "TreeEnsembleRegressor": _per_row("targets"),
-    }
-    return table | {(ML, operator): rule for operator, rule in ml.items()}
-
-
-RULES: Final = _table()
+_ELEMENTWISE: Final = _names(
+    "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr "
+    "BitwiseXor Ceil Celu Cos Cosh Div Elu Erf Exp Floor Gelu Greater GreaterOrEqual "
+    "HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod "
+    "Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus "
+    "Softsign Sqrt StringConcat Sub Sum Swish Tan Tanh ThresholdedRelu Xor"
+)
+_REDUCTIONS: Final = _names(
+    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
+    "ReduceSum ReduceSumSquare"
+)
+_ONNX: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+    **dict.fromkeys(_REDUCTIONS, _reduce),
+    **dict.fromkeys(_names("AveragePool LpPool MaxPool"), _pool),
+    **dict.fromkeys(
+        _names("GlobalAveragePool GlobalLpPool GlobalMaxPool"), onnx_products.global_pooled
+    ),
+    "ArgMax": _arg,
+    "ArgMin": _arg,
+    "BatchNormalization": _batch_normalization,
+    "Cast": _cast,
+    "CastLike": _copied,
+    "Clip": _clip,
+    "Constant": _constant,
+    "CumSum": _cumulative,
+    "DequantizeLinear": _quantize,
+    "Dropout": _dropout,
+    "GroupNormalization": _channels,
+    "Hardmax": _softmax,
+    "Identity": _copied,
+    "InstanceNormalization": _channels,
+    "LRN": _channels,
+    "LayerNormalization": _trailing,
+    "LogSoftmax": _softmax,
+    "LpNormalization": _normalized,
+    "MeanVarianceNormalization": _mean_variance,
+    "OneHot": _one_hot,
+    "QuantizeLinear": _quantize,
+    "RMSNormalization": _trailing,
+    "Softmax": _softmax,
+    "TopK": _top,
+    **onnx_moves.RULES,
+    **onnx_products.RULES,
+}
+_CLASSICAL: Final[Mapping[str, Rule]] = {
+    "ArrayFeatureExtractor": _extract,
+    "Binarizer": _copied,
+    "CategoryMapper": _copied,
+    "FeatureVectorizer": _features,
+    "Imputer": _keeps_rows,
+    "LabelEncoder": _copied,
+    "LinearClassifier": _classifier,
+    "LinearRegressor": _regressor,
+    "Normalizer": _keeps_rows,
+    "OneHotEncoder": _one_hot_encoder,
+    "SVMClassifier": _classifier,
+    "SVMRegressor": _vector_regressor,
+    "Scaler": _keeps_rows,
+    "TreeEnsembleClassifier": _classifier,
+    "TreeEnsembleRegressor": _regressor,
+}
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    **{("", operator): rule for operator, rule in _ONNX.items()},
+    **{(ML, operator): rule for operator, rule in _CLASSICAL.items()},
+}

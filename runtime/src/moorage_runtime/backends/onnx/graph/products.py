@@ -173,8 +173,6 @@ def _einsum(call: Call) -> Value:
         if value.at is None and batch.intersection(term):
             refuse("it combines the rows with a constant that has several rows")
         for place, label in enumerate(term):
-            if value.at is not None and label in batch and place != value.at:
-                refuse("it combines the batch dimension with another one")
             sizes[label] = value.shape[place]
     if not batch:
         return Value(tuple(sizes.get(label) for label in right))
@@ -203,17 +201,9 @@ def _recurrent(call: Call) -> list[Value]:
     return [Value((value.shape[0], directions, None, hidden), 2), state, state]
 
 
-def width(call: Call, columns: str) -> int | None:
-    """Number of score columns of a classical model; None if its attributes do not determine it."""
-    if columns == "targets":
-        return call.integer("n_targets", call.integer("targets", 1))
-    if columns != "classes":
-        return None
-    for name in (
-        "classlabels_int64s",
-        "classlabels_strings",
-        "classlabels_ints",
-    ):
+def classes(call: Call) -> int | None:
+    """Number of classes of a classical model; None if its attributes do not determine it."""
+    for name in ("classlabels_int64s", "classlabels_strings", "classlabels_ints"):
         labels = call.attribute(name)
         if isinstance(labels, tuple):
             return len(labels)
