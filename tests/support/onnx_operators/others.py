@@ -1,7 +1,7 @@
 """The other operators: elementwise, along an axis, constant, random and of classical models."""
 
 import numpy as np
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from support.onnx_operators.application import (
     ALONG_BATCH,
@@ -20,6 +20,7 @@ from support.onnx_operators.application import (
     LIMITS,
     NO_ROWS,
     NOT_IN_FRONT,
+    PARTS,
     SHAPE,
     TURNED,
     WITH_COUNT,
@@ -184,6 +185,15 @@ OTHERS = [
     a("features of unknown number", op("Split", "x", "p q", axis=1, num_outputs=2),
       ml("FeatureVectorizer", "x p", inputdimensions=[3, 2]), **FLAT, unknown="p q y"),
     a("columns of matrices", ml("ArrayFeatureExtractor", "x places"), places=whole(2, 0)),
+    a("a constant reduced", op("ReduceSum", "c first", "r"), op("Add", "x r"),
+      c=weights(2, 3), **FIRST),
+    a("columns by a matrix", ml("ArrayFeatureExtractor", "x places"),
+      places=whole(2, 0).reshape(2, 1), **FLAT),
+    a("columns of unknown number", PARTS, op("Shape", "p", "z", start=2),
+      op("ConstantOfShape", "z", "c", value=helper.make_tensor("v", INT64, [1], [0])),
+      ml("ArrayFeatureExtractor", "x c"), refused="the number of features is unknown"),
+    a("one hot of a fraction", *INDEX, op("OneHot", "index depth values"),
+      depth=np.float32(5), values=np.float32([0, 1]), **LIMITS, unknown="y"),
     a("a constant tensor", op("Constant", "", "c",
       value=numpy_helper.from_array(weights(2, 3))), op("Add", "x c")),
     a("a constant number", op("Constant", "", "c", value_float=2.0), op("Add", "x c")),

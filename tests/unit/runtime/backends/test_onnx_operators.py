@@ -61,6 +61,7 @@ def check(name: str, value: Value, found: np.ndarray, count: int) -> None:
             if place == value.at:
                 assert found.shape[place] == count, name
             elif size is not None:
+                assert isinstance(size, int), name
                 assert found.shape[place] == size, name
     if value.elements is not None:
         expected = [count if each == BATCH else each for each in value.elements]

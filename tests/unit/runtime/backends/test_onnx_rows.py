@@ -135,13 +135,49 @@ BOUNDS = {
         (5,),
         148e-6 / (9 * 5e-9 + 4 * 5 * 0.5e-9),
     ),
-    # 2 x 4 x 4 elements of x, 3 x 3 x 3 of y, each from 2 x 2 x 2 weights and one more
+    # 2 x 4 x 4 elements of x, 5 x 3 x 3 of y, each from 2 x 2 x 2 weights and one more
     "convolution": (
         [node("Conv", ["x", "w"], ["y"])],
-        {"w": matrix_of_ones(3, 2, 2, 2)},
+        {"w": matrix_of_ones(5, 2, 2, 2)},
         (2, 4, 4),
-        148e-6 / ((32 + 27) * 5e-9 + 27 * 9 * 0.5e-9),
+        148e-6 / ((32 + 45) * 5e-9 + 45 * 9 * 0.5e-9),
     ),
+    "smallest product": (
+        [node("MatMul", ["x", "w"], ["y"])],
+        {"w": matrix_of_ones(1, 1)},
+        (1,),
+        148e-6 / (2 * 5e-9 + 0.5e-9),
+    ),
+    # three nodes with two elements each, and one multiplication
+    "product of integers": (
+        [
+            node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            node("MatMulInteger", ["q", "w", "z", "z"], ["i"]),
+            node("Cast", ["i"], ["y"], to=TensorProto.FLOAT),
+        ],
+        {"w": np.uint8([[1]]), "s": np.float32(1), "z": np.uint8(0)},
+        (1,),
+        144e-6 / (6 * 5e-9 + 0.5e-9),
+    ),
+    "quantized product": (
+        [
+            node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            node("QLinearMatMul", ["q", "s", "z", "w", "s", "z", "s", "z"], ["i"]),
+            node("DequantizeLinear", ["i", "s", "z"], ["y"]),
+        ],
+        {"w": np.uint8([[1]]), "s": np.float32(1), "z": np.uint8(0)},
+        (1,),
+        144e-6 / (6 * 5e-9 + 0.5e-9),
+    ),
+    # the size of a constant that is computed is unknown
+    "unknown constant": (
+        [node("Unique", ["c"], ["u"]), node("Dropout", ["x", "u"], ["y"])],
+        {"c": np.float32([1])},
+        (3,),
+        0,
+    ),
+    # nothing is copied, but even an empty row has a cost
+    "empty rows": ([node("Identity", ["x"], ["y"])], {}, (0,), 148e-6 / 5e-9),
     # 2 x 3 coefficients, each ten times for each row
     "classical": (
         [
@@ -188,6 +224,15 @@ OBSTACLES = {
             {"ai.onnx.ml": 3},
         ),
         "",
+    ),
+    "an old operator without an operator set": (
+        graph(
+            [onnx_file.Node("Softmax", "", "", ("x",), ("y",), {"axis": 0})],
+            {"x": (-1, 3)},
+            ("y",),
+            {"ai.onnx.ml": 3},
+        ),
+        "operator Softmax: it works along the batch dimension",
     ),
     "an input without dimensions": (
         graph([COPY], {"x": ()}, ("y",)),

@@ -168,9 +168,7 @@ def _joined_shapes(values: list[Value]) -> Value:
     elements: list[Element] = []
     for value in values:
         if value.elements is None or value.rank != 1:
-            if any(each.counts_rows for each in values):
-                refuse("it joins the number of rows with unknown numbers")
-            return FIXED
+            return refuse("it joins the number of rows with unknown numbers")
         elements += value.elements
     return Value((len(elements),), None, tuple(elements))
 
@@ -223,7 +221,7 @@ def _sliced_shape(call: Call, value: Value) -> Value:
     steps = call.integers("steps", 4) or (1,)
     is_simple = value.rank == 1 and starts is not None and len(starts) == 1
     if not is_simple or starts is None or ends is None or value.elements is None:
-        return refuse("it slices the number of rows") if value.counts_rows else FIXED
+        return refuse("it slices the number of rows")
     chosen = value.elements[starts[0] : ends[0] : steps[0]]
     return Value((len(chosen),), None, chosen)
 
@@ -250,7 +248,7 @@ def _picked(data: Value, indices: Value) -> Value:
     """Elements of a shape tensor."""
     wanted = indices.elements
     if data.rank != 1 or wanted is None or data.elements is None:
-        return refuse("it picks from the number of rows") if data.counts_rows else FIXED
+        return refuse("it picks from the number of rows")
     size = len(data.elements)
     found: list[Element] = []
     for index in wanted:
@@ -425,7 +423,7 @@ def _resize(call: Call) -> Value:
     elif call.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
         refuse("it crops by a region")
     else:
-        place = 1 if call.node.operator == "Upsample" or call.opset < 11 else 2
+        place = 1 if call.opset < 11 else 2  # Upsample ended with version 9
         scales = call.input(place).elements if call.has(place) else ()
         if not scales or scales[value.at] != 1:
             refuse("it may resize the batch dimension")

@@ -22,8 +22,6 @@ def _product(first: Value, second: Value) -> Value:
     """A matrix product, which sums over the last dimension of one side and the second to last of
     the other.
     """
-    if first.at is None and second.at is None and (first.dims is None or second.dims is None):
-        return Value(None)
     if first.rank < 2 or second.rank < 2:
         return _vector_product(first, second)
     if first.at == first.rank - 1 or second.at == second.rank - 2:
@@ -31,14 +29,9 @@ def _product(first: Value, second: Value) -> Value:
     rows_of_one, columns_of_two = first.at == first.rank - 2, second.at == second.rank - 1
     if (rows_of_one and second.at is not None) or (columns_of_two and first.at is not None):
         refuse("it multiplies rows with rows")
-    if rows_of_one or columns_of_two:
-        leading = broadcast([Value(first.shape[:-2]), Value(second.shape[:-2])])
-        rank = leading.rank + 2
-        at: int | None = rank - 2 if rows_of_one else rank - 1
-    else:
-        leading = broadcast([Value(v.shape[:-2], v.at) for v in (first, second)])
-        at = leading.at
-    return Value((*leading.shape, first.shape[-2], second.shape[-1]), at)
+    # a batch dimension among the last two keeps its distance from the end
+    leading = broadcast([Value(v.shape[:-2], v.at) for v in (first, second)])
+    return Value((*leading.shape, first.shape[-2], second.shape[-1]), leading.at)
 
 
 def _vector_product(first: Value, second: Value) -> Value:
@@ -101,8 +94,6 @@ def _quantized_convolution(call: Call) -> Value:
 
 def _convolved(call: Call, value: Value, weights: Value, parameters: list[Value]) -> Value:
     fixed(*parameters)
-    if value.at is None:
-        return Value(None)
     if value.at != 0 or value.rank < 3:
         refuse("its input is not a batch of images")
     channels = weights.shape[0]
@@ -148,8 +139,6 @@ def _windows(call: Call, value: Value, kernel: tuple[int | None, ...]) -> tuple[
 def global_pooled(call: Call) -> Value:
     """Rows and channels stay; every other dimension becomes 1."""
     value = call.input(0)
-    if value.at is None:
-        return Value(None)
     if value.at != 0 or value.rank < 3:
         refuse("its input is not a batch of images")
     return Value((None, value.shape[1], *[1] * (value.rank - 2)), 0)

@@ -52,8 +52,8 @@ def analyze(graph: Graph, outputs: frozenset[str] | None = None) -> Analysis:
 
 
 def _prove(graph: Graph, outputs: list[str]) -> Analysis:
-    version = graph.opsets.get("", 0)
-    if "" in graph.opsets and version < 7:
+    version = graph.opsets.get("")
+    if version is not None and version < 7:
         raise Mixes(f"the graph uses operator set {version}: must be 7 or newer")
     values = {name: _constant(tensor) for name, tensor in graph.initializers.items()}
     for name, shape in graph.inputs.items():
@@ -161,9 +161,8 @@ def _products(node: Node, inputs: list[Value], outputs: list[Value]) -> int:
         first = _count(outputs[0]) or 1
         return first * max(size or 1 for value in inputs for size in value.dims or (1,))
     if "Conv" in node.operator:
-        # each output channel has its own part of the weights, except in transposed convolutions
-        weights = max((_count(value) or 1 for value in inputs if value.at is None), default=1)
-        channels = (outputs[0].dims or (1, 1))[1] or 1
-        share = weights if node.operator == "ConvTranspose" else weights // channels + 1
-        return (_count(outputs[0]) or 1) * share
+        # each output channel has its own part of the weights
+        weights = max(_count(value) or 1 for value in inputs if value.at is None)
+        channels = outputs[0].shape[1] or 1
+        return (_count(outputs[0]) or 1) * (weights // channels + 1)
     return 0
