@@ -79,11 +79,11 @@ def _output(specimen: Specimen) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info("y", specimen.out, dims)
 
 
-def integers(*values: int) -> np.ndarray:
+def whole(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-def matrix(*shape: int) -> np.ndarray:
+def weights(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
@@ -138,17 +138,17 @@ def _scan() -> list[NodeProto]:
     return [node("Scan", ["start", "x"], ["last", "y"], body=body, num_scan_inputs=1)]
 
 
-AXIS_0, AXIS_1 = {"axes": integers(0)}, {"axes": integers(1)}
-PAIR = {"first": integers(0), "one": integers(1)}
+AXIS_0, AXIS_1 = {"axes": whole(0)}, {"axes": whole(1)}
+PAIR = {"first": whole(0), "one": whole(1)}
 IMAGE = (4, 6, 6)
-INDEX_NODES = [
+INDEX = [
     node("Clip", ["x", "zero", "top"], ["small"]),
     node("Cast", ["small"], ["index"], to=INT64),
 ]
-RANGE = {"zero": np.float32(0), "top": np.float32(1)}
-CHANNELS = {name: np.abs(matrix(4)) + 1 for name in ("scale", "bias", "mean", "variance")}
+LIMITS = {"zero": np.float32(0), "top": np.float32(1)}
+CHANNELS = {name: np.abs(weights(4)) + 1 for name in ("scale", "bias", "mean", "variance")}
 QUANTIZED = {"scale": np.float32(0.05), "zero": np.uint8(7)}
-RECURRENT = {"w": matrix(1, 16, 3), "r": matrix(1, 16, 4)}
+RECURRENT = {"w": weights(1, 16, 3), "r": weights(1, 16, 4)}
 
 
 def _quantized_dense(name: str, quantize: list[NodeProto], *, keeps_rows: bool) -> Specimen:
@@ -193,7 +193,7 @@ MIXING = [
         "max of the batch by a negative axis",
         [node("ReduceMax", ["x", "axes"], ["m"]), node("Sub", ["x", "m"], ["y"])],
         keeps_rows=False,
-        constants={"axes": integers(-3)},
+        constants={"axes": whole(-3)},
     ),
     Specimen(
         "sum of everything",
@@ -256,9 +256,9 @@ MIXING = [
         ],
         keeps_rows=False,
         constants={
-            "start": integers(0),
-            "end": integers(-1),
-            "zero_axis": integers(0),
+            "start": whole(0),
+            "end": whole(-1),
+            "zero_axis": whole(0),
             "first_row": np.zeros((1, 2, 3), np.float32),
         },
     ),
@@ -266,7 +266,7 @@ MIXING = [
         "first row for all",
         [node("Gather", ["x", "first"], ["head"], axis=0), node("Sub", ["x", "head"], ["y"])],
         keeps_rows=False,
-        constants={"first": integers(0)},
+        constants={"first": whole(0)},
     ),
     Specimen(
         "rows backwards",
@@ -276,27 +276,27 @@ MIXING = [
         ],
         keeps_rows=False,
         constants={
-            "last": integers(-1),
-            "far": integers(-(2**31)),
-            "zero_axis": integers(0),
-            "minus": integers(-1),
+            "last": whole(-1),
+            "far": whole(-(2**31)),
+            "zero_axis": whole(0),
+            "minus": whole(-1),
         },
     ),
     Specimen(
         "scatter nd",
         [node("ScatterND", ["x", "at", "row"], ["y"])],
         keeps_rows=False,
-        constants={"at": integers(0).reshape(1, 1), "row": np.full((1, 2, 3), 9, np.float32)},
+        constants={"at": whole(0).reshape(1, 1), "row": np.full((1, 2, 3), 9, np.float32)},
     ),
     Specimen(
         "scatter 0",
         [
-            *INDEX_NODES,
+            *INDEX,
             node("Mul", ["index", "zero_index"], ["top_index"]),
             node("ScatterElements", ["x", "top_index", "x"], ["y"], axis=0, reduction="add"),
         ],
         keeps_rows=False,
-        constants={**RANGE, "zero_index": integers(0)},
+        constants={**LIMITS, "zero_index": whole(0)},
     ),
     Specimen(
         "top of the batch",
@@ -306,7 +306,7 @@ MIXING = [
             node("TopK", ["x", "k"], ["y", "places"], axis=0),
         ],
         keeps_rows=False,
-        constants={"first": integers(0)},
+        constants={"first": whole(0)},
     ),
     Specimen(
         "argmax batch",
@@ -328,7 +328,7 @@ MIXING = [
         ],
         keeps_rows=False,
         shape=(3,),
-        constants={"first": integers(0)},
+        constants={"first": whole(0)},
     ),
     Specimen(
         "number of elements",
@@ -347,7 +347,7 @@ MIXING = [
         ],
         keeps_rows=False,
         shape=(3,),
-        constants={"wide": integers(-1, 3)},
+        constants={"wide": whole(-1, 3)},
     ),
     Specimen(
         "group mean",
@@ -359,7 +359,7 @@ MIXING = [
         ],
         keeps_rows=False,
         shape=(3,),
-        constants={"one_group": integers(1, -1, 3), "axes": integers(1), "flat": integers(1, 3)},
+        constants={"one_group": whole(1, -1, 3), "axes": whole(1), "flat": whole(1, 3)},
     ),
     Specimen(
         "lstm over the rows",
@@ -368,7 +368,7 @@ MIXING = [
             node("Squeeze", ["all", "one"], ["y"]),
         ],
         keeps_rows=False,
-        constants={**RECURRENT, "one": integers(1)},
+        constants={**RECURRENT, "one": whole(1)},
     ),
     Specimen(
         "gru over the rows",
@@ -377,7 +377,7 @@ MIXING = [
             node("Squeeze", ["all", "one"], ["y"]),
         ],
         keeps_rows=False,
-        constants={"w": matrix(1, 12, 3), "r": matrix(1, 12, 4), "one": integers(1)},
+        constants={"w": weights(1, 12, 3), "r": weights(1, 12, 4), "one": whole(1)},
     ),
     Specimen(
         "random",
@@ -417,7 +417,7 @@ MIXING = [
         "constant with rows",
         [node("Add", ["x", "rows"], ["y"])],
         keeps_rows=False,
-        constants={"rows": matrix(4, 2, 3)},
+        constants={"rows": weights(4, 2, 3)},
     ),
     Specimen(
         "batch meets features",
@@ -429,13 +429,13 @@ MIXING = [
     Specimen(
         "spread by index",
         [
-            *INDEX_NODES,
+            *INDEX,
             node("ReduceMax", ["index", "axes"], ["i"], keepdims=0),
             node("Gather", ["x", "i"], ["y"], axis=0),
         ],
         keeps_rows=False,
         shape=(3,),
-        constants={**RANGE, "top": np.float32(0), **AXIS_1},
+        constants={**LIMITS, "top": np.float32(0), **AXIS_1},
     ),
     Specimen("lp norm 0", [node("LpNormalization", ["x"], ["y"], axis=0)], keeps_rows=False),
     Specimen(
@@ -464,7 +464,7 @@ KEEPING = [
         "reduce axes 1 2",
         [node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)],
         keeps_rows=True,
-        constants={"axes": integers(1, -1)},
+        constants={"axes": whole(1, -1)},
     ),
     Specimen(
         "argmax 1", [node("ArgMax", ["x"], ["y"], axis=1, keepdims=0)], keeps_rows=True, out=INT64
@@ -480,19 +480,19 @@ KEEPING = [
         [node("Gemm", ["x", "w", "b"], ["h"], transB=1), node("Relu", ["h"], ["y"])],
         keeps_rows=True,
         shape=(3,),
-        constants={"w": matrix(4, 3), "b": matrix(4)},
+        constants={"w": weights(4, 3), "b": weights(4)},
     ),
     Specimen(
         "reshape keeps",
         [node("Reshape", ["x", "s"], ["y"])],
         keeps_rows=True,
-        constants={"s": integers(0, -1)},
+        constants={"s": whole(0, -1)},
     ),
     Specimen(
         "reshape minus one",
         [node("Reshape", ["x", "s"], ["y"])],
         keeps_rows=True,
-        constants={"s": integers(-1, 6)},
+        constants={"s": whole(-1, 6)},
     ),
     Specimen(
         "shape chain",
@@ -503,7 +503,7 @@ KEEPING = [
             node("Reshape", ["x", "wanted"], ["y"]),
         ],
         keeps_rows=True,
-        constants={"first": integers(0), "rest": integers(6)},
+        constants={"first": whole(0), "rest": whole(6)},
     ),
     Specimen("flatten", [node("Flatten", ["x"], ["y"])], keeps_rows=True),
     Specimen(
@@ -519,7 +519,7 @@ KEEPING = [
         "top of a row",
         [node("TopK", ["x", "k"], ["y", "places"], axis=-1)],
         keeps_rows=True,
-        constants={"k": integers(2)},
+        constants={"k": whole(2)},
     ),
     Specimen(
         "concat and split",
@@ -539,7 +539,7 @@ KEEPING = [
             node("MatMul", ["weights", "x"], ["y"]),
         ],
         keeps_rows=True,
-        constants={"wq": matrix(3, 3)},
+        constants={"wq": weights(3, 3)},
     ),
     Specimen(
         "qkv",
@@ -550,30 +550,30 @@ KEEPING = [
         ],
         keeps_rows=True,
         shape=(2, 6),
-        constants={"heads": integers(0, 2, 3, 2), "place": np.int64(1)},
+        constants={"heads": whole(0, 2, 3, 2), "place": np.int64(1)},
     ),
     Specimen(
         "embedding",
         [
-            *INDEX_NODES,
+            *INDEX,
             node("ReduceMax", ["index", "axes"], ["i"], keepdims=0),
             node("Gather", ["table", "i"], ["y"], axis=0),
         ],
         keeps_rows=True,
-        constants={**RANGE, **AXIS_1, "table": matrix(2)},
+        constants={**LIMITS, **AXIS_1, "table": weights(2)},
     ),
     Specimen(
         "layer norm",
         [node("LayerNormalization", ["x", "scale", "bias"], ["y"], axis=-1)],
         keeps_rows=True,
-        constants={"scale": matrix(3), "bias": matrix(3)},
+        constants={"scale": weights(3), "bias": weights(3)},
     ),
     Specimen(
         "conv",
         [node("Conv", ["x", "w", "b"], ["y"], pads=[1, 1, 1, 1], strides=[2, 2])],
         keeps_rows=True,
         shape=IMAGE,
-        constants={"w": matrix(5, 4, 3, 3), "b": matrix(5)},
+        constants={"w": weights(5, 4, 3, 3), "b": weights(5)},
     ),
     Specimen(
         "max pool",
@@ -618,18 +618,18 @@ KEEPING = [
     ),
     Specimen(
         "gather within rows",
-        [*INDEX_NODES, node("GatherElements", ["x", "index"], ["y"], axis=2)],
+        [*INDEX, node("GatherElements", ["x", "index"], ["y"], axis=2)],
         keeps_rows=True,
-        constants=RANGE,
+        constants=LIMITS,
     ),
     Specimen(
         "scatter within rows",
         [
-            *INDEX_NODES,
+            *INDEX,
             node("ScatterElements", ["x", "index", "x"], ["y"], axis=1, reduction="add"),
         ],
         keeps_rows=True,
-        constants=RANGE,
+        constants=LIMITS,
     ),
     Specimen("two inputs", [node("Mul", ["x", "z"], ["y"])], keeps_rows=True, inputs="xz"),
     Specimen(
@@ -641,7 +641,7 @@ KEEPING = [
             node("Transpose", ["s"], ["y"], perm=[1, 0, 2]),
         ],
         keeps_rows=True,
-        constants={**RECURRENT, "one": integers(1)},
+        constants={**RECURRENT, "one": whole(1)},
     ),
     Specimen(
         "pad and tile",
@@ -650,7 +650,7 @@ KEEPING = [
             node("Tile", ["p", "repeats"], ["y"]),
         ],
         keeps_rows=True,
-        constants={"pads": integers(0, 0, 1, 0, 0, 1), "repeats": integers(1, 2, 1)},
+        constants={"pads": whole(0, 0, 1, 0, 0, 1), "repeats": whole(1, 2, 1)},
     ),
     Specimen(
         "normalizer",

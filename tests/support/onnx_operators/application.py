@@ -1,6 +1,6 @@
 """One graph with an application of an operator, and what the analysis says of it.
 
-Each graph takes x (and z), [n, 2, 3] FP32 unless it says otherwise, and its last node writes y.
+Each graph takes x, [n, 2, 3] FP32 unless it says otherwise, and its last node writes y.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,10 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-FLOAT, INT64, INT32, BOOL = (
-    TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL,
-)  # fmt: skip
+from support.onnx_zoo import FLOAT, whole
+
+INT32, BOOL = TensorProto.INT32, TensorProto.BOOL
 ML = "ai.onnx.ml"
-IMAGE = (4, 6, 6)
 
 ALONG_BATCH = "it works along the batch dimension"
 NO_IMAGES = "its input is not a batch of images"
@@ -35,8 +34,7 @@ class Application:
         name: What is special about it.
         nodes: Its operators; the last one writes y.
         constants: Initializers by name.
-        shape: Dimensions of an input after the batch.
-        inputs: Names of the inputs, all of one shape.
+        shape: Dimensions of x after the batch.
         opset: Version of ONNX's own operator set.
         refused: The reason of the refusal; "" for a proof.
         unknown: Results whose size the analysis does not compute, although ONNX determines it.
@@ -46,7 +44,6 @@ class Application:
     nodes: tuple[NodeProto, ...]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     shape: tuple[int, ...] = (2, 3)
-    inputs: str = "x"
     opset: int = 18
     refused: str = ""
     unknown: str = ""
@@ -57,12 +54,9 @@ class Application:
         graph = helper.make_graph(
             list(self.nodes),
             "application",
-            [
-                helper.make_tensor_value_info(name, FLOAT, ["n", *self.shape])
-                for name in self.inputs
-            ],
+            [helper.make_tensor_value_info("x", FLOAT, ["n", *self.shape])],
             [onnx.ValueInfoProto(name=name) for name in (results if shows_all else ["y"])],
-            [numpy_helper.from_array(np.asarray(a), n) for n, a in self.constants.items()],
+            [numpy_helper.from_array(a, n) for n, a in self.constants.items()],
         )
         sets = [helper.make_opsetid("", self.opset), helper.make_opsetid(ML, 3)]
         model = helper.make_model(graph, opset_imports=sets)
@@ -81,28 +75,14 @@ def ml(operator: str, inputs: str, output: str = "y", **attributes: object) -> N
     return op(operator, inputs, output, domain=ML, **attributes)
 
 
-def whole(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
-
-
-def weights(*shape: int) -> np.ndarray:
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
-
-
 def application(name: str, *nodes: NodeProto, **rest: object) -> Application:
     settings = {
-        key: rest.pop(key)
-        for key in ("shape", "inputs", "opset", "refused", "unknown") & rest.keys()
+        key: rest.pop(key) for key in ("shape", "opset", "refused", "unknown") & rest.keys()
     }
     constants = {key: np.asarray(value) for key, value in rest.items()}
     return Application(name, nodes, constants, **settings)  # type: ignore[arg-type]
 
 
-INDEX = (
-    op("Clip", "x zero top", "small"),
-    op("Cast", "small", "index", to=INT64),
-)
-LIMITS = {"zero": np.float32(0), "top": np.float32(1)}
 TURNED = op("Transpose", "x", "t", perm=[1, 0, 2])
 """x with its rows in the second dimension."""
 COLUMNS = op("Transpose", "x", "t", perm=[1, 0])

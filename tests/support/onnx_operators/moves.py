@@ -9,12 +9,7 @@ from support.onnx_operators.application import (
     CONSTANT_ROWS,
     COUNT,
     FIRST,
-    FLOAT,
     FROM_ROWS,
-    IMAGE,
-    INDEX,
-    INT64,
-    LIMITS,
     NO_IMAGES,
     NOT_IN_FRONT,
     PARTS,
@@ -22,10 +17,9 @@ from support.onnx_operators.application import (
     TURNED,
     WITH_COUNT,
     op,
-    weights,
-    whole,
 )
 from support.onnx_operators.application import application as a
+from support.onnx_zoo import FLOAT, IMAGE, INDEX, INT64, LIMITS, weights, whole
 
 MOVES = [
     a("shape of a part", op("Shape", "x", "s", start=1), op("Reshape", "x whole", "y"),

@@ -10,14 +10,9 @@ from support.onnx_operators.application import (
     COUNT,
     FIRST,
     FLAT,
-    FLOAT,
     FROM_ROWS,
-    IMAGE,
-    INDEX,
     INT32,
-    INT64,
     LAST,
-    LIMITS,
     NO_ROWS,
     NOT_IN_FRONT,
     PARTS,
@@ -26,10 +21,9 @@ from support.onnx_operators.application import (
     WITH_COUNT,
     ml,
     op,
-    weights,
-    whole,
 )
 from support.onnx_operators.application import application as a
+from support.onnx_zoo import FLOAT, IMAGE, INDEX, INT64, LIMITS, weights, whole
 
 CHANNELS = {name: np.abs(weights(4)) + 1 for name in ("scale", "bias", "mean", "variance")}
 TREE = {
@@ -123,9 +117,9 @@ OTHERS = [
       refused="it reduces the batch dimension"),
     a("reduce by the rows", *INDEX, op("ReduceSum", "x index"), shape=(), **LIMITS,
       refused="axes is not a constant"),
-    a("least of a row", op("ArgMin", "x", axis=2), shape=(2, 3)),
-    a("largest of the columns", TURNED, op("ArgMax", "t", keepdims=0)),
-    a("largest of the rows", op("ArgMax", "x"), refused=ALONG_BATCH),
+    a("argmin of a row", op("ArgMin", "x", axis=2), shape=(2, 3)),
+    a("argmax of the columns", TURNED, op("ArgMax", "t", keepdims=0)),
+    a("argmax of the rows", op("ArgMax", "x"), refused=ALONG_BATCH),
     a("sum along an axis of two", op("CumSum", "x axis"), axis=whole(1, 2),
       refused="its axis is not a constant"),
     a("sum along no axis", op("CumSum", "x"), refused="its axis is not a constant"),

@@ -8,18 +8,15 @@ from support.onnx_operators.application import (
     COLUMNS,
     CONSTANT_ROWS,
     FLAT,
-    FLOAT,
     FROM_ROWS,
-    IMAGE,
     NO_IMAGES,
     NOT_IN_FRONT,
     SUMS_ROWS,
     TURNED,
     op,
-    weights,
-    whole,
 )
 from support.onnx_operators.application import application as a
+from support.onnx_zoo import FLOAT, IMAGE, weights, whole
 
 SQUARE = {"w": weights(3, 3)}
 QUANTIZED = {"s": np.float32(0.1), "z": np.uint8(3), "b": np.uint8([[1, 2], [3, 4], [5, 6]])}

@@ -12,6 +12,7 @@ from typing import Any, cast
 import urllib3
 
 from moorage_cli.ask.api_failures import MalformedAnswer, raise_status
+from moorage_cli.manifests.fields import mapping
 
 __all__ = [
     "RETRIES",
@@ -70,7 +71,7 @@ def list_of(answer: Any) -> dict[str, Any]:
     Raises:
         MalformedAnswer: It is not a list of objects with names.
     """
-    found = _mapping(_document(answer))
+    found = mapping(_document(answer))
     # an empty list of Go may be null
     items = [] if "items" in found and found["items"] is None else found.get("items")
     if not isinstance(items, list) or not isinstance(found.get("metadata"), Mapping):
@@ -93,7 +94,7 @@ def check_deletion(answer: Any) -> None:
     Raises:
         MalformedAnswer: It is neither.
     """
-    if not isinstance(_mapping(_document(answer)).get("kind"), str):
+    if not isinstance(mapping(_document(answer)).get("kind"), str):
         raise MalformedAnswer("it does not confirm the deletion")
 
 
@@ -108,10 +109,10 @@ def watch_events_of(answer: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     for line in lines_of(answer):
         if not line.strip():
             continue
-        event = _mapping(_parsed(line))
+        event = mapping(_parsed(line))
         kind, about = event.get("type"), event.get("object")
         if kind == "ERROR":
-            raise_status(_mapping(about))
+            raise_status(mapping(about))
         if kind == "BOOKMARK":
             continue
         if not isinstance(kind, str):
@@ -166,14 +167,10 @@ def _parsed(text: bytes) -> Any:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    name = _mapping(_mapping(value).get("metadata")).get("name")
+    name = mapping(mapping(value).get("metadata")).get("name")
     if not (isinstance(name, str) and name):
         raise MalformedAnswer("it is not an object with metadata.name")
     return cast("dict[str, Any]", value)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _shown(text: bytes) -> str:

@@ -1,9 +1,8 @@
-"""Reads fields of a manifest that nobody has validated; pure.
+"""Reads fields of an object that has not been validated; pure.
 
     parsed document --> **fields** --> the checks
 
-Where a field has another type than the API requires, the schema's check reports it; the other
-checks read such a field as if it were absent.
+A field of the wrong type reads as absent. In a manifest, the schema's check reports it.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """Closes a listening socket without losing clients that are already connected to it.
 
 The kernel completes connections and queues them. Closing the socket would reset the queued ones,
-so they are accepted first. A client that connects between the last accept and the close would
-still be reset, so the kernel is told beforehand to ignore new clients: such a client sends its SYN
-again and is then refused, without having sent a request.
+so they are accepted first. To leave no gap between the last accept and the close, the kernel drops
+new SYNs from before that accept on. A client in that gap retries its SYN and gets a refusal before
+it has sent a request.
 """
 
 import asyncio
