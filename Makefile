@@ -25,7 +25,7 @@ FUZZ_TARGETS ?= oip_json oip_binary oip_proto tfs grps_http grps_metadata grps_p
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-down images chart install.yaml wheels changelog test check format lint types unit fixtures generate lock audit
 .PHONY: conformance openai runtimes formats attack hostile fuzz mutate integration idle faults transitions simulate chaos soak
-.PHONY: soak-grpc autoscalers docs browser screenshots
+.PHONY: soak-grpc gpu autoscalers docs browser screenshots
 .PHONY: e2e bench clean
 
 help: ## Show the targets
@@ -159,6 +159,13 @@ idle: setup ## Leave the operator alone for 15 minutes; fail if it restarts or r
 	$(CLUSTER_PROGRAM) install
 	IDLE_SECONDS=900 $(BIN)/pytest -s tests/integration/test_idle.py
 
+gpu: guard ## Serve models on this machine's NVIDIA GPU; installs CUDA's libraries, 2.5 GB
+	$(PYTHON) -m venv --clear build/gpu
+	build/gpu/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.txt
+	build/gpu/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r runtime/requirements-gpu.txt
+	build/gpu/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e operator -e runtime -e cli
+	GPU=1 MOORAGE_EXECUTION_PROVIDER=cuda build/gpu/bin/pytest tests/gpu tests/conformance/test_batching_zoo.py tests/conformance/test_encoders.py
+
 autoscalers: setup ## Scale models with the real KEDA and with a custom-metrics adapter; builds both first (18 CPU-minutes)
 	$(CLUSTER_PROGRAM) install
 	AUTOSCALERS=1 $(BIN)/pytest tests/integration/test_keda.py tests/integration/test_pod_metrics.py
@@ -190,7 +197,7 @@ lock: setup ## Resolve the hashed requirements again (needs uv)
 	$(RESOLVE) operator/pyproject.toml -o operator/requirements.txt
 	$(RESOLVE) runtime/pyproject.toml -o runtime/requirements.txt
 	$(RESOLVE) cli/pyproject.toml -o cli/requirements.txt
-	for extra in openvino pip tables text; do $(RESOLVE) --extra $$extra -c runtime/requirements.txt runtime/pyproject.toml -o runtime/requirements-$$extra.txt || exit; done
+	for extra in gpu openvino pip tables text; do $(RESOLVE) --extra $$extra -c runtime/requirements.txt runtime/pyproject.toml -o runtime/requirements-$$extra.txt || exit; done
 	$(RESOLVE) --group dev operator/pyproject.toml runtime/pyproject.toml cli/pyproject.toml -o requirements/dev.txt
 	echo hatchling | $(RESOLVE) - -o requirements/build.txt
 	printf 'tritonclient[http,grpc]\n' | $(RESOLVE) - -o requirements/clients.txt

@@ -1,7 +1,11 @@
-"""Concurrent requests to a zoo of ONNX graphs: each response equals that of a single request."""
+"""Concurrent requests to a zoo of ONNX graphs: each response equals that of a single request.
+
+`make gpu` runs this on a GPU as well.
+"""
 
 import concurrent.futures
 import json
+import os
 
 import httpx
 import numpy as np
@@ -15,7 +19,10 @@ pytestmark = pytest.mark.conformance
 
 CLIENTS = 12
 ALIKE, DIFFERENT = 3, 6
-COMPARED = [each for each in ZOO if each.name not in RANDOM]
+ON_GPU = os.environ.get("MOORAGE_EXECUTION_PROVIDER") == "cuda"
+# ONNX Runtime has no kernel for the first, and that for the second reads beyond a short scale.
+WRONG_ON_GPU = {"batch norm training", "layer norm 0"} if ON_GPU else set()
+COMPARED = [each for each in ZOO if each.name not in RANDOM | WRONG_ON_GPU]
 DTYPES = {"FP32": np.float32, "INT64": np.int64}
 
 
@@ -91,5 +98,13 @@ def test_models_are_batched_or_the_log_explains_why_not(runtime: Runtime, client
     text = runtime.log
 
     for specimen in ZOO:
+        if specimen.name in WRONG_ON_GPU:
+            continue
         says = f"model '{name_of(specimen)}' version '1' runs without batching: "
-        assert (says in text) is (not specimen.keeps_rows or specimen.name == "loop keeps")
+        assert (says in text) is not is_merged(specimen)
+
+
+def is_merged(specimen: Specimen) -> bool:
+    if ON_GPU and any("Conv" in node.op_type for node in specimen.nodes):
+        return False
+    return specimen.keeps_rows and specimen.name != "loop keeps"

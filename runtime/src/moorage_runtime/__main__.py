@@ -13,7 +13,7 @@ import sys
 
 from moorage_runtime import settings
 from moorage_runtime.settings import Settings, cores, logs
-from moorage_runtime.values.errors import InvalidConfig, ListenError
+from moorage_runtime.values.errors import DeviceLost, InvalidConfig, ListenError
 from moorage_runtime.workers import supervisor
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def _run() -> int:
         if link is None and workers > 1:
             return asyncio.run(supervisor.run(workers, chosen, sys.argv[1:]))
         _serve(chosen, None if link is None else int(link))
-    except (ListenError, InvalidConfig, ConnectionError) as error:
+    except (DeviceLost, ListenError, InvalidConfig, ConnectionError) as error:
         log.error("%s", error)  # noqa: TRY400 - an expected error, without a trace
         return 1
     return 0

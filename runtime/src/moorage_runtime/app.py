@@ -8,7 +8,8 @@ import contextlib
 import importlib.metadata
 import logging
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -18,6 +19,7 @@ from moorage_runtime.backends.base import Backend
 from moorage_runtime.backends.extra import ExtraBackend
 from moorage_runtime.backends.onnx import providers
 from moorage_runtime.backends.onnx.backend import OnnxBackend
+from moorage_runtime.backends.onnx.device import Device
 from moorage_runtime.backends.python.packages import Packages
 from moorage_runtime.backends.python.process import IsolatingPythonBackend
 from moorage_runtime.backends.tables.mlflow import MlflowBackend
@@ -44,7 +46,7 @@ from moorage_runtime.repository.loader import Loader, LoaderOptions
 from moorage_runtime.repository.registry import Registry
 from moorage_runtime.settings import Settings, cores
 from moorage_runtime.values.budget import ByteBudget
-from moorage_runtime.values.errors import ListenError
+from moorage_runtime.values.errors import DeviceLost, ListenError
 from moorage_runtime.values.inference import ServerMetadata
 from moorage_runtime.workers.collected import Collected
 from moorage_runtime.workers.link import connect
@@ -52,6 +54,8 @@ from moorage_runtime.workers.member import Member
 from moorage_runtime.workers.shared.messages import Begin
 
 log = logging.getLogger(__name__)
+
+Stop = asyncio.Future[signal.Signals | DeviceLost]
 
 NAME: Final = "moorage"
 # Interval at which changed secret files are reloaded.
@@ -69,6 +73,7 @@ async def run(settings: Settings, link: int | None = None) -> None:
         InvalidConfig: A certificate or token file is invalid, or the execution provider is not
             installed.
         ListenError: A port is in use or not allowed.
+        DeviceLost: The GPU no longer answers this process.
     """
     stop = _stop_signals()
     supervisor = None if link is None else await connect(link)
@@ -83,7 +88,7 @@ async def run(settings: Settings, link: int | None = None) -> None:
     loader = Loader(
         _loader_options(settings, budget),
         registry,
-        _backends(settings),
+        _backends(settings, _stop_without_device(stop)),
         metrics.loaded,
         metrics.ran,
     )
@@ -125,17 +130,19 @@ async def run(settings: Settings, link: int | None = None) -> None:
     log.info("listening on HTTP port %d and gRPC port %d", http_port, grpc_port)
     if member is not None:
         member.listens()
-    received = await stop
-    await _drain(settings, received, dataplane, http, grpc)
+    cause = await stop
+    await _drain(settings, cause, dataplane, http, grpc)
     for task in tasks:
         task.cancel()
     loader.close()
+    if isinstance(cause, DeviceLost):
+        raise cause
     log.info("ended")
 
 
 async def _drain(
     settings: Settings,
-    received: signal.Signals,
+    cause: signal.Signals | DeviceLost,
     dataplane: Dataplane,
     http: HttpServer,
     grpc: GrpcListener,
@@ -144,8 +151,9 @@ async def _drain(
     dataplane.drain()
     http.leave()
     # after Ctrl-C, no load balancer needs time
-    delay = 0.0 if received is signal.SIGINT else settings.drain_seconds
-    log.info("received %s: reporting not ready, closing the ports in %g s", received.name, delay)
+    delay = 0.0 if cause is signal.SIGINT else settings.drain_seconds
+    what = f"received {cause.name}" if isinstance(cause, signal.Signals) else str(cause)
+    log.info("%s: reporting not ready, closing the ports in %g s", what, delay)
     await asyncio.sleep(delay)
     await asyncio.gather(
         http.stop(settings.shutdown_grace_seconds), grpc.stop(settings.shutdown_grace_seconds)
@@ -173,18 +181,30 @@ def _server_metadata(settings: Settings) -> ServerMetadata:
     return ServerMetadata(NAME, importlib.metadata.version("moorage-runtime"), tuple(extensions))
 
 
-def _stop_signals() -> "asyncio.Future[signal.Signals]":
+def _stop_signals() -> Stop:
     loop = asyncio.get_running_loop()
-    stop: asyncio.Future[signal.Signals] = loop.create_future()
-
-    def settle(received: signal.Signals) -> None:
-        # ignore a second signal: the grace period limits the shutdown
-        if not stop.done():
-            stop.set_result(received)
-
+    stop: Stop = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, settle, number)
+        loop.add_signal_handler(number, _settle, stop, number)
     return stop
+
+
+def _settle(stop: Stop, cause: signal.Signals | DeviceLost) -> None:
+    # ignore a second cause: the grace period limits the shutdown
+    if not stop.done():
+        stop.set_result(cause)
+
+
+def _stop_without_device(stop: Stop) -> Callable[[], None]:
+    """A function for any thread that stops the server because its GPU no longer answers."""
+    lost = DeviceLost("the GPU no longer answers this process, which must be restarted")
+
+    def settle() -> None:
+        # a closed loop has already stopped the server
+        with contextlib.suppress(RuntimeError):
+            stop.get_loop().call_soon_threadsafe(partial(_settle, stop, lost))
+
+    return settle
 
 
 def _loader_options(settings: Settings, budget: ByteBudget) -> LoaderOptions:
@@ -201,22 +221,22 @@ def _loader_options(settings: Settings, budget: ByteBudget) -> LoaderOptions:
     )
 
 
-def _backends(settings: Settings) -> Mapping[str, Backend]:
+def _backends(settings: Settings, device_lost: Callable[[], None]) -> Mapping[str, Backend]:
     package = "moorage_runtime.backends"
     tables = f"{package}.tables"
+    provider = settings.execution_provider
+    device = Device(device_lost) if provider == providers.CUDA else None
+    onnx = OnnxBackend(provider, device)
     return {
-        "onnx": OnnxBackend(settings.execution_provider),
+        "onnx": onnx,
         "python": IsolatingPythonBackend(
             Packages(settings.python_packages, settings.python_index)
         ),
         "torchscript": ExtraBackend("torchscript", f"{package}.torchscript", "TorchScriptBackend"),
         "text": ExtraBackend(
-            "text",
-            f"{package}.text_encoder.backend",
-            "TextEncoderBackend",
-            settings.execution_provider,
+            "text", f"{package}.text_encoder.backend", "TextEncoderBackend", onnx
         ),
-        "mlflow": MlflowBackend(),
+        "mlflow": MlflowBackend(onnx),
         "sklearn": ExtraBackend("tables", f"{tables}.scikit_learn", "ScikitLearnBackend"),
         "xgboost": ExtraBackend("tables", f"{tables}.xgboost", "XgboostBackend"),
         "lightgbm": ExtraBackend("tables", f"{tables}.lightgbm", "LightgbmBackend"),

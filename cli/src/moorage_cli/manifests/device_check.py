@@ -80,7 +80,8 @@ def gpu_notes(
         yield Problem(
             f"{server}.env",
             f"the bundled runtime computes on the CPU by default and leaves {gpu} idle: set "
-            f"{_PROVIDER} to cuda in {server}.env and use an image with onnxruntime-gpu, {_GUIDE}",
+            f"{_PROVIDER} to cuda in {server}.env and use an image built with EXTRAS=gpu, "
+            f"{_GUIDE}",
         )
 
 

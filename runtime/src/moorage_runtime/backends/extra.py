@@ -25,7 +25,7 @@ class ExtraBackend:
         arguments: Arguments of that class.
     """
 
-    def __init__(self, extra: str, module: str, backend: str, *arguments: str) -> None:
+    def __init__(self, extra: str, module: str, backend: str, *arguments: object) -> None:
         self._extra = extra
         self._module = module
         self._name = backend

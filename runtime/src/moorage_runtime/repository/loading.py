@@ -179,6 +179,7 @@ class Loading:
             "python_class": config.python_class,
             "threads": config.onnx.threads,
             "inline": config.onnx.inline,
+            "tf32": config.onnx.tf32,
             "python_isolation": config.python.isolation,
             "python_requirements": config.python.requirements,
             "python_timeout_seconds": config.python.timeout_seconds,

@@ -304,8 +304,8 @@ SETTINGS: Final[Sequence[Setting]] = (
         "execution_provider",
         "cpu",
         "cpu or cuda",
-        "Where ONNX models run. cuda is an NVIDIA GPU and requires an image with onnxruntime-gpu; "
-        "the server does not start without it.",
+        "Where ONNX models run. cuda is an NVIDIA GPU and requires an image built with "
+        "EXTRAS=gpu; the server does not start without it.",
         values.one_of("cpu", "cuda"),
     ),
     Setting(

@@ -35,6 +35,10 @@ class ListenError(Exception):
     """A port cannot be opened; the message says which one and why. Clients never receive it."""
 
 
+class DeviceLost(Exception):
+    """This process can no longer use its GPU and must be restarted. Clients never receive it."""
+
+
 class RuntimeFault(Exception):
     """Base of all expected errors; ``message`` is meant for the client."""
 

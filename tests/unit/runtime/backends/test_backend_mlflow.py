@@ -16,6 +16,7 @@ import yaml
 from sklearn.linear_model import LogisticRegression
 
 from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.onnx.backend import OnnxBackend
 from moorage_runtime.backends.tables.mlflow import MlflowBackend
 from moorage_runtime.values.errors import InvalidConfig, InvalidRequest
 from moorage_runtime.values.inference import InferRequest, RequestedOutput, Signature
@@ -56,7 +57,7 @@ def logged(folder: Path, flavor: str, fields, inputs=None, outputs=None) -> Path
 
 def loaded(path: Path, *, trusted=True, **options):
     options = {"options": {"allow_pickle": trusted}, **options}
-    return MlflowBackend().load(ModelSource("m", "1", path, **options))
+    return MlflowBackend(OnnxBackend()).load(ModelSource("m", "1", path, **options))
 
 
 def ask(model, *tensors, outputs=()):

@@ -1,12 +1,20 @@
 """Execution providers of ONNX Runtime on a machine without a GPU: errors instead of a fallback."""
 
+import contextlib
+
+import numpy as np
 import onnxruntime as ort
 import pytest
 
 from moorage_runtime.backends.base import ModelSource
 from moorage_runtime.backends.onnx import providers
 from moorage_runtime.backends.onnx.backend import OnnxBackend
-from moorage_runtime.values.errors import InvalidConfig
+from moorage_runtime.backends.onnx.device import Device
+from moorage_runtime.backends.onnx.graph.file import read
+from moorage_runtime.values.errors import InvalidConfig, ModelFailed
+from moorage_runtime.values.inference import InferRequest
+from moorage_runtime.values.tensors import Datatype, Tensor
+from support.onnx_zoo import ZOO
 from unit.runtime.model_files import write_onnx
 
 without_cuda = pytest.mark.skipif(
@@ -17,11 +25,33 @@ without_cuda = pytest.mark.skipif(
 def test_the_cpu_is_always_installed():
     providers.check_installed("cpu")
 
-    assert providers.names("cpu") == ["CPUExecutionProvider"]
+    assert [name for name, _ in providers.choice("cpu")] == ["CPUExecutionProvider"]
 
 
 def test_the_cpu_runs_what_a_gpu_does_not_support():
-    assert providers.names("cuda") == ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    names = [name for name, _ in providers.choice("cuda")]
+
+    assert names == ["CUDAExecutionProvider", "CPUExecutionProvider"]
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_a_gpu_rounds_factors_only_on_demand(tf32):
+    (_, options), _ = providers.choice("cuda", tf32=tf32)
+
+    assert options["use_tf32"] == str(int(tf32))
+
+
+def test_convolutions_are_not_merged_on_a_gpu(tmp_path):
+    convolution = next(each for each in ZOO if each.name == "conv")
+    dense = next(each for each in ZOO if each.name == "linear")
+    for specimen in (convolution, dense):
+        specimen.write(tmp_path / f"{specimen.name}.onnx")
+
+    def obstacle(provider, specimen):
+        return providers.merge_obstacle(provider, read(tmp_path / f"{specimen.name}.onnx"))
+
+    assert "operator Conv " in obstacle("cuda", convolution)
+    assert obstacle("cuda", dense) == obstacle("cpu", convolution) == ""
 
 
 @without_cuda
@@ -29,7 +59,7 @@ def test_a_provider_that_is_not_installed_is_an_error_with_those_that_are():
     with pytest.raises(InvalidConfig) as caught:
         providers.check_installed("cuda")
 
-    for words in ("--execution-provider=cuda", "CPUExecutionProvider", "onnxruntime-gpu"):
+    for words in ("--execution-provider=cuda", "CPUExecutionProvider", "EXTRAS=gpu"):
         assert words in caught.value.message
 
 
@@ -41,15 +71,44 @@ def test_a_session_that_fell_back_to_the_cpu_is_refused(tmp_path):
         OnnxBackend("cuda").load(ModelSource("m", "1", tmp_path / "model.onnx"))
 
 
-def test_only_runs_on_the_cpu_are_bounded(tmp_path, monkeypatch):
-    write_onnx(tmp_path / "model.onnx")
-    path = tmp_path / "model.onnx"
-    on_cpu = OnnxBackend().load(ModelSource("m", "1", path))
-    # a session on the CPU stands in for one on a GPU
-    monkeypatch.setattr(providers, "names", lambda _: ["CPUExecutionProvider"])
+@pytest.fixture
+def instead_of_cuda(monkeypatch):
+    """A session on the CPU stands in for one on a GPU."""
+    monkeypatch.setattr(providers, "choice", lambda *_, **__: ["CPUExecutionProvider"])
     monkeypatch.setattr(providers, "check_used", lambda *_: None)
 
+
+def test_only_runs_on_the_cpu_are_bounded(tmp_path, instead_of_cuda):
+    write_onnx(tmp_path / "model.onnx")
+    path = tmp_path / "model.onnx"
+
+    on_cpu = OnnxBackend("cpu").load(ModelSource("m", "1", path))
     on_gpu = OnnxBackend("cuda").load(ModelSource("m", "1", path))
 
     assert on_cpu.inline_rows > 0
     assert on_gpu.inline_rows == 0
+
+
+def test_the_gpu_is_checked_after_errors_alone(tmp_path, instead_of_cuda):
+    checks: list[str] = []
+
+    class Counted(Device):
+        def begin(self) -> None:
+            checks.append("begin")
+
+        def check(self) -> None:
+            checks.append("check")
+
+    backend = OnnxBackend("cuda", Counted(lambda: None))
+    write_onnx(tmp_path / "model.onnx", dims=("n", 3))
+    (tmp_path / "broken.onnx").write_bytes(b"no model")
+    loaded = backend.load(ModelSource("m", "1", tmp_path / "model.onnx"))
+    for columns in (3, 4):
+        rows = Tensor("x", Datatype.FP32, np.zeros((1, columns), np.float32))
+        with contextlib.suppress(ModelFailed):
+            loaded.infer(InferRequest("m", "1", (rows,)))
+    assert checks == ["begin", "check"]
+
+    with pytest.raises(InvalidConfig):
+        backend.load(ModelSource("m", "1", tmp_path / "broken.onnx"))
+    assert checks == ["begin", "check", "begin", "check"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto
 
 from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.onnx.backend import OnnxBackend
 from moorage_runtime.values.errors import InvalidConfig, InvalidRequest
 from moorage_runtime.values.inference import InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
@@ -42,7 +43,7 @@ def backend():
         TextEncoderBackend,
     )
 
-    return TextEncoderBackend("cpu")
+    return TextEncoderBackend(OnnxBackend())
 
 
 def load(path: Path, **options: Any):

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from moorage_runtime.backends import text
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.declared import check_declared
-from moorage_runtime.backends.onnx import providers
+from moorage_runtime.backends.onnx import error_text, providers
+from moorage_runtime.backends.onnx.device import Device
 from moorage_runtime.backends.onnx.graph import file as onnx_file
 from moorage_runtime.backends.onnx.graph import rows as onnx_rows
 from moorage_runtime.backends.onnx.graph.rows import Analysis
@@ -51,27 +52,35 @@ class OnnxBackend:
 
     Args:
         provider: Where they run, "cpu" or "cuda".
+        device: The GPU of the provider "cuda".
     """
 
-    def __init__(self, provider: str = providers.CPU) -> None:
+    def __init__(self, provider: str = providers.CPU, device: Device | None = None) -> None:
         self._provider = provider
+        self._device = device
 
     def load(self, source: ModelSource) -> LoadedModel:
         """Load one model.
 
         Raises:
-            InvalidConfig: The file is not an ONNX model, or OIP does not support a tensor.
+            InvalidConfig: The file is not an ONNX model, OIP does not support a tensor, or the
+                GPU has no memory for it or does not work.
         """
-        session = _session(source, self._provider)
+        try:
+            session = _session(source, self._provider, self._device)
+        except InvalidConfig:
+            if self._device is not None:
+                self._device.check()
+            raise
         inputs = tuple(_spec(source.path, "input", node) for node in session.get_inputs())
         outputs = _outputs(source, session.get_outputs())
         check_declared(source, inputs, outputs)
-        analysis = _analysis(source.path, frozenset(spec.name for spec in outputs))
+        analysis = _analysis(source.path, frozenset(spec.name for spec in outputs), self._provider)
         # the bound on the time of a run holds for the CPU
         is_bounded = self._provider == providers.CPU and source.options.get("inline", True)
         if not is_bounded or _has_text((*inputs, *outputs)):
             analysis = msgspec.structs.replace(analysis, inline_rows=0)
-        return OnnxModel(session, inputs, outputs, analysis)
+        return OnnxModel(session, inputs, outputs, analysis, self._device)
 
 
 class OnnxModel:
@@ -88,11 +97,13 @@ class OnnxModel:
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
         analysis: Analysis,
+        device: Device | None = None,
     ) -> None:
         self.inputs = inputs
         self.outputs = outputs
         self.inline_rows = analysis.inline_rows
         self.merge_obstacle = analysis.obstacle
+        self._device = device
         # The public method repeats checks of the model's rules in Python, which is 7% of the cost
         # of a small request; a release without the private attribute has only the public method.
         self._run: Callable[..., Any] = getattr(session, "_sess", session).run
@@ -115,7 +126,9 @@ class OnnxModel:
         try:
             arrays: list[NDArray[Any]] = self._run(names, feeds, self._options)
         except Exception as error:
-            raise _fault(error) from error
+            if self._device is not None:
+                self._device.check()
+            raise ModelFailed(f"ONNX Runtime: {error_text.text_of(error)}") from error
         return tuple(map(self._tensor, names, arrays))
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
@@ -132,7 +145,7 @@ class OnnxModel:
         return Tensor(name, datatype, array)  # C-contiguous, like ONNX Runtime's own memory
 
 
-def _session(source: ModelSource, provider: str) -> ort.InferenceSession:
+def _session(source: ModelSource, provider: str, device: Device | None) -> ort.InferenceSession:
     options = ort.SessionOptions()
     # By default, ONNX Runtime uses all cores of the host, regardless of the container; and idle
     # threads that spin use CPU time that other requests need.
@@ -141,16 +154,26 @@ def _session(source: ModelSource, provider: str) -> ort.InferenceSession:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # errors are also raised, and then logged and sent to the client
     options.log_severity_level = _LOG_FATAL
+    chosen = providers.choice(provider, tf32=source.options.get("tf32", False))
     try:
+        if device is not None:
+            device.begin()
         session = ort.InferenceSession(
-            str(source.path), options, providers=providers.names(provider)
+            str(source.path), options, providers=chosen, enable_fallback=False
         )
     except Exception as error:
-        raise InvalidConfig(
-            f"{source.path.name} is not a valid ONNX model: {_text_of(error, source.path)}"
-        ) from error
+        raise InvalidConfig(_not_loaded(source.path, provider, error)) from error
     providers.check_used(session, provider)
     return session
+
+
+def _not_loaded(path: pathlib.Path, provider: str, error: Exception) -> str:
+    problem = error_text.text_of(error, path)
+    if not error_text.is_about_machine(problem):
+        return f"{path.name} is not a valid ONNX model: {problem}"
+    if provider == providers.CUDA:
+        problem += "; check that the container has a GPU that works and has enough free memory"
+    return f"{path.name} cannot be loaded: {problem}"
 
 
 def _outputs(source: ModelSource, nodes: Sequence[Any]) -> tuple[TensorSpec, ...]:
@@ -171,9 +194,12 @@ def _outputs(source: ModelSource, nodes: Sequence[Any]) -> tuple[TensorSpec, ...
     return tuple(_spec(source.path, "output", node) for node in served)
 
 
-def _analysis(path: pathlib.Path, outputs: frozenset[str]) -> Analysis:
+def _analysis(path: pathlib.Path, outputs: frozenset[str], provider: str) -> Analysis:
     try:
-        return onnx_rows.analyze(onnx_file.read(path), outputs)
+        graph = onnx_file.read(path)
+        analysis = onnx_rows.analyze(graph, outputs)
+        obstacle = analysis.obstacle or providers.merge_obstacle(provider, graph)
+        return msgspec.structs.replace(analysis, obstacle=obstacle)
     except onnx_file.NotReadable as error:
         return Analysis(str(error))
     except Exception as error:
@@ -196,21 +222,3 @@ def _spec(path: pathlib.Path, kind: str, node: Any) -> TensorSpec:
     # a symbolic dimension is its name, an unknown one is None
     shape = tuple(d if isinstance(d, int) and d >= 0 else -1 for d in node.shape)
     return TensorSpec(node.name, datatype, shape)
-
-
-def _fault(error: Exception) -> ModelFailed:
-    return ModelFailed(f"ONNX Runtime: {_text_of(error)}")
-
-
-def _text_of(error: Exception, path: pathlib.Path | None = None) -> str:
-    """The library's message without its codes and without paths of this machine."""
-    text_ = str(error)
-    if path is not None:
-        text_ = text_.replace(str(path), path.name).replace(str(path.parent), "")
-    # its form is: marker, number, name and message, separated by " : "
-    parts = text_.split(" : ", 3)
-    if text_.startswith("[ONNXRuntimeError]") and len(parts) == 4:
-        text_ = parts[3]
-    first = text_.strip().splitlines()[0] if text_.strip() else type(error).__name__
-    # the position in the library's source code is not useful here
-    return first if "/onnxruntime/" not in first else first.split("/onnxruntime/", 1)[0].strip()

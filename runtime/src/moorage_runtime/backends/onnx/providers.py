@@ -10,19 +10,51 @@ from typing import Any, Final
 
 import onnxruntime as ort
 
+from moorage_runtime.backends.onnx.graph.file import Graph
 from moorage_runtime.values.errors import InvalidConfig
 
-__all__ = ["CPU", "check_installed", "check_used", "names"]
+__all__ = ["CPU", "CUDA", "check_installed", "check_used", "choice", "merge_obstacle"]
 
 CPU: Final = "cpu"
-_CUDA: Final = "cuda"
+CUDA: Final = "cuda"
 _SETTING: Final = "--execution-provider"
-_NAMES: Final = {CPU: "CPUExecutionProvider", _CUDA: "CUDAExecutionProvider"}
+_NAMES: Final = {CPU: "CPUExecutionProvider", CUDA: "CUDAExecutionProvider"}
+
+Provider = tuple[str, dict[str, str]]
 
 
-def names(provider: str) -> list[str]:
-    """The providers of a session; the processor runs what a GPU does not support."""
-    return list(dict.fromkeys([_NAMES[provider], _NAMES[CPU]]))
+def choice(provider: str, *, tf32: bool = False) -> list[Provider]:
+    """The providers of a session with their options; the processor runs what a GPU does not.
+
+    Args:
+        provider: "cpu" or "cuda".
+        tf32: Let a GPU round the factors of FP32 products to 10 bits.
+    """
+    on_cpu: Provider = (_NAMES[CPU], {})
+    if provider == CPU:
+        return [on_cpu]
+    options = {
+        # TF32 is the default of ONNX Runtime: errors of 3e-4 of the largest value instead of 3e-7
+        "use_tf32": str(int(tf32)),
+        # The default tries every algorithm whenever the shape changes: 136 ms instead of 26 for
+        # 16 convolutions, whose algorithms then run equally fast.
+        "cudnn_conv_algo_search": "HEURISTIC",
+    }
+    return [(_NAMES[provider], options), on_cpu]
+
+
+def merge_obstacle(provider: str, graph: Graph) -> str:
+    """Why merging makes a model slower on this provider; "" if it does not.
+
+    cuDNN prepares a convolution anew for every change of the batch size. That takes 1.5 ms, often
+    longer than the run: with 16 clients, a model with 16 convolutions then answers 235 requests
+    per second of an H200 instead of 1,840.
+    """
+    if provider == CUDA:
+        for node in graph.nodes:
+            if "Conv" in node.operator:
+                return f"on a GPU, operator {node.operator} is slow if the batch size changes"
+    return ""
 
 
 def check_installed(provider: str) -> None:
@@ -35,10 +67,10 @@ def check_installed(provider: str) -> None:
     if _NAMES[provider] not in installed:
         raise InvalidConfig(
             f"{_SETTING}={provider} requires {_NAMES[provider]}, but ONNX Runtime "
-            f"{ort.__version__} of this installation has only {', '.join(installed)}: install "
-            "onnxruntime-gpu of the same version, or set it to cpu"
+            f"{ort.__version__} of this installation has only {', '.join(installed)}: use an "
+            "image built with EXTRAS=gpu, or set it to cpu"
         )
-    if provider == _CUDA:
+    if provider == CUDA:
         # CUDA and cuDNN from NVIDIA's Python packages, if those are installed
         ort.preload_dlls()
 

@@ -37,7 +37,14 @@ _FILE_FIELDS: Final = {
 
 
 class MlflowBackend:
-    """Loads folders with an MLmodel file."""
+    """Loads folders with an MLmodel file.
+
+    Args:
+        onnx: The backend of the flavor "onnx".
+    """
+
+    def __init__(self, onnx: OnnxBackend) -> None:
+        self._onnx = onnx
 
     def load(self, source: ModelSource) -> LoadedModel:
         """Load the file of the first flavor that this runtime serves.
@@ -64,7 +71,11 @@ class MlflowBackend:
             of_file = msgspec.structs.replace(
                 of_file, inputs=inputs, declared_in="MLmodel: signature"
             )
-        loaded = _LOADERS[flavor](of_file, fields)
+        if flavor == "onnx":
+            # the graph describes its tensors itself
+            loaded = self._onnx.load(msgspec.structs.replace(of_file, inputs=None))
+        else:
+            loaded = _LOADERS[flavor](of_file, fields)
         name = outputs[0].name if outputs is not None and len(outputs) == 1 else ""
         return RenamedModel(loaded, f"mlflow_{flavor}", name if flavor != "onnx" else "")
 
@@ -195,12 +206,6 @@ def _load_catboost(source: ModelSource, fields: Mapping[str, Any]) -> LoadedMode
     return _backend("catboost", source.path.name).CatboostBackend().load(source)
 
 
-def _load_onnx(source: ModelSource, fields: Mapping[str, Any]) -> LoadedModel:
-    del fields
-    # the graph describes its tensors itself
-    return OnnxBackend().load(msgspec.structs.replace(source, inputs=None))
-
-
 def _backend(module: str, file: str) -> Any:
     """A module of this package; a model needs only the library of its flavor."""
     return imported("tables", f"moorage_runtime.backends.tables.{module}", file)
@@ -211,5 +216,4 @@ _LOADERS: Final[Mapping[str, Callable[[ModelSource, Mapping[str, Any]], LoadedMo
     "xgboost": _load_xgboost,
     "lightgbm": _load_lightgbm,
     "catboost": _load_catboost,
-    "onnx": _load_onnx,
 }

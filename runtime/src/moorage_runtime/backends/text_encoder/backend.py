@@ -51,11 +51,11 @@ class TextEncoderBackend:
     """Loads encoders.
 
     Args:
-        provider: Where their graphs run, as for the ONNX Runtime backend.
+        onnx: The backend of their graphs.
     """
 
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
+    def __init__(self, onnx: OnnxBackend) -> None:
+        self._onnx = onnx
 
     def load(self, source: ModelSource) -> LoadedModel:
         """Load the tokenizer and the graph.
@@ -72,7 +72,7 @@ class TextEncoderBackend:
             options.get("text_max_tokens"),
         )
         plain = {**options, "inline": False}
-        graph = OnnxBackend(self._provider).load(
+        graph = self._onnx.load(
             msgspec.structs.replace(source, inputs=None, outputs=None, options=plain)
         )
         try:
