@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from moorage_benchmarks import (
+    gpu,
     grpc_transports,
     machine,
     operator_scale,
@@ -29,6 +30,7 @@ BENCHMARKS: Mapping[str, Callable[[argparse.Namespace], Report]] = {
     "runtime": lambda asked: throughput.measure(rounds=asked.rounds, seconds=asked.seconds),
     "grpc": lambda asked: grpc_transports.measure(rounds=asked.rounds, seconds=asked.seconds),
     "peers": lambda asked: peers.measure(rounds=asked.rounds, seconds=asked.seconds),
+    "gpu": lambda asked: gpu.measure(rounds=asked.rounds, seconds=asked.seconds),
     "operator-scale": lambda asked: operator_scale.measure(
         sizes=asked.sizes, idle_seconds=asked.idle_seconds
     ),
@@ -40,6 +42,8 @@ BENCHMARKS: Mapping[str, Callable[[argparse.Namespace], Report]] = {
         idle_seconds=asked.idle_seconds,
     ),
 }
+# Not every machine has a GPU.
+DEFAULT = [name for name in BENCHMARKS if name != "gpu"]
 EPILOG = """\
 benchmarks:
   runtime   CPU time per request and requests per second of one core, in each protocol,
@@ -47,6 +51,8 @@ benchmarks:
   grpc      CPU time of a gRPC call with each transport, compared with a minimal grpcio server
   peers     cost and latency of the runtime, Triton, MLServer and KServe's server; installs them
             from wheels into build/benchmarks/peers, 1.4 GB
+  gpu       rows per second on an NVIDIA GPU, compared with ONNX Runtime alone; only on
+            request; needs the extra gpu of the runtime
   operator-scale
             the operator with 100, 1,000 and 10,000 models; needs root, `localcluster/cluster
             install --fake-nodes`, about 8 GiB and an hour; runs in its own network and process
@@ -57,7 +63,7 @@ benchmarks:
             pods; same requirements, about 3 GiB
 
 examples:
-  run.py                                         run all of them
+  run.py                                         run all of them but gpu
   run.py runtime --rounds 9 --record
   run.py operator-scale --sizes 100,1000
   run.py operator-stress --burst 300 --bystanders 0
@@ -102,8 +108,8 @@ class Option(NamedTuple):
 
 
 OPTIONS = (
-    Option("--rounds", _at_least(1), 5, "N", "runtime, grpc, peers: interleaved rounds per load"),
-    Option("--seconds", _at_least(1), 2, "S", "runtime, grpc, peers: seconds per round"),
+    Option("--rounds", _at_least(1), 5, "N", "runtime, grpc, peers, gpu: interleaved rounds"),
+    Option("--seconds", _at_least(1), 2, "S", "runtime, grpc, peers, gpu: seconds per round"),
     Option(
         "--sizes",
         _sizes,
@@ -146,7 +152,7 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="*",
         type=_benchmark,
         metavar="BENCHMARK",
-        help="benchmarks to run (default: all)",
+        help="benchmarks to run (default: all but gpu)",
     )
     for option in OPTIONS:
         parser.add_argument(
@@ -164,7 +170,7 @@ def main() -> int:
     """Run the requested benchmarks; 0 if all of them succeed."""
     options = make_parser().parse_args()
     failed = False
-    for name in options.benchmarks or BENCHMARKS:
+    for name in options.benchmarks or DEFAULT:
         try:
             report = BENCHMARKS[name](options)
         except BenchmarkError as error:

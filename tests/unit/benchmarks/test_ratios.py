@@ -7,7 +7,15 @@ import threading
 import time
 
 import pytest
-from moorage_benchmarks import figures, grpc_transports, operator_stress, peers, procfs, throughput
+from moorage_benchmarks import (
+    figures,
+    gpu,
+    grpc_transports,
+    operator_stress,
+    peers,
+    procfs,
+    throughput,
+)
 from moorage_benchmarks.peers import ASKED, GRPC, HTTP, OURS, Latencies, Taken
 from moorage_benchmarks.throughput import FLOOR, Sample
 
@@ -28,6 +36,21 @@ def test_runtime_compares_medians_with_the_minimal_server():
 
     assert report.table.rows[0] == ["OIP JSON", "100.0 ± 10 %", "10.00", "10,000", "200", "2 %"]
     assert report.data["OIP JSON"]["times_minimal"] == pytest.approx(10)
+
+
+def test_gpu_compares_medians_with_the_library_for_the_same_graph():
+    rates = {
+        ("dense", "library, 1 per run"): [8000.0],
+        ("convolutions", "library, 1 per run"): [1300.0, 1000.0, 900.0],
+        ("convolutions, merged", "server, 16 clients"): [200.0, 500.0, 300.0],
+    }
+
+    report = gpu.make_report(rates, "NVIDIA X1")
+
+    assert report.table.rows[2] == [
+        "convolutions, merged: server, 16 clients", "300 ± 50 %", "0.30",
+    ]  # fmt: skip
+    assert "NVIDIA X1" in report.how
 
 
 def test_grpc_compares_medians_with_the_minimal_server_for_the_same_request():
