@@ -148,7 +148,7 @@ def test_a_missing_model_is_reported_with_the_api_servers_message(
 
 
 def test_a_namespace_that_does_not_exist_is_reported(api: Api) -> None:
-    for words in (["status"], ["why", "rose"], ["top"]):
+    for words in (["status"], ["status", "--watch"], ["why", "rose"], ["top"]):
         done = subprocess.run(
             [*command(api, *words), "-n", "no-such-namespace"],
             capture_output=True,

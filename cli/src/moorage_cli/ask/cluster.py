@@ -170,9 +170,15 @@ class Cluster:
             )
 
     def changes(self, namespace: str | None, name: str) -> Iterator[dict[str, Any]]:
-        """The models as they are, then each change, forever."""
+        """The models as they are, then each change, forever.
+
+        Raises:
+            Failure: The namespace does not exist, if the user may find that out.
+        """
         for kind, found in self.feed(namespace, name):
             if kind == "ALL":
+                if not found and namespace is not None:
+                    self._check_namespace(namespace)
                 yield from found
             elif kind == "PUT":
                 yield found

@@ -100,7 +100,8 @@ class StepView:
 class RolloutView:
     """`spec.rollout`, `status.revisions` and `status.timings`; the revisions are names.
 
-    `phases` are the milliseconds of each phase until the first replica of `timed` served.
+    Those in `unproven` were given up or replaced before they served. `phases` are the milliseconds
+    of each phase until the first replica of `timed` served.
     """
 
     strategy: str
@@ -110,6 +111,7 @@ class RolloutView:
     last_good: str
     rejected: str
     retiring: str
+    unproven: frozenset[str]
     canary: CanaryView | None
     timed: str
     phases: Mapping[str, int]
@@ -337,6 +339,7 @@ def _rollout(spec: Mapping[str, Any], status: Mapping[str, Any]) -> RolloutView:
         last_good=_text(known, "lastGood"),
         rejected=_text(_object(known, "rejected"), "revision"),
         retiring=_text(_object(known, "retiring"), "revision"),
+        unproven=frozenset(_texts(known, "unproven")),
         canary=CanaryView(
             revision=_text(canary, "revision"),
             step=_integer(canary, "step"),
@@ -376,6 +379,12 @@ def _objects(value: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 def _text(value: Mapping[str, Any], name: str) -> str:
     found = value.get(name)
     return found if isinstance(found, str) else ""
+
+
+def _texts(value: Mapping[str, Any], name: str) -> list[str]:
+    found = value.get(name)
+    listed = cast("list[Any]", found) if isinstance(found, list) else []
+    return [item for item in listed if isinstance(item, str)]
 
 
 def _integer(value: Mapping[str, Any], name: str) -> int:

@@ -142,9 +142,9 @@ def _phases(model: ModelView) -> str:
 def _branches(model: ModelView, kept: Sequence[KeptRevision]) -> list[_Branch]:
     """The revisions: that of the spec first, then those that serve, end, or ran before."""
     rollout = model.rollout
-    previous = next(
-        (each.revision for each in kept if each.revision not in {rollout.current, ""}), ""
-    )
+    # what `moorage rollback` would restore, so none that never served
+    passed = {rollout.current, "", *rollout.unproven}
+    previous = next((each.revision for each in kept if each.revision not in passed), "")
     names = [rollout.current, rollout.last_good, rollout.retiring]
     names += [each.revision for each in model.replicas]
     names.append(previous)

@@ -161,6 +161,7 @@ NONEXISTENT = "moorage: namespace models does not exist: set --namespace to one 
         (["status"], (NO_MODELS, NO_NAMESPACE), (1, "", NONEXISTENT)),
         (["status"], (NO_MODELS, NAMESPACE), (0, FOUND_NONE, "")),
         (["status"], (NO_MODELS, NO_RIGHT), (0, FOUND_NONE, "")),
+        (["status", "--watch"], (NO_MODELS, NO_NAMESPACE), (1, "", NONEXISTENT)),
         (["top"], (NO_MODELS, NO_NAMESPACE), (1, "", NONEXISTENT)),
         (["why", "iris"], (NO_MODEL, NO_NAMESPACE), (1, "", NONEXISTENT)),
         (["why", "iris"], (NO_MODEL, NAMESPACE), (1, "", NOT_FOUND)),
@@ -196,9 +197,6 @@ def test_a_deletion_that_the_server_does_not_confirm_is_a_failure(run) -> None:
     ]
 
 
-LIST = http_answer(OK, b'{"metadata": {"resourceVersion": "7"}, "items": []}')
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -210,13 +208,13 @@ LIST = http_answer(OK, b'{"metadata": {"resourceVersion": "7"}, "items": []}')
     ],
 )
 def test_a_malformed_watch_is_a_failure(run, line: bytes, message: str) -> None:
-    with answering(LIST, http_answer(OK, line)) as server:
+    with answering(NO_MODELS, NAMESPACE, http_answer(OK, line)) as server:
         code, out, err = run(server.port, "status", "--watch")
 
     assert (code, out) == (1, "")
     assert message in err
     assert "watch=True&" not in server.asked[0]
-    assert "resourceVersion=7" in server.asked[1]
+    assert "resourceVersion=7" in server.asked[2]
 
 
 def test_a_body_that_never_ends_is_given_up(run, monkeypatch: pytest.MonkeyPatch) -> None:

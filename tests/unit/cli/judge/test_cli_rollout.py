@@ -1,6 +1,7 @@
 """The tree of a rollout."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,6 +40,7 @@ def shown(
     reason: str = "RollingOut",
     ready: str = "Serving",
     spec: dict[str, Any] | None = None,
+    kept: Sequence[KeptRevision] = KEPT,
     **status: Any,
 ) -> Report:
     def condition(type_: str, why: str, holds: bool) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def shown(
             **status,
         },
     }
-    return tree(view(body), KEPT, NOW, Palette(coloured=False))
+    return tree(view(body), kept, NOW, Palette(coloured=False))
 
 
 def row(report: Report, name: str) -> list[str]:
@@ -100,6 +102,15 @@ def test_after_a_rollout_the_previous_revision_has_no_replicas_and_there_is_no_c
     assert "new served after 12s: scheduling 0s, model files 3s\n" in report.text
     assert "Cause" not in report.text
     assert report.exit_code is ExitCode.OK
+
+
+def test_a_revision_that_never_served_is_not_the_previous_one() -> None:
+    kept = [KEPT[0], KeptRevision("broken", KEPT[0].created), *KEPT[1:]]
+
+    report = shown({**DONE, "unproven": ["broken"]}, replica("iris-a", "new"), kept=kept)
+
+    assert row(report, "old")[1] == "previous"
+    assert "broken" not in report.text
 
 
 @pytest.mark.parametrize(
