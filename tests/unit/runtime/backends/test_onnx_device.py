@@ -1,5 +1,6 @@
 """A GPU that no longer answers; an object stands in for the bytes on it."""
 
+import numpy as np
 import onnxruntime as ort
 import pytest
 
@@ -11,9 +12,11 @@ class Bytes:
 
     Attributes:
         is_lost: Copying them fails.
+        copied: What was copied to the GPU, and to which one.
     """
 
     is_lost = False
+    copied: tuple[object, ...] = ()
 
     def numpy(self) -> None:
         if self.is_lost:
@@ -25,7 +28,12 @@ class Bytes:
 @pytest.fixture
 def on_gpu(monkeypatch):
     found = Bytes()
-    monkeypatch.setattr(ort.OrtValue, "ortvalue_from_numpy", lambda *_: found)
+
+    def copy(array: np.ndarray, device: str, number: int) -> Bytes:
+        found.copied = (*found.copied, array.nbytes, device, number)
+        return found
+
+    monkeypatch.setattr(ort.OrtValue, "ortvalue_from_numpy", copy)
     return found
 
 
@@ -34,9 +42,11 @@ def test_an_error_of_a_model_is_not_taken_for_a_lost_gpu(on_gpu):
     device = Device(lambda: losses.append(1))
     device.begin()
 
+    device.begin()
     device.check()
 
     assert losses == []
+    assert on_gpu.copied == (4, "cuda", 0)
 
 
 def test_a_lost_gpu_is_reported_once(on_gpu, caplog):
@@ -49,8 +59,11 @@ def test_a_lost_gpu_is_reported_once(on_gpu, caplog):
     device.check()
 
     assert losses == [1]
-    assert "CUDA failure 700: an illegal memory access was encountered" in caplog.text
-    assert "GPU=0" not in caplog.text
+    (message,) = caplog.messages
+    assert message == (
+        "the GPU no longer answers this process: CUDA failure 700: an illegal memory access was "
+        "encountered"
+    )
 
 
 def test_a_gpu_that_never_answered_is_no_loss(on_gpu):

@@ -81,6 +81,32 @@ ALLOCATION = (
             "Load model from model.onnx failed:Protobuf parsing failed.",
             id="a file",
         ),
+        pytest.param(
+            f"{SOURCE}/x.cc:7 onnxruntime::X::X(std::function<void(int)>, float) [with T = "
+            "std::array<int, [2]>] it is wrong",
+            "it is wrong",
+            id="a signature in a signature",
+        ),
+        pytest.param(
+            "[ONNXRuntimeError] : 1 : FAIL : first : second : third",
+            "first : second : third",
+            id="colons",
+        ),
+        pytest.param(
+            "first : second : third : fourth",
+            "first : second : third : fourth",
+            id="colons without codes",
+        ),
+        pytest.param(
+            "[ONNXRuntimeError] : 1 : FAIL", "[ONNXRuntimeError] : 1 : FAIL", id="codes alone"
+        ),
+        pytest.param(
+            "cannot read /models/m/1/weights.bin", "cannot read /weights.bin", id="another file"
+        ),
+        pytest.param("first\nsecond", "first", id="lines"),
+        pytest.param(
+            "a was false. Node: b was false. c", "Node: b was false. c", id="two conditions"
+        ),
         pytest.param(f"{SOURCE}/x.cc:7 onnxruntime::F(int)", "RuntimeError", id="no message"),
         pytest.param("", "RuntimeError", id="nothing"),
         pytest.param("x was false. ", "x was false.", id="a sentence like a condition"),

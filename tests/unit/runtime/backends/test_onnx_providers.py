@@ -25,20 +25,21 @@ without_cuda = pytest.mark.skipif(
 def test_the_cpu_is_always_installed():
     providers.check_installed("cpu")
 
-    assert [name for name, _ in providers.choice("cpu")] == ["CPUExecutionProvider"]
+    assert [name for name, _ in providers.choice("cpu", tf32=False)] == ["CPUExecutionProvider"]
 
 
 def test_the_cpu_runs_what_a_gpu_does_not_support():
-    names = [name for name, _ in providers.choice("cuda")]
+    names = [name for name, _ in providers.choice("cuda", tf32=False)]
 
     assert names == ["CUDAExecutionProvider", "CPUExecutionProvider"]
 
 
 @pytest.mark.parametrize("tf32", [False, True])
 def test_a_gpu_rounds_factors_only_on_demand(tf32):
-    (_, options), _ = providers.choice("cuda", tf32=tf32)
+    (_, options), (_, of_cpu) = providers.choice("cuda", tf32=tf32)
 
-    assert options["use_tf32"] == str(int(tf32))
+    assert options == {"use_tf32": str(int(tf32)), "cudnn_conv_algo_search": "HEURISTIC"}
+    assert of_cpu == {}
 
 
 def test_convolutions_are_not_merged_on_a_gpu(tmp_path):
@@ -54,13 +55,46 @@ def test_convolutions_are_not_merged_on_a_gpu(tmp_path):
     assert obstacle("cuda", dense) == obstacle("cpu", convolution) == ""
 
 
-@without_cuda
-def test_a_provider_that_is_not_installed_is_an_error_with_those_that_are():
+def test_a_provider_that_is_not_installed_is_an_error_with_those_that_are(monkeypatch):
+    monkeypatch.setattr(ort, "get_available_providers", lambda: ["First", "Second"])
+    monkeypatch.setattr(ort, "preload_dlls", pytest.fail)
+
     with pytest.raises(InvalidConfig) as caught:
         providers.check_installed("cuda")
 
-    for words in ("--execution-provider=cuda", "CPUExecutionProvider", "EXTRAS=gpu"):
-        assert words in caught.value.message
+    assert caught.value.message == (
+        "--execution-provider=cuda requires CUDAExecutionProvider, but ONNX Runtime "
+        f"{ort.__version__} of this installation has only First, Second: use an image built with "
+        "EXTRAS=gpu, or set it to cpu"
+    )
+
+
+def test_the_libraries_of_cuda_are_loaded_for_cuda_alone(monkeypatch):
+    loads: list[int] = []
+    installed = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(ort, "get_available_providers", lambda: installed)
+    monkeypatch.setattr(ort, "preload_dlls", lambda: loads.append(1))
+
+    providers.check_installed("cpu")
+    assert loads == []
+
+    providers.check_installed("cuda")
+    assert loads == [1]
+
+
+def test_a_session_that_does_not_use_the_provider_is_an_error_with_those_it_uses():
+    class Session:
+        def get_providers(self) -> list[str]:
+            return ["First", "Second"]
+
+    with pytest.raises(InvalidConfig) as caught:
+        providers.check_used(Session(), "cuda")
+
+    assert caught.value.message == (
+        "--execution-provider=cuda: CUDAExecutionProvider cannot start, so ONNX Runtime would use "
+        "First, Second: check that the container has a GPU, and CUDA and cuDNN of the versions "
+        "that ONNX Runtime requires"
+    )
 
 
 @without_cuda

@@ -23,7 +23,7 @@ _NAMES: Final = {CPU: "CPUExecutionProvider", CUDA: "CUDAExecutionProvider"}
 Provider = tuple[str, dict[str, str]]
 
 
-def choice(provider: str, *, tf32: bool = False) -> list[Provider]:
+def choice(provider: str, *, tf32: bool) -> list[Provider]:
     """The providers of a session with their options; the processor runs what a GPU does not.
 
     Args:
