@@ -25,6 +25,7 @@ from support.testbed.world import World
 from .steps import BASE, IMAGES, RUNTIMES, Spec, Step, follow
 
 NAME = "iris"
+TOKEN_SECRET = "iris-tokens"
 SETTLED_SECONDS = 2.0
 """A model has settled after this time without changes."""
 
@@ -88,6 +89,8 @@ class Player:
             await self._settled(namespace)
             for step in sequence.steps:
                 spec = await self._do(namespace, spec, step, verdict)
+            # as in the namespace of a fresh model
+            await self._renew_tokens(namespace, None)
             await self._write(namespace, sequence.last)
             verdict.transitions += 1
             await self._compare("differential", namespace, sequence.last, verdict)
@@ -110,10 +113,11 @@ class Player:
             case "tamper":
                 await self._tamper(namespace, step)
             case "delete child":
-                for body in await self._api.list(step["kind"], namespace):
-                    await self._api.delete(step["kind"], namespace, body["metadata"]["name"])
+                await self._delete_children(namespace, step["kind"])
             case "edit runtime":
                 await self._write_runtime("moving", args=[f"--moved={next(_numbers) % 2}"])
+            case "renew tokens":
+                await self._renew_tokens(namespace, step["content"])
             case "hold":
                 return await self._hold(namespace, spec, step, verdict)
             case "re-create":
@@ -130,6 +134,18 @@ class Player:
                     return spec
                 return after
         return spec
+
+    async def _delete_children(self, namespace: str, kind: str) -> None:
+        for body in await self._api.list(kind, namespace):
+            await self._api.delete(kind, namespace, body["metadata"]["name"])
+
+    async def _renew_tokens(self, namespace: str, content: dict[str, str] | None) -> None:
+        """Replace the Secret that `access` may name, without an edit of the model."""
+        await self._api.delete("Secret", namespace, TOKEN_SECRET)
+        if content is not None:
+            metadata = {"name": TOKEN_SECRET}
+            body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+            await self._api.apply(namespace, {**body, "stringData": content})
 
     async def write_runtimes(self) -> None:
         """Create the InferenceRuntimes that models may name."""

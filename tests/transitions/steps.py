@@ -80,6 +80,16 @@ be that of the whole cluster. A step edits `moving` for the models of all sequen
 by themselves, so it is never part of a sequence's last spec.
 """
 
+TOKENS: list[dict[str, str] | None] = [
+    {"client": "one"},
+    {"client": "two\nthree", "other": "four"},
+    {"client": "no token \u202e"},
+    {"client": ""},
+    {},
+    None,
+]
+"""Contents of the Secret that `access` may name; None deletes it."""
+
 BASE: Spec = {
     # A server of the testbed answers at once or not at all, so patience costs no time.
     "health": {
@@ -94,10 +104,11 @@ BASE: Spec = {
 
 
 SHARES = {
-    "set": 24,
+    "set": 22,
     "edit runtime": 3,
+    "renew tokens": 4,
     "set wrong": 15,
-    "remove": 14,
+    "remove": 12,
     "image": 15,
     "tamper": 12,
     "delete child": 5,
@@ -142,6 +153,8 @@ class Generator:
             kind = self._random.choice(list(TAMPERS))
             patch = {"patch": self._random.choice(TAMPERS[kind])} if do == "tamper" else {}
             return {"do": do, "kind": kind, **patch}
+        if do == "renew tokens":
+            return {"do": do, "content": self._random.choice(TOKENS)}
         if do in {"re-create", "hold", "settle", "edit runtime"}:
             return {"do": do}
         path, schema = self._random.choice(self._properties)

@@ -8,8 +8,9 @@ the pod contain.
 import asyncio
 import base64
 import contextlib
+import re
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Self
 
 import aiohttp
@@ -122,8 +123,8 @@ class Honesty:
         if tls := await self._mounted(pod, "/mnt/tls"):
             url, trusted = f"https://{address}", ssl.create_default_context(cadata=tls["ca.crt"])
             trusted.check_hostname = False  # the certificate is not for an address
-        if tokens := await self._mounted(pod, "/mnt/tokens"):
-            headers["Authorization"] = f"Bearer {next(iter(tokens.values()))}"
+        if token := _token_of(await self._mounted(pod, "/mnt/tokens")):
+            headers["Authorization"] = f"Bearer {token}"
         try:
             async with self._session.post(
                 url, json=REQUEST, headers=headers, ssl=trusted or True
@@ -143,6 +144,12 @@ class Honesty:
                 data = secret.get("data") or {}
                 return {key: base64.b64decode(value).decode() for key, value in data.items()}
         return {}
+
+
+def _token_of(secret: Mapping[str, str]) -> str:
+    """The first token that a request can have; "" without one."""
+    lines = "\n".join(secret.values()).split("\n")
+    return next((line for line in lines if re.fullmatch(r"[!-~]+", line)), "")
 
 
 def _is_ready(pod: Object) -> bool:
