@@ -1,5 +1,6 @@
 """What clients read of ONNX Runtime's messages; these are as versions 1.23 to 1.31 raise them."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,17 @@ ALLOCATION = (
 )
 def test_a_message_has_neither_source_positions_nor_facts_of_the_machine(raised, shown):
     assert error_text.text_of(RuntimeError(raised), Path("/models/m/1/model.onnx")) == shown
+
+
+@pytest.mark.parametrize("part", ["/", "/onnxruntime/", ": ", " was false. ", "(", " : "])
+def test_a_message_with_elements_of_a_request_takes_little_time(part):
+    error = RuntimeError("[ONNXRuntimeError] : 1 : FAIL : " + part * 1_000_000)
+
+    started = time.process_time()
+    text = error_text.text_of(error)
+
+    assert time.process_time() - started < 1
+    assert len(text) < 5000
 
 
 @pytest.mark.parametrize(

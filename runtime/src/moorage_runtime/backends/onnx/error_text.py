@@ -14,7 +14,9 @@ __all__ = ["is_about_machine", "text_of"]
 
 # Its form is: marker, number, name and message, separated by " : ".
 _MARKER: Final = "[ONNXRuntimeError]"
-_POSITION: Final = re.compile(r"/\S*onnxruntime/\S*:\d+ ")
+_POSITION: Final = re.compile(r"(?<!\S)/\S*onnxruntime/\S*:\d+ ")
+# Some messages contain elements of a request, and the patterns take quadratic time.
+_CHARACTERS: Final = 4096
 # "condition was false. Sentence"
 _CONDITION: Final = re.compile(r"(?:(?<=: )|^)(?:(?!: ).)*? was false\. (?=\S)")
 # CUDA's libraries append it: GPU, host, file, line and expression.
@@ -31,7 +33,7 @@ def text_of(error: Exception, path: pathlib.Path | None = None) -> str:
         error: An exception that the library raised.
         path: The model file, whose folder is left out.
     """
-    text = str(error)
+    text = str(error)[:_CHARACTERS]
     if path is not None:
         text = text.replace(str(path), path.name).replace(str(path.parent), "")
     parts = text.split(" : ", 3)
