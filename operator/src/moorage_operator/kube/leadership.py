@@ -81,7 +81,11 @@ class Leadership:
         Raises:
             LeadershipLost: Another process has taken the lease, or it was not renewed in time.
         """
+        renewed = False
         while True:
+            # A leader that was suspended after a renewal may still be the holder.
+            if self.acquired.is_set() and not renewed and not self.may_write():
+                raise LeadershipLost(f"the lease {self._name} {self._why_lost()}")
             asked_at = self._read_clocks()
             try:
                 renewed = await self._try()
@@ -92,10 +96,9 @@ class Leadership:
                 # The time before the request counts, because the renewal may be that old.
                 self._renewed_at = asked_at
                 self._announce()
-            elif self.acquired.is_set() and not self.may_write():
-                raise LeadershipLost(f"the lease {self._name} {self._why_lost()}")
             pause = lease.RENEW_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311 -- jitter
-            await asyncio.sleep(min(pause, self.write_seconds() or pause))
+            left = self.write_seconds() if self.acquired.is_set() else pause
+            await asyncio.sleep(min(pause, left))
 
     async def release(self) -> None:
         """Release the lease so that another process can take over; on failure, it expires."""

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from moorage_operator.kube import client, errors, kinds, lease
+from moorage_operator.kube import leadership as leadership_module
 from moorage_operator.kube.auth import Access
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.leadership import Leadership, LeadershipLost
@@ -152,6 +153,32 @@ async def test_a_leader_that_cannot_renew_stops_writing_and_ends():
         assert not leader.may_write()
         with pytest.raises(LeadershipLost):
             await asyncio.wait_for(task, 10)
+
+
+async def test_a_leader_that_cannot_renew_makes_no_request_after_its_last_write(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 2.0)
+    server, clock, rest = LeaseServer(), Clock(), asyncio.sleep
+    asked: list[float] = []
+
+    async def pass_time(seconds: float) -> None:
+        clock.at += seconds
+        await rest(0)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        server.broken = clock.at > renewed
+        asked.append(clock.at)
+        return await server(request)
+
+    renewed = clock.at
+    monkeypatch.setattr(leadership_module.asyncio, "sleep", pass_time)
+    async with serving(answer) as address, candidate(address, "a", clock) as (_, task):
+        with pytest.raises(LeadershipLost, match="was not renewed in time"):
+            await task
+
+    assert clock.at == pytest.approx(renewed + lease.WRITE_SECONDS)
+    assert asked[-1] < renewed + lease.WRITE_SECONDS
 
 
 async def test_a_short_failure_does_not_end_leadership():
