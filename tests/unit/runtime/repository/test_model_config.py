@@ -8,6 +8,7 @@ import yaml
 from moorage_runtime.execution.batching.policy import BatchingPolicy
 from moorage_runtime.repository.contents import config
 from moorage_runtime.values.errors import InvalidConfig
+from moorage_runtime.values.inference import Signature
 from moorage_runtime.values.tensors import Datatype, TensorSpec
 
 SCHEMA = Path(__file__).resolve().parents[4] / "docs" / "reference" / "model.schema.json"
@@ -17,7 +18,7 @@ backend: python
 python_class: Iris
 platform: python_callable
 inputs: [{name: image, datatype: BYTES, shape: [-1]}]
-outputs: [{name: scores, datatype: FP32, shape: [-1, 2], optional: false}]
+outputs: [{name: scores, datatype: FP32, shape: [-1, 2], optional: true}]
 batching: true
 default: true
 default_version: "2"
@@ -39,8 +40,13 @@ def test_every_field_is_read():
 
     assert read.backend == "python"
     assert config.specs(read.inputs) == (TensorSpec("image", Datatype.BYTES, (-1,)),)
+    assert config.specs(read.outputs) == (
+        TensorSpec("scores", Datatype.FP32, (-1, 2), optional=True),
+    )
     assert read.versions == ("1", "2")
-    assert config.signatures(read)["classify"].method == "classify"
+    assert config.signatures(read) == {
+        "classify": Signature("classify", {"image": "image"}, {"scores": "scores"})
+    }
     assert read.parameters == {"threshold": 0.5, "words": ["a", "b"]}
     assert read.onnx.threads == 2
 
@@ -53,35 +59,39 @@ def test_an_empty_file_is_the_defaults(text):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("- a", "['a'] is invalid"),
-        ("text", "'text' is invalid"),
-        ("a: [", "is not valid YAML"),
-        ("\ta: 1", "is not valid YAML"),
-        ("colour: red", "unknown field 'colour'"),
-        ("backend: tensorrt", "backend: 'tensorrt'"),
-        ("inputs: {}", "inputs: must be a list"),
-        ("inputs: [{name: x, datatype: float32, shape: [1]}]", "inputs[0].datatype: 'float32'"),
+        ("- a", ": ['a'] is invalid: must be a mapping"),
+        ("text", ": 'text' is invalid: must be a mapping"),
+        ("a: [", " is not valid YAML: line 1, column 5: expected the node content"),
+        ("\ta: 1", " is not valid YAML: line 1, column 1: found character '\\t'"),
+        ("colour: red", ": unknown field 'colour'"),
+        ("date: 2026-02-28", ": unknown field 'date'"),
+        ("onnx: {int: 8}", ": onnx: unknown field 'int'"),
+        ("backend: tensorrt", ": backend: 'tensorrt' is not an allowed value"),
+        ("inputs: {}", ": inputs: must be a list or null, not a mapping"),
         (
-            "inputs: [{name: x, datatype: FP32}]",
-            "inputs[0]: field 'shape' is missing",
+            "inputs: [{name: x, datatype: float32, shape: [1]}]",
+            ": inputs[0].datatype: 'float32' is not an allowed value",
         ),
-        ("inputs: [{name: x, datatype: FP32, shape: [a]}]", "inputs[0].shape[0]"),
-        ("versions: [1]", "versions[0]: must be a string"),
-        ("signatures: {s: {inputs: {}, outputs: {}, method: guess}}", "method"),
-        ("onnx: {threads: many}", "onnx.threads"),
+        ("inputs: [{name: x, datatype: FP32}]", ": inputs[0]: field 'shape' is missing"),
+        (
+            "inputs: [{name: x, datatype: FP32, shape: [a]}]",
+            ": inputs[0].shape[0]: must be an integer, not a string",
+        ),
+        ("versions: [1]", ": versions[0]: must be a string, not an integer"),
+        (
+            "signatures: {s: {inputs: {}, outputs: {}, method: guess}}",
+            ": signatures[...].method: 'guess' is not an allowed value",
+        ),
+        ("onnx: {threads: many}", ": onnx.threads: must be an integer, not a string"),
+        ("platform: !!binary aGk=", ": platform: must be a string or null, not 'bytes'"),
+        ("labels: {1: '1'}", ": labels: a key must be a string, not an integer"),
     ],
 )
 def test_an_invalid_file_is_refused_with_the_path_of_the_field(text, expected):
     with pytest.raises(InvalidConfig) as caught:
         config.parse(text.encode())
 
-    assert caught.value.message.startswith("model.yaml")
-    assert expected in caught.value.message
-
-
-def test_bytes_that_are_not_text_are_refused():
-    with pytest.raises(InvalidConfig, match="is not valid YAML"):
-        config.parse(b"\xff\xfe\x00")
+    assert caught.value.message.startswith(f"model.yaml{expected}")
 
 
 def test_the_published_schema_matches_the_code():

@@ -1,13 +1,14 @@
 """A model.yaml is untrusted: any content gives a value or a reason."""
 
 import contextlib
+import json
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage_runtime.repository.contents import config
+from moorage_runtime.repository.contents import config, yaml_text
 from moorage_runtime.values.errors import InvalidConfig
 
 BOMB = "a: &a [x, x]\n" + "".join(
@@ -22,17 +23,20 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("default_version: 2026-02-30", "'2026-02-30' is not a valid timestamp"),
         ("default_version: 2026-02-28", "must be a string or null, not a date"),
         ("[" * 2000, "more than 32 levels"),
+        ("[" * 33 + "]" * 33, "column 33: it has more than 32 levels"),
         ("{a: " * 2000, "more than 32 levels"),
         ("- " * 2000, "more than 32 levels"),
-        ("- 1\n" * 30_000, "20000 values"),
+        ("- 1\n" * 20_000, "line 20000, column 3: it has more than 32 levels or 20000 values"),
         (BOMB, "aliases (*name) are not supported"),
-        ("a: &a [*a]", "aliases (*name) are not supported"),
+        ("a: 1\nb: [*a]", "line 2, column 5: aliases (*name) are not supported: repeat"),
         ("a\0b", "model.yaml is not valid YAML: it contains a character that YAML"),
         ('platform: "\\ud800"', "half of a surrogate pair"),
-        ("onnx: {threads: " + "9" * 5000 + "}", "is not a valid int"),
+        ("onnx: {threads: " + "9" * 401 + "}", "column 17: a number has more than 400 digits"),
+        ("timeout_seconds: 1." + "0" * 399, "column 18: a number has more than 400 digits"),
         ("onnx: {threads: 0x" + "f" * 40 + "}", "onnx.threads"),
         ("onnx: {threads: -1}", "onnx.threads"),
-        ("parameters: {a: " + "1:" * 100_000 + "1}", "is not a valid int"),
+        ("parameters: {a: " + "1:" * 100_000 + "1}", "a number has more than 400 digits"),
+        ("parameters: {a: !!int [" + "1," * 500 + "]}", "expected a scalar node"),
         ("parameters: {a: 2026-02-28T99:00:00Z}", "is not a valid timestamp"),
         ("parameters: {a: !!timestamp x}", "is not a valid timestamp"),
         ("parameters: {a: !!int x}", "is not a valid int"),
@@ -40,7 +44,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("version_numbers: {a: 99999999999999999999}", "version_numbers"),
         ("inputs: [{name: x, datatype: FP32, shape: [99999999999999999999]}]", "shape[0]"),
         ("!!python/object:os.system {}", "could not determine a constructor"),
-        ("x" * 300_000, "model.yaml is not valid YAML: the file has 300000 bytes"),
+        ("#" * 262_145, "model.yaml is not valid YAML: the file has 262145 bytes"),
         ("? [1]\n: 2", "found unhashable key"),
         ("1: 2", "a key must be a string"),
     ],
@@ -54,10 +58,28 @@ def test_an_invalid_value_is_refused_with_a_reason(text, expected):
     assert len(caught.value.message) < 1000
 
 
-def test_realistic_depth_is_accepted():
-    text = "parameters: {a: {b: {c: [[[[1]]]]}}}"
+@pytest.mark.parametrize("text", [b"a: \xff", b"\xff\xfe\x00"])
+def test_bytes_that_are_not_text_are_refused(text):
+    with pytest.raises(InvalidConfig, match=r"is not valid YAML: the text is not UTF-8$"):
+        config.parse(text)
 
-    assert config.parse(text.encode()).parameters == {"a": {"b": {"c": [[[[1]]]]}}}
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{a: {b: {c: [[[[1]]]]}}}", {"a": {"b": {"c": [[[[1]]]]}}}),
+        ("[" * 32 + "]" * 32, json.loads("[" * 32 + "]" * 32)),
+        ("[" + "[1]," * 100 + "]", [[1]] * 100),
+        ("[" + "1," * 19_999 + "]", [1] * 19_999),
+        ("#" * 262_144, None),
+        ("9" * 400, int("9" * 400)),
+        ("1." + "0" * 398, 1.0),
+        ("9" * 401 + "a", "9" * 401 + "a"),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_a_text_up_to_the_limits_is_read(text, expected):
+    assert yaml_text.read(text.encode()) == expected
 
 
 @given(st.text(st.sampled_from("[]{}:,-&*!|>'\"\\ \n\tab1.~?#%@`0x")) | st.binary(max_size=200))

@@ -239,10 +239,11 @@ def _sentence(error: msgspec.ValidationError) -> str:
     """The path of the field and the problem, in the terms of YAML instead of Python."""
     problem, _, place = str(error).partition(" - at `")
     is_key = place.startswith("key` in `")
-    problem = re.sub(r"`([a-z| ]+)`", _kinds, problem)
+    if problem.startswith("Expected "):
+        problem = re.sub(r"`([a-z| ]+)`", _kinds, problem)
     for pattern, words in _PROBLEMS.items():
         problem = re.sub(pattern, words, problem)
-    path = place.removeprefix("key` in `").rstrip("`").removeprefix("$").removeprefix(".")
+    path = place.removeprefix("key` in `").removesuffix("`").removeprefix("$").removeprefix(".")
     if is_key:
         problem = f"a key {problem}"
     return f"{path}: {problem}" if path else problem
@@ -250,7 +251,7 @@ def _sentence(error: msgspec.ValidationError) -> str:
 
 def _kinds(found: re.Match[str]) -> str:
     kinds = found[1].split(" | ")
-    return " or ".join(map(_KINDS.__getitem__, kinds)) if set(kinds) <= set(_KINDS) else found[0]
+    return " or ".join(map(_KINDS.__getitem__, kinds)) if set(kinds).issubset(_KINDS) else found[0]
 
 
 def specs(tensors: tuple[TensorConfig, ...]) -> tuple[TensorSpec, ...]:

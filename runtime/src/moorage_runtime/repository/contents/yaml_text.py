@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
+from yaml.reader import ReaderError
 
 # A typical model.yaml has a few hundred bytes; thousands of labels still fit.
 LIMIT_BYTES: Final = 256 * 1024
@@ -19,6 +20,8 @@ LIMIT_NODES: Final = 20_000
 LIMIT_DIGITS: Final = 400
 # PyYAML's constructors raise these for an invalid scalar.
 _INVALID_SCALAR: Final = (ValueError, OverflowError, KeyError, AttributeError, TypeError)
+# PyYAML's name for the encoding of text whose bytes it could decode.
+_DECODED: Final = "unicode"
 
 
 class _Loader(yaml.SafeLoader):
@@ -47,9 +50,12 @@ class _Loader(yaml.SafeLoader):
             self._depth -= 1
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        is_number = isinstance(node, yaml.ScalarNode) and node.tag.endswith((":int", ":float"))
+        if is_number and len(node.value) > LIMIT_DIGITS:
+            raise ConstructorError(
+                None, None, f"a number has more than {LIMIT_DIGITS} digits", node.start_mark
+            )
         try:
-            if node.tag.endswith((":int", ":float")) and len(node.value) > LIMIT_DIGITS:
-                raise ValueError(f"a number has more than {LIMIT_DIGITS} digits")
             found = super().construct_object(node, deep)
         except _INVALID_SCALAR as error:
             kind = node.tag.rpartition(":")[2]
@@ -78,7 +84,7 @@ def read(text: bytes) -> object:
     try:
         loader = _Loader(text)
         return loader.get_single_data()
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except yaml.YAMLError as error:
         raise ValueError(_sentence(error)) from error
     finally:
         if loader is not None:
@@ -93,11 +99,11 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _sentence(error: yaml.YAMLError | UnicodeDecodeError) -> str:
+def _sentence(error: yaml.YAMLError) -> str:
     """The place of an error and its problem, without the parser's context."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
-    if isinstance(error, UnicodeDecodeError):
+    if isinstance(error, ReaderError) and error.encoding != _DECODED:
         return "the text is not UTF-8"
     return "it contains a character that YAML does not allow"
