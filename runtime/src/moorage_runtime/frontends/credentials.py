@@ -65,7 +65,7 @@ class Certificate:
         key: PEM file with the private key.
 
     Raises:
-        InvalidConfig: A file cannot be read, or the two do not match.
+        InvalidConfig: A file cannot be read, the two do not match, or the key is encrypted.
     """
 
     def __init__(self, certificate: pathlib.Path, key: pathlib.Path) -> None:
@@ -104,16 +104,27 @@ class Certificate:
         try:
             return self._certificate.read_bytes(), self._key.read_bytes()
         except OSError as error:
-            raise InvalidConfig(f"the certificate cannot be read: {error.strerror}") from error
+            raise InvalidConfig(
+                f"{error.filename} of the certificate cannot be read: {error.strerror}"
+            ) from error
 
     def _load(self) -> None:
         try:
             # checked with a new context first: a context keeps half of a pair that does not match
             for context in (_make_context(), self.context, self.http2_context):
-                context.load_cert_chain(self._certificate, self._key)
-        except (OSError, ssl.SSLError) as error:
-            reason = getattr(error, "reason", None) or str(error)
+                context.load_cert_chain(self._certificate, self._key, _refuse_to_decrypt)
+        except ssl.SSLError as error:
+            reason = error.reason or "one of the two files is not PEM"
             raise InvalidConfig(f"the certificate and its key are invalid: {reason}") from error
+        except OSError as error:
+            raise InvalidConfig(
+                f"a file of the certificate cannot be read: {error.strerror}"
+            ) from error
+
+
+def _refuse_to_decrypt() -> str:
+    """Called for an encrypted key, instead of a prompt in the terminal."""
+    raise InvalidConfig("the key of the certificate is encrypted: must have no passphrase")
 
 
 def _make_context() -> ssl.SSLContext:
@@ -165,9 +176,10 @@ class Token:
                 for file in _files(self._file)
                 for line in file.read_text().splitlines()
             ]
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", "") or "it is not UTF-8"
-            raise InvalidConfig(f"the token file cannot be read: {reason}") from error
+        except OSError as error:
+            raise InvalidConfig(f"the token file cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise InvalidConfig("the token file cannot be read: it is not UTF-8") from error
         found = [token for token in tokens if token]
         if not found:
             raise InvalidConfig("the token file contains no token: must have one token per line")

@@ -117,22 +117,65 @@ def test_a_mounted_secret_has_a_token_in_each_of_its_files(tmp_path: Path):
     assert known == ["one", "two"]
 
 
-def test_changed_tokens_replace_the_earlier_ones_and_an_empty_file_does_not(tmp_path: Path):
+def test_changed_tokens_replace_the_earlier_ones(tmp_path: Path, caplog):
+    caplog.set_level("INFO")
     file = tmp_path / "tokens"
     file.write_text("first")
     token = Token(file)
 
     file.write_text("second")
     token.refresh()
+    token.refresh()
+
     assert (token.admission.knows("first"), token.admission.knows("second")) == (False, True)
+    assert caplog.messages == ["reloaded the changed bearer tokens"]
+
+
+def test_an_empty_file_leaves_the_earlier_tokens(tmp_path: Path, caplog):
+    file = tmp_path / "tokens"
+    file.write_text("first")
+    token = Token(file)
 
     file.write_text(" \n")
     token.refresh()
-    assert token.admission.knows("second")
+
+    assert token.admission.knows("first")
+    problem = "the token file contains no token: must have one token per line"
+    assert caplog.messages == [f"{problem}; the previous tokens stay in use"]
 
 
-def test_a_file_without_a_token_is_refused(tmp_path: Path):
-    (tmp_path / "tokens").write_text("\n")
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"\n", "the token file contains no token: must have one token per line"),
+        (b"\xff", "the token file cannot be read: it is not UTF-8"),
+        (None, "the token file cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_without_a_token_is_refused(tmp_path: Path, content, expected):
+    if content is not None:
+        (tmp_path / "tokens").write_bytes(content)
 
-    with pytest.raises(InvalidConfig, match="contains no token"):
+    with pytest.raises(InvalidConfig) as caught:
         Token(tmp_path / "tokens")
+
+    assert caught.value.message == expected
+
+
+def test_http_requests_need_a_token_except_for_health(tmp_path: Path):
+    (tmp_path / "tokens").write_text("right")
+    admission = Token(tmp_path / "tokens").admission
+
+    assert admission("GET", "/v2/health/ready", {}) is None
+    assert admission("POST", "/v2/models/m/infer", {"authorization": "Bearer right"}) is None
+    assert admission("POST", "/v2/models/m/infer", {}).status == 401
+
+
+@pytest.mark.parametrize(
+    "metadata", [{}, {"authorization": ""}, {"Authorization": "Bearer right"}]
+)
+def test_a_call_without_authorization_is_refused(tmp_path: Path, metadata):
+    (tmp_path / "tokens").write_text("right")
+    token = Token(tmp_path / "tokens")
+
+    assert not token.authorize("/inference.GRPCInferenceService/ModelInfer", metadata)
