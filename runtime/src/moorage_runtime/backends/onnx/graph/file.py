@@ -181,17 +181,17 @@ def _attribute(data: memoryview) -> tuple[str, Attribute | None, bool]:
     fields: dict[int, list[int | memoryview]] = {}
     for number, value in _fields(data):
         fields.setdefault(number, []).append(value)
-    name = "".join(_text(value) for value in fields.get(1, []) if isinstance(value, memoryview))
+    name = _packed(fields[1]).decode() if 1 in fields else ""
     if 6 in fields or 11 in fields:
         return name, None, True
     for number, read_all in _ATTRIBUTE_FIELDS.items():
         if number in fields:
             return name, read_all(fields[number]), False
-    (kind,) = fields.get(20, [0])
-    if not kind:
+    kind = _one_integer(fields.get(20, [0]))
+    if kind == 0:
         raise ValueError(f"attribute '{name}' has no value")
     # some writers omit zeros and empty lists
-    return name, _EMPTY.get(kind) if isinstance(kind, int) else None, False
+    return name, _EMPTY.get(kind), False
 
 
 def _tensor(data: memoryview) -> TensorData:
@@ -340,7 +340,7 @@ def _packed(values: list[int | memoryview]) -> bytes:
     return bytes(values[-1])
 
 
-def _one_integer(values: list[int | memoryview]) -> Number:
+def _one_integer(values: list[int | memoryview]) -> int:
     if not isinstance(values[-1], int):
         raise TypeError("an integer has the wire type of bytes")
     return _signed(values[-1])
