@@ -124,6 +124,18 @@ def test_a_question_goes_to_all_workers_and_its_answers_to_the_sender():
     assert server.heard_answer(0, failed) == [(1, Answers(7, (Answer(number), failed)))]
 
 
+def test_two_questions_at_a_time_are_answered_by_their_numbers():
+    server = running()
+    first, _ = server.heard_ask(0, Ask(5, "load", "m"))
+    second, _ = server.heard_ask(1, Ask(5, "unload", "m"))
+
+    for number in (first, second):
+        server.heard_answer(0, Answer(number))
+
+    assert server.heard_answer(1, Answer(second)) == [(1, Answers(5, (Answer(second),) * 2))]
+    assert server.heard_answer(1, Answer(first)) == [(0, Answers(5, (Answer(first),) * 2))]
+
+
 def test_a_second_or_unknown_answer_is_ignored():
     server = running()
     number, _ = server.heard_ask(0, Ask(0, "load", "m"))
@@ -141,7 +153,7 @@ def test_a_question_does_not_wait_for_an_ended_worker():
 
     letters = server.ended(1)
 
-    assert (0, Answers(3, (Answer(number),))) in letters
+    assert letters == [(0, View(())), (0, Answers(3, (Answer(number),)))]
 
 
 def test_the_question_of_an_ended_worker_is_dropped():
@@ -174,6 +186,16 @@ def test_metrics_cover_all_workers():
     assert found == {"requests_total": 7, "memory": 30}
 
 
+def test_metrics_are_one_answer_to_the_question():
+    server = running()
+    number, _ = server.heard_ask(0, Ask(8, "collect"))
+    server.heard_answer(0, Answer(number, families=requests(3)))
+
+    letters = server.heard_answer(1, Answer(number, families=requests(4)))
+
+    assert letters == [(0, Answers(8, (Answer(number, families=requests(7)),)))]
+
+
 def test_counters_do_not_fall_when_a_worker_is_replaced():
     server = running()
     collect(server, requests(3) + memory(10), requests(4) + memory(20))
@@ -194,3 +216,11 @@ def test_metrics_of_a_worker_that_does_not_answer_are_the_last_seen():
     server.heard_answer(0, Answer(number, families=requests(5)))
 
     assert figures(server.expired(number)) == {"requests_total": 9}
+
+
+def test_a_worker_that_has_never_answered_has_no_metrics():
+    server = running(3)
+    number, _ = server.heard_ask(0, Ask(0, "collect"))
+    server.heard_answer(0, Answer(number, families=requests(5)))
+
+    assert figures(server.expired(number)) == {"requests_total": 5}

@@ -24,8 +24,8 @@ def scored(logits: Floats, scores: Scores) -> Floats:
         # by the side that does not overflow
         small = np.exp(-np.abs(logits))
         return np.where(logits >= 0, 1 / (1 + small), small / (1 + small)).astype(np.float32)
-    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)
 
 
 def pooled(tokens: Floats, count: int, pooling: Pooling) -> Floats:
@@ -46,5 +46,5 @@ def pooled(tokens: Floats, count: int, pooling: Pooling) -> Floats:
 
 def normalized(embeddings: Floats) -> Floats:
     """Embeddings of length 1; zero stays zero. Shapes: (texts, size)."""
-    lengths = np.linalg.norm(embeddings, axis=-1, keepdims=True)
+    lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
     return embeddings / np.maximum(lengths, np.float32(1e-12))

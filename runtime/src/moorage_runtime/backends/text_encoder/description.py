@@ -7,6 +7,7 @@ Source: the documentation of Transformers ("Configuration", "Pipelines") and of 
 Transformers ("Creating Custom Models").
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, cast
@@ -26,7 +27,9 @@ _PROMPTS: Final = "config_sentence_transformers.json"
 # A tokenizer without a limit has the largest integer of some library.
 _NO_LIMIT: Final = 1_000_000
 # Their positions start after the padding's.
-_SHIFTED: Final = {"camembert", "mpnet", "roberta", "xlm-roberta"}
+_SHIFTED: Final = ("camembert", "mpnet", "roberta", "xlm-roberta")
+# The names of labels that a file does not name take memory.
+_MOST_UNNAMED: Final = 100_000
 
 
 class Task(StrEnum):
@@ -104,7 +107,7 @@ def describe(read: Reader, task: str | None = None, max_tokens: int | None = Non
             "the pooling of the model leaves out its prompt (include_prompt is false), which is "
             "not supported"
         )
-    pad_id = _number(config, "pad_token_id") or 0
+    pad_id = _number(config, "pad_token_id")
     return Description(
         chosen,
         labels,
@@ -136,7 +139,12 @@ def _task(config: Mapping[str, Any], *, has_modules: bool) -> Task:
 def _labels(config: Mapping[str, Any]) -> tuple[str, ...]:
     found = config.get("id2label")
     if found is None:
-        count = _number(config, "num_labels") or 0
+        count = _number(config, "num_labels")
+        if count > _MOST_UNNAMED:
+            raise InvalidConfig(
+                f"{_CONFIG}: num_labels is {config['num_labels']!r:.40}: must be "
+                f"{_MOST_UNNAMED} or less without id2label"
+            )
         return tuple(f"LABEL_{index}" for index in range(count))
     if isinstance(found, dict):
         named = cast("dict[str, Any]", found)
@@ -207,7 +215,8 @@ def _prompt(config: Mapping[str, Any]) -> str:
     if name is None:
         return ""
     prompts = config.get("prompts")
-    found = cast("dict[Any, Any]", prompts).get(name) if isinstance(prompts, dict) else None
+    known = cast("dict[str, Any]", prompts) if isinstance(prompts, dict) else {}
+    found = known.get(name) if isinstance(name, str) else None
     if not isinstance(found, str):
         raise InvalidConfig(f"{_PROMPTS}: default_prompt_name is {name!r:.100}: no such prompt")
     return found
@@ -217,19 +226,19 @@ def _limit(
     config: Mapping[str, Any], tokenizer: Mapping[str, Any], own: Mapping[str, Any], pad_id: int
 ) -> int:
     limit = _number(own, "max_seq_length") or _number(tokenizer, "model_max_length")
-    if limit and limit < _NO_LIMIT:
+    if 0 < limit < _NO_LIMIT:
         return limit
-    positions = _number(config, "max_position_embeddings") or 0
+    positions = _number(config, "max_position_embeddings")
     shift = pad_id + 1 if config.get("model_type") in _SHIFTED else 0
     return max(positions - shift, 0)
 
 
-def _number(config: Mapping[str, Any], name: str) -> int | None:
-    """A number, which may be written with a point; None for any other value."""
+def _number(config: Mapping[str, Any], name: str) -> int:
+    """A number above 0, which may be written with a point; 0 for any other value."""
     value = config.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if 0 <= value < float("inf") else None
+        return 0
+    return int(value) if 0 < value < math.inf else 0
 
 
 def _object(read: Reader, file: str) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ Each worker counts towards the readiness of the server, except while it is being
 kernel sends its connections to other workers, and the new one listens only when it is ready.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -54,7 +55,7 @@ class ServerState:
         self._is_online: bool | None = None
         self._unloaded: set[str] = set()
         self._questions: dict[int, _Question] = {}
-        self._next = 0
+        self._numbers = itertools.count()
         self._ended: tuple[Family, ...] = ()
         self._seen: dict[int, tuple[Family, ...]] = {}
 
@@ -103,9 +104,9 @@ class ServerState:
                 self._is_online = ask.act == "online"
             case "collect":
                 pass
-        self._next += 1
-        self._questions[self._next] = _Question(worker, ask, set(self._running))
-        return self._next, [(w, Do(self._next, ask.act, ask.name)) for w in sorted(self._running)]
+        number = next(self._numbers)
+        self._questions[number] = _Question(worker, ask, set(self._running))
+        return number, [(w, Do(number, ask.act, ask.name)) for w in sorted(self._running)]
 
     def heard_answer(self, worker: int, answer: Answer) -> Letters:
         """A worker has sent an Answer."""
