@@ -105,7 +105,7 @@ class Certificate:
             return self._certificate.read_bytes(), self._key.read_bytes()
         except OSError as error:
             raise InvalidConfig(
-                f"{error.filename} of the certificate cannot be read: {error.strerror}"
+                f"the TLS file '{error.filename}' cannot be read: {error.strerror}"
             ) from error
 
     def _load(self) -> None:
@@ -117,14 +117,12 @@ class Certificate:
             reason = error.reason or "one of the two files is not PEM"
             raise InvalidConfig(f"the certificate and its key are invalid: {reason}") from error
         except OSError as error:
-            raise InvalidConfig(
-                f"a file of the certificate cannot be read: {error.strerror}"
-            ) from error
+            raise InvalidConfig(f"a TLS file cannot be read: {error.strerror}") from error
 
 
 def _refuse_to_decrypt() -> str:
     """Called for an encrypted key, instead of a prompt in the terminal."""
-    raise InvalidConfig("the key of the certificate is encrypted: must have no passphrase")
+    raise InvalidConfig("the TLS key is encrypted: must have no passphrase")
 
 
 def _make_context() -> ssl.SSLContext:
