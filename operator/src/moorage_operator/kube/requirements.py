@@ -23,7 +23,7 @@ def too_old(version: Mapping[str, Any]) -> str:
     Args:
         version: The answer to `/version`.
     """
-    found = [NUMBER.match(str(version.get(part, ""))) for part in ("major", "minor")]
+    found = [NUMBER.match(str(version.get(part))) for part in ("major", "minor")]
     numbers = tuple(int(each[0]) for each in found if each)
     if len(numbers) != len(LEAST) or numbers >= LEAST:
         return ""

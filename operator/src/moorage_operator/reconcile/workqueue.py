@@ -60,8 +60,8 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K, urgency: Urgency = Urgency.ROUTINE) -> None:
         """Queue the key, after the end of its reconcile and its rest."""
-        timer, is_firm = self._resting.get(key, (None, False))
-        if key in self._running or (timer and (is_firm or urgency is Urgency.ROUTINE)):
+        resting = self._resting.get(key)
+        if key in self._running or (resting and (resting[1] or urgency is Urgency.ROUTINE)):
             self._again[key] = min(self._again.get(key, urgency), urgency)
             return
         known = next((each for each in Urgency if key in self._waiting[each]), None)

@@ -78,7 +78,7 @@ class RuntimeStore:
         if before is None or before.uid != uid:
             return
         left = {key: each for key, each in self.current.by_name.items() if key != name}
-        self.statuses.pop(name, None)
+        del self.statuses[name]
         self._replace(by_name=left)
         self._changed(before, None)
 

@@ -37,6 +37,27 @@ def test_an_answer_without_a_status_has_a_message(body):
     assert errors.from_status(502, body).message == "the API server answered 502"
 
 
+def test_a_status_names_the_object():
+    status = {"message": "gone", "details": {"name": "iris", "kind": "pods"}}
+
+    assert errors.from_status(404, status).name == "iris"
+
+
+@pytest.mark.parametrize("status", [{}, {"details": None}, {"details": []}, {"details": {}}])
+def test_a_status_may_name_no_object_and_no_reason(status):
+    error = errors.from_status(404, status)
+
+    assert (error.name, error.reason) == ("", "")
+
+
+def test_an_error_without_an_answer_has_only_a_message():
+    error = errors.Unreachable("connection refused")
+
+    assert str(error) == error.message == "connection refused"
+    assert (error.code, error.reason, error.name) == (0, "", "")
+    assert error.retry_after_seconds is None
+
+
 def test_retry_after_is_read():
     assert errors.from_status(429, {}, retry_after="7").retry_after_seconds == 7
     assert errors.from_status(429, {}, retry_after="soon").retry_after_seconds is None

@@ -52,8 +52,19 @@ def test_a_watch_whose_requests_fail_is_broken_sooner_and_names_the_last_cause(
     liveness.fail("connection reset")
 
     assert "connection reset" in liveness.trouble()
+    assert liveness.failure == "connection reset"
     liveness.beat()
     assert liveness.trouble() == ""
+    assert liveness.failure == ""
+
+
+def test_a_watch_of_all_namespaces_names_none(clock: Clock) -> None:
+    liveness = Liveness("nodes", "", clock)
+    assert liveness.failure == ""
+
+    clock.at += BROKEN_SECONDS + 1
+
+    assert liveness.trouble().startswith("the watch of nodes has been broken for 121 s: ")
 
 
 def test_a_refusal_counts_from_the_first_one_until_another_result(

@@ -48,6 +48,18 @@ SERVING = status(Ready="True Serving", UpToDate="True RolloutComplete")
         (SERVING, status(Ready="True Serving", UpToDate="False RollingOut"), True),
         (SERVING, status(Ready="True ServingPreviousRevision"), False),
         (SERVING, {**SERVING, "replicaSummary": "1/2"}, False),
+        # a failure that is already known
+        (status(Ready="False InvalidSpec"), status(Ready="False InvalidSpec"), False),
+        (
+            status(Ready="False InvalidSpec"),
+            status(Ready="False InvalidSpec", ModelReady="False ModelLoadFailed"),
+            True,
+        ),
+        (
+            {**STARTING, "lastFailure": {"reason": "OOMKilled"}},
+            {**STARTING, "lastFailure": {"reason": "OOMKilled"}, "replicas": 2},
+            False,
+        ),
     ],
 )
 def test_every_change_but_progress_is_urgent(
@@ -126,3 +138,26 @@ def test_old_writes_are_forgotten(time: Time, pace: StatusPace) -> None:
     pace.wrote(KEY)
 
     assert list(pace._written) == [KEY]
+
+
+def test_old_writes_are_forgotten_behind_a_model_that_is_written_often(
+    time: Time, pace: StatusPace
+) -> None:
+    often, once = keys(2)
+    for key in (often, once, often, often):
+        pace.wrote(key)
+        time.now += APART_SECONDS * 0.4
+
+    pace.wrote(KEY)
+
+    assert list(pace._written) == [often, KEY]
+
+
+def test_a_status_that_is_up_to_date_needs_no_write(time: Time, pace: StatusPace) -> None:
+    pace.forget(KEY)
+    pace.reserve(KEY, is_first=False)
+    time.now += SOON_SECONDS
+
+    pace.forget(KEY)
+
+    assert pace.reserve(KEY, is_first=False) == pytest.approx(SOON_SECONDS)

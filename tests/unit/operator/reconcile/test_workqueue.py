@@ -239,6 +239,7 @@ async def test_a_scheduled_key_is_queued_when_it_is_due(queue: WorkQueue[str], t
     time.advance(0.2)
 
     assert queue.depth == 1
+    assert await queue.get() == "a"
 
 
 async def test_a_later_schedule_replaces_the_earlier_one(
@@ -252,7 +253,18 @@ async def test_a_later_schedule_replaces_the_earlier_one(
     assert queue.depth == 0
 
 
+async def test_a_failed_key_is_queued_after_its_delay(queue: WorkQueue[str], time: Time) -> None:
+    delay = queue.retry("a")
+    assert queue.depth == 0
+
+    time.advance(delay)
+
+    assert queue.depth == 1
+    assert await queue.get() == "a"
+
+
 async def test_retries_back_off_until_a_success(queue: WorkQueue[str]) -> None:
+    queue.forget("a")
     assert [queue.retry("a") for _ in range(4)] == [0.25, 0.5, 1.0, 2.0]
 
     queue.forget("a")

@@ -15,6 +15,7 @@ def test_evidence_is_valid_for_a_while() -> None:
 
     existence.saw("u")
     clock.now += KNOWN_SECONDS
+    existence.saw("another")
     assert existence.is_known("u")
 
     clock.now += 1

@@ -87,6 +87,26 @@ def test_missing_outputs_and_elements_are_reported(outputs, sentence):
     assert mismatch(expecting(1), outputs).startswith(sentence)
 
 
+def test_a_mismatch_of_one_element_counts_no_others():
+    assert mismatch(expecting(1.0, 2.0), {"y": (1.0, 5.0)}) == (
+        "output y, element 1: expected 2.0, got 5.0 (absolute tolerance 0.001, relative 0.01)"
+    )
+
+
+def test_a_text_has_no_tolerance():
+    assert mismatch(expecting("a"), {"y": ("b",)}) == (
+        "output y, element 0: expected 'a', got 'b'"
+    )
+
+
+def test_every_output_that_differs_is_reported():
+    outputs = (ExpectedTensor("y", (1,)), ExpectedTensor("z", (1, 2)), ExpectedTensor("x", ("a",)))
+
+    assert mismatch(SmokeTest("t", (), outputs), {"z": (1, 2), "x": ("b",)}) == (
+        "output y is missing: the answer has x, z; output x, element 0: expected 'a', got 'b'"
+    )
+
+
 def test_the_only_output_may_come_without_a_name():
     assert mismatch(expecting(1), {"": (1,)}) == ""
 
@@ -94,7 +114,12 @@ def test_the_only_output_may_come_without_a_name():
 def test_a_long_string_of_a_server_is_shortened():
     message = mismatch(expecting("a"), {"y": ("b" * 100_000,)})
 
-    assert len(message) < 300
+    assert message.endswith(f"got '{'b' * 76}...")
+
+
+def test_a_string_of_80_characters_with_its_quotes_is_whole():
+    assert mismatch(expecting("a"), {"y": ("b" * 78,)}).endswith(f"got '{'b' * 78}'")
+    assert mismatch(expecting("a"), {"y": ("b" * 79,)}).endswith(f"got '{'b' * 76}...")
 
 
 scalars = st.booleans() | st.integers() | st.floats() | st.text()

@@ -50,6 +50,13 @@ async def settled() -> None:
     await asyncio.gather(*others)
 
 
+async def test_without_a_cluster_no_secret_can_be_read() -> None:
+    of = Credentials()
+
+    assert await of.tokens(access()) == ("",)
+    assert of.missing_token(access()) == "Secret tokens cannot be read without a cluster"
+
+
 async def test_concurrent_queries_share_a_read() -> None:
     reads = Reads()
     of = reads.made()

@@ -1,0 +1,45 @@
+"""Facts about a model's pods."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from moorage_operator.values.objects import PodObserved
+
+POD = PodObserved("iris-1-x", "u", datetime(2026, 1, 1, tzinfo=UTC), template_hash="5d8f")
+
+
+@pytest.mark.parametrize(
+    ("revision", "replica_set", "deployment"),
+    [
+        ("0a1b", "iris-5d8f", "iris"),
+        ("0a1b", "iris-0a1b-5d8f", "iris-0a1b"),
+        ("", "iris-5d8f", "iris"),
+        ("0a1b", "iris-5d8e", ""),
+        ("0a1b", "iris-9c9c-5d8f", ""),
+        ("0a1b", "", ""),
+    ],
+)
+def test_a_pod_belongs_to_the_deployment_of_its_replica_set(
+    revision: str, replica_set: str, deployment: str
+) -> None:
+    pod = replace(POD, revision=revision, replica_set=replica_set)
+
+    assert pod.deployment_of("iris") == deployment
+
+
+@pytest.mark.parametrize(
+    ("phase", "deleting", "is_active"),
+    [
+        ("Pending", False, True),
+        ("Running", False, True),
+        ("Running", True, False),
+        ("Succeeded", False, False),
+        ("Failed", False, False),
+    ],
+)
+def test_a_pod_counts_until_it_ends_or_is_deleted(
+    phase: str, deleting: bool, is_active: bool
+) -> None:
+    assert replace(POD, phase=phase, deleting=deleting).is_active is is_active
