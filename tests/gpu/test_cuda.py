@@ -13,9 +13,11 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 from moorage_benchmarks import gpu_models
+from onnx import TensorProto, helper, numpy_helper
 
 from support.runtime import Runtime, running, serving
 from support.waiting import eventually
@@ -105,6 +107,33 @@ def test_concurrent_answers_equal_single_ones(runtime, graph):
 def test_the_log_says_why_convolutions_are_not_merged(runtime):
     assert "model 'convolutions' version '1' runs without batching: on a GPU" in runtime.log
     assert "model 'dense' version '1' runs without batching" not in runtime.log
+
+
+def test_an_index_outside_of_its_table_is_refused(tmp_path):
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["y"])],
+        "embedding",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
+        [numpy_helper.from_array(table, "table")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 9
+    onnx.save(model, tmp_path / "model.onnx")
+
+    def ids(*elements: int) -> httpx.Response:
+        tensor = {"name": "ids", "datatype": "INT64", "shape": [len(elements)]}
+        inputs = [{**tensor, "data": elements}]
+        return runtime.post("/v2/models/model/infer", json={"inputs": inputs})
+
+    with serving(tmp_path / "model.onnx", CUDA) as runtime:
+        (output,) = ids(3, -4).json()["outputs"]
+        refused = ids(0, 4)
+
+    assert np.array(output["data"]).reshape(2, 3).tolist() == table[[3, -4]].tolist()
+    assert refused.status_code == 400
+    assert "input 'ids' has element 4: must be an index from -4 to 3" in refused.text
 
 
 def used_mib() -> int:

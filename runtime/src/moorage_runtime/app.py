@@ -224,9 +224,8 @@ def _loader_options(settings: Settings, budget: ByteBudget) -> LoaderOptions:
 def _backends(settings: Settings, device_lost: Callable[[], None]) -> Mapping[str, Backend]:
     package = "moorage_runtime.backends"
     tables = f"{package}.tables"
-    provider = settings.execution_provider
-    device = Device(device_lost) if provider == providers.CUDA else None
-    onnx = OnnxBackend(provider, device)
+    is_on_gpu = settings.execution_provider == providers.CUDA
+    onnx = OnnxBackend(Device(device_lost) if is_on_gpu else None)
     return {
         "onnx": onnx,
         "python": IsolatingPythonBackend(

@@ -6,7 +6,7 @@ symbolic or unknown.
 
 import logging
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,9 +19,10 @@ from moorage_runtime.backends.declared import check_declared
 from moorage_runtime.backends.onnx import error_text, providers
 from moorage_runtime.backends.onnx.device import Device
 from moorage_runtime.backends.onnx.graph import file as onnx_file
+from moorage_runtime.backends.onnx.graph import indexes as onnx_indexes
 from moorage_runtime.backends.onnx.graph import rows as onnx_rows
 from moorage_runtime.backends.onnx.graph.rows import Analysis
-from moorage_runtime.values.errors import InvalidConfig, ModelFailed
+from moorage_runtime.values.errors import InvalidConfig, InvalidRequest, ModelFailed
 from moorage_runtime.values.inference import NO_SIGNATURES, InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
 
@@ -51,12 +52,10 @@ class OnnxBackend:
     """Loads ONNX files into ONNX Runtime sessions.
 
     Args:
-        provider: Where they run, "cpu" or "cuda".
-        device: The GPU of the provider "cuda".
+        device: The GPU on which they run; None for the CPU.
     """
 
-    def __init__(self, provider: str = providers.CPU, device: Device | None = None) -> None:
-        self._provider = provider
+    def __init__(self, device: Device | None = None) -> None:
         self._device = device
 
     def load(self, source: ModelSource) -> LoadedModel:
@@ -67,7 +66,7 @@ class OnnxBackend:
                 GPU has no memory for it or does not work.
         """
         try:
-            session = _session(source, self._provider, self._device)
+            session = _session(source, self._device)
         except InvalidConfig:
             if self._device is not None:
                 self._device.check()
@@ -75,12 +74,24 @@ class OnnxBackend:
         inputs = tuple(_spec(source.path, "input", node) for node in session.get_inputs())
         outputs = _outputs(source, session.get_outputs())
         check_declared(source, inputs, outputs)
-        analysis = _analysis(source.path, frozenset(spec.name for spec in outputs), self._provider)
-        # the bound on the time of a run holds for the CPU
-        is_bounded = self._provider == providers.CPU and source.options.get("inline", True)
-        if not is_bounded or _has_text((*inputs, *outputs)):
+        served = frozenset(spec.name for spec in outputs)
+        analysis, indexes = _analysis(source.path, served, is_on_gpu=self._device is not None)
+        if not source.options.get("inline", True) or _has_text((*inputs, *outputs)):
             analysis = msgspec.structs.replace(analysis, inline_rows=0)
-        return OnnxModel(session, inputs, outputs, analysis, self._device)
+        gpu = None if self._device is None else _Gpu(self._device, indexes)
+        return OnnxModel(session, inputs, outputs, analysis, gpu)
+
+
+class _Gpu(msgspec.Struct, frozen=True):
+    """What a model on a GPU needs.
+
+    Attributes:
+        device: The GPU.
+        indexes: Inputs that are indexes, and the size of the dimension that each one indexes.
+    """
+
+    device: Device
+    indexes: Mapping[str, int]
 
 
 class OnnxModel:
@@ -97,13 +108,13 @@ class OnnxModel:
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
         analysis: Analysis,
-        device: Device | None = None,
+        gpu: _Gpu | None = None,
     ) -> None:
         self.inputs = inputs
         self.outputs = outputs
         self.inline_rows = analysis.inline_rows
         self.merge_obstacle = analysis.obstacle
-        self._device = device
+        self._gpu = gpu
         # The public method repeats checks of the model's rules in Python, which is 7% of the cost
         # of a small request; a release without the private attribute has only the public method.
         self._run: Callable[..., Any] = getattr(session, "_sess", session).run
@@ -113,21 +124,28 @@ class OnnxModel:
         self._output_names = [spec.name for spec in outputs]
 
     def infer(self, request: InferRequest) -> tuple[Tensor, ...]:
-        """Run the session on the request's tensors; only requested outputs are computed."""
+        """Run the session on the request's tensors; only requested outputs are computed.
+
+        Raises:
+            InvalidRequest: On a GPU, an input is an index outside of what it indexes.
+            ModelFailed: ONNX Runtime failed.
+        """
         feeds: dict[str, NDArray[Any]] = {}
         for tensor in request.inputs:
             array = tensor.array
             feeds[tensor.name] = (
                 text.to_text(array) if tensor.datatype is Datatype.BYTES else array
             )
+        if self._gpu is not None:
+            _check_indexes(feeds, self._gpu.indexes)
         names = self._output_names
         if request.outputs:
             names = [output.name for output in request.outputs]
         try:
             arrays: list[NDArray[Any]] = self._run(names, feeds, self._options)
         except Exception as error:
-            if self._device is not None:
-                self._device.check()
+            if self._gpu is not None:
+                self._gpu.device.check()
             raise ModelFailed(f"ONNX Runtime: {error_text.text_of(error)}") from error
         return tuple(map(self._tensor, names, arrays))
 
@@ -145,7 +163,7 @@ class OnnxModel:
         return Tensor(name, datatype, array)  # C-contiguous, like ONNX Runtime's own memory
 
 
-def _session(source: ModelSource, provider: str, device: Device | None) -> ort.InferenceSession:
+def _session(source: ModelSource, device: Device | None) -> ort.InferenceSession:
     options = ort.SessionOptions()
     # By default, ONNX Runtime uses all cores of the host, regardless of the container; and idle
     # threads that spin use CPU time that other requests need.
@@ -154,6 +172,7 @@ def _session(source: ModelSource, provider: str, device: Device | None) -> ort.I
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # errors are also raised, and then logged and sent to the client
     options.log_severity_level = _LOG_FATAL
+    provider = providers.CPU if device is None else providers.CUDA
     chosen = providers.choice(provider, tf32=source.options.get("tf32", False))
     try:
         if device is not None:
@@ -162,18 +181,36 @@ def _session(source: ModelSource, provider: str, device: Device | None) -> ort.I
             str(source.path), options, providers=chosen, enable_fallback=False
         )
     except Exception as error:
-        raise InvalidConfig(_not_loaded(source.path, provider, error)) from error
+        problem = error_text.text_of(error, source.path)
+        raise InvalidConfig(_not_loaded(source.path.name, problem, provider)) from error
     providers.check_used(session, provider)
     return session
 
 
-def _not_loaded(path: pathlib.Path, provider: str, error: Exception) -> str:
-    problem = error_text.text_of(error, path)
+def _not_loaded(file: str, problem: str, provider: str) -> str:
     if not error_text.is_about_machine(problem):
-        return f"{path.name} is not a valid ONNX model: {problem}"
+        return f"{file} is not a valid ONNX model: {problem}"
     if provider == providers.CUDA:
         problem += "; check that the container has a GPU that works and has enough free memory"
-    return f"{path.name} cannot be loaded: {problem}"
+    return f"{file} cannot be loaded: {problem}"
+
+
+def _check_indexes(feeds: Mapping[str, NDArray[Any]], indexes: Mapping[str, int]) -> None:
+    """Check what a GPU does not check.
+
+    Raises:
+        InvalidRequest: An element is outside of the dimension that it indexes.
+    """
+    for name, size in indexes.items():
+        array = feeds.get(name)
+        if array is None or not array.size or array.dtype.kind == "O":
+            continue
+        for element in (array.min(), array.max()):
+            if not -size <= element < size:
+                raise InvalidRequest(
+                    f"input '{name}' has element {element}: must be an index from {-size} to "
+                    f"{size - 1}"
+                )
 
 
 def _outputs(source: ModelSource, nodes: Sequence[Any]) -> tuple[TensorSpec, ...]:
@@ -194,18 +231,24 @@ def _outputs(source: ModelSource, nodes: Sequence[Any]) -> tuple[TensorSpec, ...
     return tuple(_spec(source.path, "output", node) for node in served)
 
 
-def _analysis(path: pathlib.Path, outputs: frozenset[str], provider: str) -> Analysis:
+def _analysis(
+    path: pathlib.Path, outputs: frozenset[str], *, is_on_gpu: bool
+) -> tuple[Analysis, Mapping[str, int]]:
+    """What the graph proves, and the inputs that are indexes."""
     try:
         graph = onnx_file.read(path)
         analysis = onnx_rows.analyze(graph, outputs)
-        obstacle = analysis.obstacle or providers.merge_obstacle(provider, graph)
-        return msgspec.structs.replace(analysis, obstacle=obstacle)
+        if not is_on_gpu:
+            return analysis, {}
+        obstacle = analysis.obstacle or providers.merge_obstacle(graph)
+        # its bound on the time of a run holds for the CPU
+        return Analysis(obstacle), onnx_indexes.bounds(graph)
     except onnx_file.NotReadable as error:
-        return Analysis(str(error))
+        return Analysis(str(error)), {}
     except Exception as error:
         # a graph that ONNX Runtime accepts must load even if it cannot be analyzed
         log.warning("%s cannot be analyzed", path.name, exc_info=error)
-        return Analysis(f"{path.name} cannot be analyzed: {type(error).__name__}")
+        return Analysis(f"{path.name} cannot be analyzed: {type(error).__name__}"), {}
 
 
 def _has_text(specs: Sequence[TensorSpec]) -> bool:

@@ -43,17 +43,16 @@ def choice(provider: str, *, tf32: bool) -> list[Provider]:
     return [(_NAMES[provider], options), on_cpu]
 
 
-def merge_obstacle(provider: str, graph: Graph) -> str:
-    """Why merging makes a model slower on this provider; "" if it does not.
+def merge_obstacle(graph: Graph) -> str:
+    """Why merging makes a model slower on a GPU; "" if it does not.
 
     cuDNN prepares a convolution anew for every change of the batch size. That takes 1.5 ms, often
     longer than the run: with 16 clients, a model with 16 convolutions then answers 235 requests
     per second of an H200 instead of 1,840.
     """
-    if provider == CUDA:
-        for node in graph.nodes:
-            if "Conv" in node.operator:
-                return f"on a GPU, operator {node.operator} is slow if the batch size changes"
+    for node in graph.nodes:
+        if "Conv" in node.operator:
+            return f"on a GPU, operator {node.operator} is slow if the batch size changes"
     return ""
 
 
