@@ -65,9 +65,9 @@ def gpu_notes(
         runtime: The spec of the InferenceRuntime that a model uses.
     """
     whole = _whole(_parts(spec, server), runtime)
-    gpu = next((name for name in _quantities(whole, "limits") if _GPU.fullmatch(name)), "")
+    gpu = next((name for name in _quantities(whole, "limits") if _GPU.fullmatch(name)), None)
     image = str(whole.get("image") or "")
-    if not gpu:
+    if gpu is None:
         return
     if not image:
         yield Problem(

@@ -42,20 +42,21 @@ def model_problems(spec: Mapping[str, Any], model: ModelTensors) -> list[Problem
         model: The tensors of the model.
     """
     contract: Mapping[str, Any] = spec.get("contract") or {}
+    inputs, outputs = contract.get("inputs"), contract.get("outputs")
     found = [
-        *_declared("inputs", contract.get("inputs"), model.inputs, "spec.contract.inputs"),
-        *_declared("outputs", contract.get("outputs"), model.outputs, "spec.contract.outputs"),
+        *_declared(inputs, model.inputs, "spec.contract.inputs", are_inputs=True),
+        *_declared(outputs, model.outputs, "spec.contract.outputs", are_inputs=False),
     ]
     smoke_tests: Mapping[str, Any] = spec.get("smokeTests") or {}
     for at, test in enumerate(_listed(smoke_tests.get("tests"))):
         path = f"spec.smokeTests.tests[{at}]"
-        found += _declared("inputs", test.get("inputs"), model.inputs, f"{path}.inputs")
+        found += _declared(test.get("inputs"), model.inputs, f"{path}.inputs", are_inputs=True)
         found += _missing(test.get("outputs"), model.outputs, f"{path}.outputs")
     return found
 
 
 def _declared(
-    side: str, declared: object, served: Sequence[Tensor], path: str
+    declared: object, served: Sequence[Tensor], path: str, *, are_inputs: bool
 ) -> Iterator[Problem]:
     tensors = _listed(declared)
     yield from _missing(tensors, served, path)
@@ -68,11 +69,11 @@ def _declared(
         if datatype and datatype != known.datatype:
             problem = f"{datatype} differs from the model, which has {known.datatype}"
             yield Problem(f"{path}[{at}].datatype", problem)
-        if not _fits(side, tensor.get("shape"), known.shape):
+        if not _fits(tensor.get("shape"), known.shape, is_input=are_inputs):
             own = list(known.shape or ())
             problem = f"{tensor.get('shape')} does not fit the model, which has {own}"
             yield Problem(f"{path}[{at}].shape", problem)
-    if side == "inputs" and tensors:
+    if are_inputs and tensors:
         names = {tensor.get("name") for tensor in tensors}
         for tensor in served:
             if tensor.name not in names:
@@ -87,13 +88,13 @@ def _missing(declared: object, served: Sequence[Tensor], path: str) -> Iterator[
             yield Problem(f"{path}[{at}].name", problem)
 
 
-def _fits(side: str, declared: object, served: tuple[int, ...] | None) -> bool:
+def _fits(declared: object, served: tuple[int, ...] | None, *, is_input: bool) -> bool:
     if declared is None or served is None:
         return True
     sizes = tuple(cast("Sequence[int]", declared))
     if len(sizes) != len(served):
         return False
-    narrow, wide = (sizes, served) if side == "inputs" else (served, sizes)
+    narrow, wide = (sizes, served) if is_input else (served, sizes)
     return all(b in (a, VARIABLE) for a, b in zip(narrow, wide, strict=True))
 
 

@@ -37,7 +37,7 @@ class GatewayDocument:
 def read_gateway(body: Mapping[str, Any]) -> GatewayDocument | None:
     """Read a document; None if it is not a Gateway with listeners."""
     metadata, spec = mapping(body.get("metadata")), mapping(body.get("spec"))
-    if body.get("kind") != GATEWAY or not str(body.get("apiVersion", "")).startswith(_GROUP):
+    if body.get("kind") != GATEWAY or not str(body.get("apiVersion")).startswith(_GROUP):
         return None
     listeners = {
         str(each.get("name")): str(each.get("hostname") or "")

@@ -62,6 +62,9 @@ def test_every_rule_of_the_crd_has_known_functions(rule):
         ("'iris.a'.endsWith(self.a.substring(1))", {"a": "*.a"}, True),
         ("'irisba'.endsWith(self.a.substring(1))", {"a": "*.a"}, False),
         ("'iris.a'.endsWith(self.a.substring(4))", {"a": "*.a"}, False),
+        ("self.a.substring(0) == 'iris'", {"a": "iris"}, True),
+        ("self.a.substring(4) == ''", {"a": "iris"}, True),
+        ("self.a.substring(5) == ''", {"a": "iris"}, False),
         # a missing field is an error, which `||` ignores if the other side is true
         ("self.a <= self.b", {"a": 3}, False),
         ("self.a == 1 || self.b == 1", {"b": 1}, True),

@@ -99,6 +99,17 @@ def test_resources_that_kubernetes_accepts_are_no_problem(resources):
     assert by_path(device_problems(model(resources=resources), MODEL_SERVER)) == []
 
 
+def test_other_requests_do_not_hide_that_of_a_device():
+    spec = model(resources={"requests": {"cpu": 1, **GPU, "hugepages-2Mi": "64Mi"}})
+
+    found = [each.message.partition(" with ")[0] for each in device_problems(spec, MODEL_SERVER)]
+
+    assert found == [
+        "Kubernetes refuses a request of nvidia.com/gpu 1",
+        "Kubernetes refuses a request of hugepages-2Mi 64Mi",
+    ]
+
+
 def test_huge_pages_need_a_limit_too():
     spec = model(resources={"requests": {"hugepages-2Mi": "64Mi"}})
     (found,) = device_problems(spec, MODEL_SERVER)
@@ -194,6 +205,7 @@ def test_a_gpu_of_a_runtime_that_stays_idle_is_noted(spec, paths):
         model(image=f"{BUNDLED}@sha256:{'a' * 64}", env=[CUDA], **ON_GPU),
         model(image=BUNDLED, args=["--execution-provider=cuda"], **ON_GPU),
         model(image=BUNDLED, args=["--execution-provider", "cuda"], env=[CPU], **ON_GPU),
+        model(image=BUNDLED, command=["serve", "--execution-provider=cuda"], **ON_GPU),
         model(in_pod_template(image=TRITON), **ON_GPU),
         model(in_pod_template(env=[CUDA]), image=BUNDLED, **ON_GPU),
         model(in_pod_template(env=None, image=None), image=TRITON, **ON_GPU),

@@ -8,6 +8,7 @@ import yaml
 
 from moorage_cli.ask.onnx_file import read_onnx
 from moorage_cli.manifests.lint import lint
+from moorage_cli.manifests.model_check import ModelTensors, Tensor, model_problems
 from moorage_cli.printing.failures import Failure
 from moorage_cli.printing.tables import Palette
 from support.cli_manifests import manifest
@@ -88,6 +89,65 @@ def test_a_difference_is_reported_with_the_path_of_the_field(spec, path, sentenc
     found = dict(findings(**spec))
 
     assert sentence in found[path]
+
+
+SEGMENTER = ModelTensors(
+    (Tensor("image", "FP32", (-1, 3, 8)), Tensor("mask", "BOOL", None)),
+    (Tensor("label", "INT64", (-1,)), Tensor("scores", "FP32", (-1, 10))),
+)
+
+
+def of_segmenter(**contract):
+    found = model_problems({"contract": contract}, SEGMENTER)
+    return [(each.path.removeprefix("spec.contract."), each.message) for each in found]
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [
+        {"inputs": [{"name": "image", "shape": [1, 3, 8]}, {"name": "mask", "shape": [7]}]},
+        {"inputs": [{"name": "image", "shape": [-1, 3, 8]}, {"name": "mask"}]},
+        {"inputs": []},
+        {"outputs": [{"name": "scores", "shape": [-1, -1]}]},
+        {"outputs": [{"name": "scores", "shape": [-1, 10]}]},
+    ],
+)
+def test_an_input_may_be_narrower_and_an_output_wider_than_the_models(contract):
+    assert of_segmenter(**contract) == []
+
+
+@pytest.mark.parametrize(
+    ("contract", "path", "shapes"),
+    [
+        (
+            {"inputs": [{"name": "image", "shape": [-1, -1, 8]}, {"name": "mask"}]},
+            "inputs[0].shape",
+            "[-1, -1, 8] does not fit the model, which has [-1, 3, 8]",
+        ),
+        (
+            {"outputs": [{"name": "scores", "shape": [1, 10]}]},
+            "outputs[0].shape",
+            "[1, 10] does not fit the model, which has [-1, 10]",
+        ),
+    ],
+)
+def test_a_wider_input_and_a_narrower_output_are_reported(contract, path, shapes):
+    assert of_segmenter(**contract) == [(path, shapes)]
+
+
+def test_an_input_that_the_contract_lacks_is_reported():
+    assert of_segmenter(inputs=[{"name": "image"}]) == [
+        ("inputs", "input mask, which the model requires, is missing")
+    ]
+
+
+def test_the_tensors_after_an_unknown_one_are_compared_too():
+    outputs = [{"name": "boxes"}, {"name": "label", "datatype": "INT32"}]
+
+    assert of_segmenter(outputs=outputs) == [
+        ("outputs[0].name", "the model has no boxes: must be one of label, scores"),
+        ("outputs[1].datatype", "INT32 differs from the model, which has INT64"),
+    ]
 
 
 def test_an_invalid_spec_is_not_compared():

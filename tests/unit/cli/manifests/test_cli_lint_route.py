@@ -45,6 +45,10 @@ def findings(*others: dict[str, Any], **route: Any) -> list[tuple[str, str]]:
         {"hostnames": ["*.org"]},
         {"hostnames": ["iris.example.com"], "grpc": {"hostnames": ["iris.example.org"]}},
         {"parentRefs": [{**WEB, "sectionName": "https"}], "hostnames": ["iris.example.org"]},
+        {
+            "parentRefs": [{**WEB, "sectionName": "https"}, {**WEB, "sectionName": "http"}],
+            "hostnames": ["iris.example.org", "iris.example.com"],
+        },
         # a Gateway that no file has may have any listener
         {"parentRefs": [{"name": "web"}], "hostnames": ["rose.example.net"]},
         {"parentRefs": [WEB, {"name": "other"}], "hostnames": ["rose.example.net"]},
@@ -84,6 +88,17 @@ def test_a_host_that_no_listener_has_is_reported(
     ]
 
 
+@pytest.mark.parametrize("namespace", ["team-a", ""])
+def test_a_gateway_of_the_namespace_of_the_model_or_of_none_is_found(
+    namespace: str,
+) -> None:
+    found = findings(
+        gateway(namespace=namespace), parentRefs=[{"name": "web"}], hostnames=["rose.example.net"]
+    )
+
+    assert [path for path, _ in found] == ["spec.route.hostnames[0]"]
+
+
 def test_only_the_named_listener_counts() -> None:
     parents = [{**WEB, "sectionName": "http"}]
 
@@ -103,8 +118,9 @@ def test_a_listener_that_does_not_exist_or_carries_no_routes_is_reported(section
     ]
 
 
-def test_a_gateway_of_another_namespace_or_group_is_not_the_one() -> None:
+def test_a_gateway_of_another_namespace_or_group_or_without_a_name_is_not_the_one() -> None:
     istio = {**gateway(), "apiVersion": "networking.istio.io/v1"}
 
     assert findings(gateway(namespace="other"), istio, hostnames=["rose.example.net"]) == []
     assert findings({"kind": "Gateway", "spec": [], "metadata": None}) == []
+    assert findings({**gateway(), "metadata": {}}, hostnames=["rose.example.net"]) == []
