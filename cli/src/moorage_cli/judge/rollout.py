@@ -98,9 +98,12 @@ def line(model: ModelView) -> str:
 
 def _headline(model: ModelView, outcome: Outcome, palette: Palette) -> str:
     up_to_date = model.conditions.get("UpToDate")
-    reason = up_to_date.reason if model.is_current and up_to_date else "waiting for the operator"
-    if up_to_date is not None and up_to_date.holds and not model.is_ready:
+    if not model.is_current or up_to_date is None:
+        reason = "waiting for the operator"
+    elif up_to_date.holds and not model.ready.holds:
         reason = model.ready.reason
+    else:
+        reason = up_to_date.reason
     name = f"{model.namespace}/{model.name}" if model.namespace else model.name
     return (
         f"{clean(name)}: {palette.paint(clean(reason), _TONES[outcome])}, "
@@ -143,9 +146,9 @@ def _branches(model: ModelView, kept: Sequence[KeptRevision]) -> list[_Branch]:
     """The revisions: that of the spec first, then those that serve, end, or ran before."""
     rollout = model.rollout
     # what `moorage rollback` would restore, so none that never served
-    passed = {rollout.current, "", *rollout.unproven}
-    previous = next((each.revision for each in kept if each.revision not in passed), "")
-    names = [rollout.current, rollout.last_good, rollout.retiring]
+    passed = {rollout.current, *rollout.unproven}
+    previous = next((each.revision for each in kept if each.revision not in passed), None)
+    names: list[str | None] = [rollout.current, rollout.last_good, rollout.retiring]
     names += [each.revision for each in model.replicas]
     names.append(previous)
     created = {each.revision: each.created for each in kept}
@@ -161,7 +164,7 @@ def _branches(model: ModelView, kept: Sequence[KeptRevision]) -> list[_Branch]:
     ]
 
 
-def _state(model: ModelView, name: str, previous: str) -> str:
+def _state(model: ModelView, name: str, previous: str | None) -> str:
     rollout = model.rollout
     if name == rollout.rejected:
         return "failed"

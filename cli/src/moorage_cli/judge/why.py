@@ -9,8 +9,8 @@ docs/reference/conditions.md.
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from moorage_cli.judge.advice import advice_for
@@ -35,6 +35,7 @@ NO_OPERATOR = (
     "kubectl get pods -A -l app.kubernetes.io/name=moorage"
 )
 EVENT_LIMIT = 10
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 PLACEHOLDER = re.compile(r"\bNAME\b")
 # A state that has lasted longer does not resolve by waiting.
 PATIENCE_SECONDS = 600
@@ -177,14 +178,7 @@ def _without_waiting(cause: Cause, condition: Condition, now: datetime) -> Cause
     if seconds < PATIENCE_SECONDS:
         return cause
     rest = cause.do.partition("if it lasts, ")[2] or "check what the message and the events name"
-    return Cause(
-        cause.where,
-        cause.reason,
-        cause.message,
-        cause.means,
-        f"it has lasted {age(seconds)}: {rest}",
-        cause.log,
-    )
+    return replace(cause, do=f"it has lasted {age(seconds)}: {rest}")
 
 
 def _failing_replicas(model: ModelView) -> dict[tuple[str, str], list[str]]:
@@ -252,8 +246,7 @@ def _lines_of(title: str, cause: Cause, palette: Palette) -> list[str]:
 
 def _recent(events: Sequence[EventView]) -> list[EventView]:
     """The last events, oldest first; events without a time come before all others."""
-    dated = sorted(events, key=lambda event: event.last.timestamp() if event.last else 0.0)
-    return dated[-EVENT_LIMIT:]
+    return sorted(events, key=lambda event: event.last or _EARLIEST)[-EVENT_LIMIT:]
 
 
 def _event_line(event: EventView, now: datetime) -> str:
