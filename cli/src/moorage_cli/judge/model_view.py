@@ -292,8 +292,6 @@ def _server_name(
 
 def moment(value: object) -> datetime | None:
     """A time of the API (RFC 3339), or None if it is absent or invalid."""
-    if isinstance(value, datetime):
-        return value if value.tzinfo else value.replace(tzinfo=UTC)
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:

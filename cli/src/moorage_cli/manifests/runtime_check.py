@@ -73,7 +73,7 @@ def _model_problems(
 ) -> Iterator[Problem]:
     server, model = mapping(spec.get("runtime")), mapping(spec.get("model"))
     name, model_format = server.get("name"), model.get("format")
-    found = runtimes.get(str(name)) if name else None
+    found = runtimes.get(str(name))
     if found is None:
         return
     formats = [str(mapping(each).get("name")) for each in found.get("formats") or ()]
@@ -96,9 +96,9 @@ def _unknown_variables(spec: Mapping[str, Any]) -> Iterator[Problem]:
         **{f"spec.env[{at}].value": each.get("value") for at, each in enumerate(env)},
     }  # fmt: skip
     for path, text in texts.items():
-        for found in _REFERENCE.finditer(text if isinstance(text, str) else ""):
+        for found in _REFERENCE.finditer(str(text)):
             if found[1] and found[1] not in known:
-                near = difflib.get_close_matches(found[1], known, n=1)
+                near = difflib.get_close_matches(found[1], known)
                 hint = f"; did you mean $({near[0]})?" if near else ""
                 problem = f"$({found[1]}) is not a variable of the operator or of spec.env{hint}"
                 yield Problem(path, problem)

@@ -15,6 +15,7 @@ TRITON = {
     "formats": [{"name": "onnx", "priority": 1}],
 }
 URI = {"uri": "pvc://models/iris"}
+GPU, GPUS = {"nvidia.com/gpu": 1}, {"nvidia.com/gpu": 2}
 CPU = {"maxReplicas": 2, "metrics": [{"type": "CPU", "target": 70}]}
 
 
@@ -33,7 +34,9 @@ def findings(*documents):
 
 
 def test_a_valid_runtime_has_no_problems():
-    env = [{"name": "A", "value": "$(MOORAGE_MODEL_NAME)"}, {"name": "MOORAGE_B", "value": "b"}]
+    node = {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    name = {"name": "A", "value": "$(MOORAGE_MODEL_NAME)"}
+    env = [name, node, {"name": "MOORAGE_B", "value": "b"}]
     assert findings(runtime(env=env, args=["$(MOORAGE_B)", "$$(MOORAGE_C)", "$(HOST)"])) == []
 
 
@@ -53,12 +56,22 @@ def test_a_valid_runtime_has_no_problems():
         (
             {"args": ["--path=$(MOORAGE_MODEL_PAHT)"]},
             "spec.args[0]",
-            "is not a variable of the operator or of spec.env; did you mean $(MOORAGE_MODEL_",
+            "a variable of the operator or of spec.env; did you mean $(MOORAGE_MODEL_PATH)?",
         ),
         (
             {"env": [{"name": "A", "value": "$(MOORAGE_X)"}]},
             "spec.env[0].value",
             "$(MOORAGE_X) is not a variable",
+        ),
+        (
+            {"command": ["serve", "$(MOORAGE_MODEL)"]},
+            "spec.command[1]",
+            "$(MOORAGE_MODEL) is not a variable",
+        ),
+        (
+            {"resources": {"requests": GPU}},
+            "spec.resources",
+            "a request of nvidia.com/gpu 1 with no limit",
         ),
     ],
 )
@@ -69,11 +82,22 @@ def test_a_problem_is_reported_with_the_runtime_and_the_path(spec, path, sentenc
     assert sentence in found[2]
 
 
+def test_a_variable_unlike_all_others_has_no_suggestion():
+    ((_, _, message),) = findings(runtime(args=["$(MOORAGE_TENSOR_PARALLEL_SIZE)"]))
+
+    assert message == (
+        "$(MOORAGE_TENSOR_PARALLEL_SIZE) is not a variable of the operator or of spec.env"
+    )
+
+
 def test_two_defaults_conflict():
     found = findings(runtime("a", default=True), runtime("b", default=True), runtime("c"))
 
     assert [each[:2] for each in found] == [("InferenceRuntime b", "spec.default")]
-    assert "conflicts with InferenceRuntime a" in found[0][2]
+    assert found[0][2] == (
+        "true conflicts with InferenceRuntime a: a namespace can have only one default; remove "
+        "one, or set allowedNamespaces of both"
+    )
 
 
 def test_defaults_that_are_restricted_to_namespaces_do_not_conflict():
@@ -113,6 +137,26 @@ def test_a_model_is_compared_with_its_runtime(spec, path, sentence):
 
     assert [each[1] for each in found] == ([path] if path else [])
     assert not path or sentence in found[0][2]
+
+
+@pytest.mark.parametrize(("formats", "listed"), [([], "none"), (["onnx", "plan"], "onnx, plan")])
+def test_another_format_is_reported_with_those_of_the_runtime(formats, listed):
+    server = runtime(formats=[{"name": each} for each in formats])
+    model = manifest({"model": {**URI, "format": "gguf"}, "runtime": {"name": "triton"}})
+
+    ((_, _, message),) = findings(server, model)
+
+    assert message.endswith(f"whose formats are {listed}")
+
+
+def test_a_device_of_a_model_is_compared_with_the_limit_of_its_runtime():
+    server = runtime(resources={"limits": GPUS})
+    own = {"name": "triton", "resources": {"requests": GPU}}
+
+    ((_, path, message),) = findings(server, manifest({"model": URI, "runtime": own}))
+
+    assert path == "spec.runtime.resources"
+    assert "a request of nvidia.com/gpu 1 with a limit of 2" in message
 
 
 def test_the_requests_of_the_runtime_count_for_scaling():
