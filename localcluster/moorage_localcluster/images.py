@@ -192,7 +192,9 @@ def build(
     arguments: Sequence[str],
     output: Path,
 ) -> None:
-    """Build an image and write it as an archive for `load`.
+    """Build an image and write it as an archive for `load`; concurrent builds wait.
+
+    Each build mounts the storage folder over itself, and hides the containers of another.
 
     Raises:
         ClusterError: buildah failed; its output is already printed.
@@ -221,14 +223,15 @@ def build(
     for variable in PASSED_ON:
         if variable in os.environ:
             command += ["--build-arg", f"{variable}={os.environ[variable]}"]
-    done = subprocess.run([*command, str(context)], check=False, stdin=subprocess.DEVNULL)
-    if done.returncode:
-        raise ClusterError(
-            f"building {name} from {dockerfile} failed with exit code {done.returncode}; "
-            "see the output above"
-        )
-    output.unlink(missing_ok=True)
-    run([*buildah(layout), "push", "--quiet", name, f"docker-archive:{output}:{name}"])
+    with ownership.locked(layout.images):
+        done = subprocess.run([*command, str(context)], check=False, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            raise ClusterError(
+                f"building {name} from {dockerfile} failed with exit code {done.returncode}; "
+                "see the output above"
+            )
+        output.unlink(missing_ok=True)
+        run([*buildah(layout), "push", "--quiet", name, f"docker-archive:{output}:{name}"])
 
 
 def qualified(tag: str) -> str:
@@ -254,7 +257,8 @@ def push(layout: Layout, tag: str, digest_file: Path) -> None:
     name = qualified(tag)
     verify = "false" if is_loopback(name) else "true"
     words = ["push", "--quiet", f"--tls-verify={verify}", "--digestfile", str(digest_file)]
-    run([*buildah(layout), *words, name, f"docker://{name}"])
+    with ownership.locked(layout.images):
+        run([*buildah(layout), *words, name, f"docker://{name}"])
 
 
 def load(layout: Layout, archive: Path) -> None:

@@ -231,6 +231,31 @@ def test_an_invalid_archive_is_reported(node, tmp_path):
     assert len(absent.stderr.splitlines()) == 1
 
 
+def test_images_that_are_built_at_the_same_time_do_not_disturb_each_other(tmp_path):
+    cluster("base-image")
+    file = tmp_path / "Dockerfile"
+    step = "RUN head -c 30000000 /dev/urandom > /random\n"
+    file.write_text(f"FROM localhost/moorage-base:bookworm\nARG NAME\n{step * 3}")
+    words = [PROGRAM, "build", "--file", file, "--context", tmp_path]
+    archives = [tmp_path / f"{name}.tar" for name in "abc"]
+
+    builds = [
+        subprocess.Popen(
+            [*words, f"--build-arg=NAME={each.stem}", "--tag", f"{each.stem}:1", "--output", each],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for each in archives
+    ]
+    told = [build.communicate(timeout=600)[0] for build in builds]
+
+    assert [build.returncode for build in builds] == [0, 0, 0], told
+    assert all(each.stat().st_size > 30_000_000 for each in archives)
+    assert "incomplete layer" not in "".join(told)
+    assert f"{STATE}/buildah/overlay/" not in Path("/proc/mounts").read_text()
+
+
 @pytest.fixture
 def node_down(serving) -> Iterator[None]:
     """Everything killed while pods run, then `down`; the demo's cluster is back afterwards."""
