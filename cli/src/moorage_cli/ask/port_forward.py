@@ -31,6 +31,8 @@ class PortForward:
 
     def __init__(self, connect: Callable[[], tuple[Any, Callable[[], str]]]) -> None:
         self._connect = connect
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._open: list[Any] = []
         self._problems: list[Callable[[], str]] = []
         self._failures: list[str] = []
@@ -48,7 +50,9 @@ class PortForward:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the port and every connection."""
+        """Close the port and every connection, also one that is being opened."""
+        with self._lock:
+            self._is_closed = True
         for each in (self._listener, *self._open):
             _end(each)
 
@@ -64,17 +68,28 @@ class PortForward:
                 local, _ = self._listener.accept()
             except OSError:
                 return  # the port is closed
-            self._open.append(local)
+            if not self._keep(local):
+                return
             try:
                 remote, problem = self._connect()
             except Exception as error:  # noqa: BLE001 - the client must learn of any failure
                 self._failures.append(reason_of(error))
                 local.close()
                 continue
-            self._open.append(remote)
+            if not self._keep(remote):
+                return
             self._problems.append(problem)
             for source, target in ((local, remote), (remote, local)):
                 threading.Thread(target=_copy, args=(source, target), daemon=True).start()
+
+    def _keep(self, connection: Any) -> bool:
+        """Whether the port is still open; otherwise, close the connection."""
+        with self._lock:
+            if not self._is_closed:
+                self._open.append(connection)
+                return True
+        _end(connection)
+        return False
 
 
 def _end(connection: Any) -> None:
