@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from moorage_runtime.backends.base import ModelSource
 from moorage_runtime.backends.onnx import error_text
 from moorage_runtime.backends.onnx.backend import OnnxBackend
+from moorage_runtime.backends.onnx.device import Device
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
 from moorage_runtime.values.inference import InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor
@@ -174,6 +175,21 @@ def test_the_installed_library_says_why_a_run_failed(tmp_path):
     assert "Input shape:{2}, requested shape:{7,9}" in message
     for detail in ("onnxruntime", "::", ".h:", "was false"):
         assert detail not in message
+
+
+def test_a_container_without_a_gpu_does_not_blame_the_model(tmp_path):
+    class Missing(Device):
+        def begin(self) -> None:
+            raise RuntimeError("CUDA Provider not available, can't get interface for it")
+
+    path = write(tmp_path / "model.onnx", helper.make_node("Cast", ["x"], ["y"], to=1))
+    with pytest.raises(InvalidConfig) as caught:
+        OnnxBackend(Missing(lambda: None)).load(ModelSource("m", "1", path))
+
+    assert caught.value.message == (
+        "model.onnx cannot be loaded: CUDA Provider not available, can't get interface for it; "
+        "check that the container has a GPU that works and has enough free memory"
+    )
 
 
 def test_a_session_without_memory_does_not_blame_the_model(tmp_path, monkeypatch):

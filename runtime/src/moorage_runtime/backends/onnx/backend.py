@@ -44,6 +44,7 @@ _DATATYPES: Final = {
     "tensor(string)": Datatype.BYTES,
 }
 _LOG_FATAL: Final = 4
+_CHECK_GPU: Final = "; check that the container has a GPU that works and has enough free memory"
 # Prefixes of types that no protocol supports.
 _COLLECTIONS: Final = ("seq(", "map(", "optional(")
 
@@ -174,9 +175,9 @@ def _session(source: ModelSource, device: Device | None) -> ort.InferenceSession
     options.log_severity_level = _LOG_FATAL
     provider = providers.CPU if device is None else providers.CUDA
     chosen = providers.choice(provider, tf32=source.options.get("tf32", False))
+    if device is not None:
+        _begin(device, source.path)
     try:
-        if device is not None:
-            device.begin()
         session = ort.InferenceSession(
             str(source.path), options, providers=chosen, enable_fallback=False
         )
@@ -190,9 +191,21 @@ def _session(source: ModelSource, device: Device | None) -> ort.InferenceSession
 def _not_loaded(file: str, problem: str, provider: str) -> str:
     if not error_text.is_about_machine(problem):
         return f"{file} is not a valid ONNX model: {problem}"
-    if provider == providers.CUDA:
-        problem += "; check that the container has a GPU that works and has enough free memory"
-    return f"{file} cannot be loaded: {problem}"
+    hint = _CHECK_GPU if provider == providers.CUDA else ""
+    return f"{file} cannot be loaded: {problem}{hint}"
+
+
+def _begin(device: Device, path: pathlib.Path) -> None:
+    """Use the GPU for the first time.
+
+    Raises:
+        InvalidConfig: The container has none, or it does not work.
+    """
+    try:
+        device.begin()
+    except Exception as error:
+        problem = error_text.text_of(error, path)
+        raise InvalidConfig(f"{path.name} cannot be loaded: {problem}{_CHECK_GPU}") from error
 
 
 def _check_indexes(feeds: Mapping[str, NDArray[Any]], indexes: Mapping[str, int]) -> None:
