@@ -20,6 +20,7 @@ from moorage_benchmarks import figures, gpu_models, programs
 from moorage_benchmarks.http_load import HttpLoad
 from moorage_benchmarks.programs import BenchmarkError
 from moorage_benchmarks.report import Report, Table
+from moorage_runtime.backends.onnx import providers
 
 CLIENTS = (1, 16, 64)
 ROWS = (1, 16)
@@ -92,11 +93,10 @@ def make_report(rates: Mapping[tuple[str, str], list[float]], gpu: str) -> Repor
 def _library(folder: Path, graph: str, rows: int) -> Callable[[float], float]:
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    chosen = {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"}
     session = ort.InferenceSession(
         folder / gpu_models.name_of(graph) / "model.onnx",
         options,
-        providers=[(PROVIDER, chosen), "CPUExecutionProvider"],
+        providers=providers.choice(providers.CUDA, tf32=False),
         enable_fallback=False,
     )
     feeds = {"x": np.ones((rows, *gpu_models.SHAPES[graph]), np.float32)}

@@ -248,11 +248,11 @@ def test_images_that_are_built_at_the_same_time_do_not_disturb_each_other(tmp_pa
         )
         for each in archives
     ]
-    told = [build.communicate(timeout=600)[0] for build in builds]
+    outputs = [build.communicate(timeout=600)[0] for build in builds]
 
-    assert [build.returncode for build in builds] == [0, 0, 0], told
+    assert [build.returncode for build in builds] == [0, 0, 0], outputs
     assert all(each.stat().st_size > 30_000_000 for each in archives)
-    assert "incomplete layer" not in "".join(told)
+    assert "incomplete layer" not in "".join(outputs)
     assert f"{STATE}/buildah/overlay/" not in Path("/proc/mounts").read_text()
 
 

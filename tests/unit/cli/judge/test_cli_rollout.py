@@ -14,6 +14,7 @@ from moorage_cli.judge.model_view import ModelView, view
 from moorage_cli.judge.rollout import KeptRevision, line, tree
 from moorage_cli.printing.report import ExitCode, Report
 from moorage_cli.printing.tables import Palette, Tone
+from support.cli_conditions import condition
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PLAIN = Palette(coloured=False)
@@ -80,17 +81,6 @@ def model(name: str = "iris", spec: Any = None, **status: Any) -> ModelView:
     return view(
         {"metadata": metadata, "spec": spec, "status": {"observedGeneration": 2, **status}}
     )
-
-
-def condition(type_: str, status: str, reason: str, message: str = "", since: str = "") -> Any:
-    return {
-        "type": type_,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "observedGeneration": 2,
-        "lastTransitionTime": since,
-    }
 
 
 def row(report: Report, name: str) -> list[str]:

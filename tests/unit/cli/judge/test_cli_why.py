@@ -9,6 +9,7 @@ import pytest
 from moorage_cli.judge.model_view import ModelView, view
 from moorage_cli.judge.why import EventView, causes, why
 from moorage_cli.printing.tables import Palette, Tone
+from support import cli_conditions
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PLAIN = Palette(coloured=False)
@@ -27,14 +28,7 @@ def condition(
     type_: str, status: str, reason: str, message: str = "", lasted: float | None = None
 ) -> dict[str, Any]:
     since = None if lasted is None else (NOW - timedelta(seconds=lasted)).isoformat()
-    return {
-        "type": type_,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "observedGeneration": 2,
-        "lastTransitionTime": since,
-    }
+    return cli_conditions.condition(type_, status, reason, message, since)
 
 
 def replica(pod: str, reason: str, message: str = "") -> dict[str, Any]:

@@ -18,7 +18,7 @@ def namespace(name: str = "ns", uid: str = "n", labels: Any = None) -> Any:
     return {"metadata": {"name": name, "uid": uid, "labels": labels}}
 
 
-class Told:
+class ReportingStore:
     """A store with the changes that it reports."""
 
     def __init__(self) -> None:
@@ -40,125 +40,142 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def reporting() -> ReportingStore:
+    return ReportingStore()
 
 
-def test_a_runtime_is_reported_when_its_spec_changes_and_when_it_is_deleted(told: Told) -> None:
-    told.store.put_runtime(runtime())
-    first = told.store.current.by_name["triton"]
-    told.store.put_runtime(runtime(status={"models": 3}))
-    told.store.put_runtime(runtime(image="triton:2"))
-    second = told.store.current.by_name["triton"]
-    told.store.put_runtime(runtime("other", "o"))
-    other = told.store.current.by_name["other"]
-    told.store.drop_runtime("u")
+def test_a_runtime_is_reported_when_its_spec_changes_and_when_it_is_deleted(
+    reporting: ReportingStore,
+) -> None:
+    reporting.store.put_runtime(runtime())
+    first = reporting.store.current.by_name["triton"]
+    reporting.store.put_runtime(runtime(status={"models": 3}))
+    reporting.store.put_runtime(runtime(image="triton:2"))
+    second = reporting.store.current.by_name["triton"]
+    reporting.store.put_runtime(runtime("other", "o"))
+    other = reporting.store.current.by_name["other"]
+    reporting.store.drop_runtime("u")
 
     assert [each.content["runtime"]["image"] for each in (first, second)] == [
         "triton:1",
         "triton:2",
     ]
-    assert told.runtimes == [(None, first), (first, second), (None, other), (second, None)]
-    assert told.names == ["other"]
+    assert reporting.runtimes == [(None, first), (first, second), (None, other), (second, None)]
+    assert reporting.names == ["other"]
 
 
-def test_the_status_of_a_runtime_is_kept_until_it_is_deleted(told: Told) -> None:
-    told.store.put_runtime(runtime())
-    assert told.store.statuses == {"triton": {}}
+def test_the_status_of_a_runtime_is_kept_until_it_is_deleted(reporting: ReportingStore) -> None:
+    reporting.store.put_runtime(runtime())
+    assert reporting.store.statuses == {"triton": {}}
 
-    told.store.put_runtime(runtime(status={"models": 3}))
-    assert told.store.statuses == {"triton": {"models": 3}}
+    reporting.store.put_runtime(runtime(status={"models": 3}))
+    assert reporting.store.statuses == {"triton": {"models": 3}}
 
-    told.store.drop_runtime("u")
-    assert told.store.statuses == {}
-
-
-def test_the_deletion_of_a_predecessor_does_not_remove_its_successor(told: Told) -> None:
-    told.store.put_runtime(runtime(uid="old"))
-    told.store.put_runtime(runtime(uid="new"))
-
-    told.store.drop_runtime("old")
-    told.store.drop_runtime("never seen")
-    assert told.names == ["triton"]
-    assert told.store.statuses == {"triton": {}}
-
-    told.store.drop_runtime("new")
-    assert told.names == []
+    reporting.store.drop_runtime("u")
+    assert reporting.store.statuses == {}
 
 
-def test_only_changes_of_labels_are_reported(told: Told) -> None:
-    told.store.put_namespace(namespace(labels=OPEN))
-    told.store.put_namespace(namespace(labels=OPEN))
-    told.store.put_namespace(namespace("bare", "b"))
-    told.store.put_namespace(namespace(labels=CLOSED))
+def test_the_deletion_of_a_predecessor_does_not_remove_its_successor(
+    reporting: ReportingStore,
+) -> None:
+    reporting.store.put_runtime(runtime(uid="old"))
+    reporting.store.put_runtime(runtime(uid="new"))
 
-    assert told.namespaces == ["ns", "bare", "ns"]
-    assert told.store.current.namespace_labels == {"ns": CLOSED, "bare": {}}
+    reporting.store.drop_runtime("old")
+    reporting.store.drop_runtime("never seen")
+    assert reporting.names == ["triton"]
+    assert reporting.store.statuses == {"triton": {}}
 
-
-def test_the_labels_of_a_deleted_namespace_are_removed(told: Told) -> None:
-    told.store.drop_namespace("never seen")
-    assert told.store.current.namespace_labels is None
-
-    told.store.put_namespace(namespace(labels=OPEN))
-    told.store.put_namespace(namespace("other", "o", CLOSED))
-    told.store.drop_namespace("n")
-    told.store.drop_namespace("never seen")
-
-    assert told.store.current.namespace_labels == {"other": CLOSED}
+    reporting.store.drop_runtime("new")
+    assert reporting.names == []
 
 
-def test_the_deletion_of_a_namespace_does_not_remove_one_of_the_same_name(told: Told) -> None:
-    told.store.put_namespace(namespace(uid="old", labels=OPEN))
-    told.store.put_namespace(namespace(uid="new", labels=CLOSED))
+def test_only_changes_of_labels_are_reported(reporting: ReportingStore) -> None:
+    reporting.store.put_namespace(namespace(labels=OPEN))
+    reporting.store.put_namespace(namespace(labels=OPEN))
+    reporting.store.put_namespace(namespace("bare", "b"))
+    reporting.store.put_namespace(namespace(labels=CLOSED))
 
-    told.store.drop_namespace("old")
+    assert reporting.namespaces == ["ns", "bare", "ns"]
+    assert reporting.store.current.namespace_labels == {"ns": CLOSED, "bare": {}}
 
-    assert told.store.current.namespace_labels == {"ns": CLOSED}
+
+def test_the_labels_of_a_deleted_namespace_are_removed(reporting: ReportingStore) -> None:
+    reporting.store.drop_namespace("never seen")
+    assert reporting.store.current.namespace_labels is None
+
+    reporting.store.put_namespace(namespace(labels=OPEN))
+    reporting.store.put_namespace(namespace("other", "o", CLOSED))
+    reporting.store.drop_namespace("n")
+    reporting.store.drop_namespace("never seen")
+
+    assert reporting.store.current.namespace_labels == {"other": CLOSED}
 
 
-def test_labels_that_may_not_be_read_do_not_count(told: Told) -> None:
-    told.store.put_labels_access(may_read=True)
-    told.store.put_namespace(namespace(labels=OPEN))
+def test_the_deletion_of_a_namespace_does_not_remove_one_of_the_same_name(
+    reporting: ReportingStore,
+) -> None:
+    reporting.store.put_namespace(namespace(uid="old", labels=OPEN))
+    reporting.store.put_namespace(namespace(uid="new", labels=CLOSED))
+
+    reporting.store.drop_namespace("old")
+
+    assert reporting.store.current.namespace_labels == {"ns": CLOSED}
+
+
+def test_labels_that_may_not_be_read_do_not_count(reporting: ReportingStore) -> None:
+    reporting.store.put_labels_access(may_read=True)
+    reporting.store.put_namespace(namespace(labels=OPEN))
     for _ in range(2):
-        told.store.put_labels_access(may_read=False)
-    told.store.put_namespace(namespace(labels=CLOSED))
-    assert (told.store.current.namespace_labels, told.accesses) == (None, 1)
+        reporting.store.put_labels_access(may_read=False)
+    reporting.store.put_namespace(namespace(labels=CLOSED))
+    assert (reporting.store.current.namespace_labels, reporting.accesses) == (None, 1)
 
     for _ in range(2):
-        told.store.put_labels_access(may_read=True)
-    assert (told.store.current.namespace_labels, told.accesses) == ({"ns": CLOSED}, 2)
+        reporting.store.put_labels_access(may_read=True)
+    assert (reporting.store.current.namespace_labels, reporting.accesses) == ({"ns": CLOSED}, 2)
 
 
-def test_access_to_labels_is_reported_only_once_there_are_labels(told: Told) -> None:
-    told.store.put_labels_access(may_read=False)
+def test_access_to_labels_is_reported_only_once_there_are_labels(
+    reporting: ReportingStore,
+) -> None:
+    reporting.store.put_labels_access(may_read=False)
 
-    assert told.accesses == 0
-    assert told.store.current.namespace_labels is None
+    assert reporting.accesses == 0
+    assert reporting.store.current.namespace_labels is None
 
 
-def test_the_reason_for_unreadable_runtimes_is_reported_once(told: Told) -> None:
+def test_the_reason_for_unreadable_runtimes_is_reported_once(reporting: ReportingStore) -> None:
     for _ in range(2):
-        told.store.put_unreadable("no right", is_forbidden=True)
-    assert (told.store.current.unreadable, told.store.current.is_forbidden) == ("no right", True)
-    assert told.accesses == 1
+        reporting.store.put_unreadable("no right", is_forbidden=True)
+    assert (reporting.store.current.unreadable, reporting.store.current.is_forbidden) == (
+        "no right",
+        True,
+    )
+    assert reporting.accesses == 1
 
-    told.store.put_unreadable("no kind")
-    assert (told.store.current.unreadable, told.store.current.is_forbidden) == ("no kind", False)
-    told.store.put_unreadable("")
-    assert (told.store.current.unreadable, told.store.current.is_forbidden) == ("", False)
-    assert told.accesses == 3
+    reporting.store.put_unreadable("no kind")
+    assert (reporting.store.current.unreadable, reporting.store.current.is_forbidden) == (
+        "no kind",
+        False,
+    )
+    reporting.store.put_unreadable("")
+    assert (reporting.store.current.unreadable, reporting.store.current.is_forbidden) == (
+        "",
+        False,
+    )
+    assert reporting.accesses == 3
 
 
-def test_every_change_has_a_version_of_its_own(told: Told) -> None:
-    versions = [told.store.current.version]
-    told.store.put_runtime(runtime())
-    versions.append(told.store.current.version)
-    told.store.put_namespace(namespace(labels=OPEN))
-    versions.append(told.store.current.version)
-    told.store.put_unreadable("no right")
-    versions.append(told.store.current.version)
-    told.store.put_runtime(runtime(status={"models": 1}))
+def test_every_change_has_a_version_of_its_own(reporting: ReportingStore) -> None:
+    versions = [reporting.store.current.version]
+    reporting.store.put_runtime(runtime())
+    versions.append(reporting.store.current.version)
+    reporting.store.put_namespace(namespace(labels=OPEN))
+    versions.append(reporting.store.current.version)
+    reporting.store.put_unreadable("no right")
+    versions.append(reporting.store.current.version)
+    reporting.store.put_runtime(runtime(status={"models": 1}))
 
     assert len({*versions}) == 4
-    assert told.store.current.version == versions[-1]
+    assert reporting.store.current.version == versions[-1]

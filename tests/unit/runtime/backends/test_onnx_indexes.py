@@ -7,14 +7,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from moorage_runtime.backends.base import ModelSource
-from moorage_runtime.backends.onnx import providers
-from moorage_runtime.backends.onnx.backend import OnnxBackend
-from moorage_runtime.backends.onnx.device import Device
 from moorage_runtime.backends.onnx.graph.file import read
 from moorage_runtime.backends.onnx.graph.indexes import bounds
 from moorage_runtime.values.errors import InvalidRequest
 from moorage_runtime.values.inference import InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor
+from support.absent_gpu import on_absent_gpu
 
 node = helper.make_node
 TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -185,18 +183,9 @@ def test_tokens_and_segments_of_an_optimized_encoder_are_indexes(tmp_path):
     assert bounds(read(path)) == {"ids": 4}
 
 
-class Absent(Device):
-    """A GPU on a machine without one; sessions run on the CPU."""
-
-    def begin(self) -> None:
-        """Keep nothing."""
-
-
 @pytest.fixture
-def load(monkeypatch):
-    monkeypatch.setattr(providers, "choice", lambda *_, **__: ["CPUExecutionProvider"])
-    monkeypatch.setattr(providers, "check_used", lambda *_: None)
-    return lambda path: OnnxBackend(Absent(lambda: None)).load(ModelSource("m", "1", path))
+def load(instead_of_cuda):
+    return lambda path: on_absent_gpu().load(ModelSource("m", "1", path))
 
 
 @pytest.fixture

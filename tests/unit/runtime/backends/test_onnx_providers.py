@@ -14,19 +14,13 @@ from moorage_runtime.backends.onnx.graph.file import read
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
 from moorage_runtime.values.inference import InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor
+from support.absent_gpu import on_absent_gpu
 from support.onnx_zoo import ZOO
 from unit.runtime.model_files import write_onnx
 
 without_cuda = pytest.mark.skipif(
     "CUDAExecutionProvider" in ort.get_available_providers(), reason="CUDA is installed"
 )
-
-
-class Absent(Device):
-    """A GPU on a machine without one."""
-
-    def begin(self) -> None:
-        """Keep nothing."""
 
 
 def test_the_cpu_is_always_installed():
@@ -109,14 +103,7 @@ def test_a_session_that_does_not_use_the_provider_is_an_error_with_those_it_uses
 def test_a_session_that_fell_back_to_the_cpu_is_refused(tmp_path):
     write_onnx(tmp_path / "model.onnx")
     with pytest.raises(InvalidConfig, match="CUDAExecutionProvider cannot start"):
-        OnnxBackend(Absent(lambda: None)).load(ModelSource("m", "1", tmp_path / "model.onnx"))
-
-
-@pytest.fixture
-def instead_of_cuda(monkeypatch):
-    """A session on the CPU stands in for one on a GPU."""
-    monkeypatch.setattr(providers, "choice", lambda *_, **__: ["CPUExecutionProvider"])
-    monkeypatch.setattr(providers, "check_used", lambda *_: None)
+        on_absent_gpu().load(ModelSource("m", "1", tmp_path / "model.onnx"))
 
 
 def test_only_runs_on_the_cpu_are_bounded(tmp_path, instead_of_cuda):
@@ -124,7 +111,7 @@ def test_only_runs_on_the_cpu_are_bounded(tmp_path, instead_of_cuda):
     path = tmp_path / "model.onnx"
 
     on_cpu = OnnxBackend().load(ModelSource("m", "1", path))
-    on_gpu = OnnxBackend(Absent(lambda: None)).load(ModelSource("m", "1", path))
+    on_gpu = on_absent_gpu().load(ModelSource("m", "1", path))
 
     assert on_cpu.inline_rows > 0
     assert on_gpu.inline_rows == 0

@@ -1,0 +1,12 @@
+"""Fixtures of the backends' tests."""
+
+import pytest
+
+from moorage_runtime.backends.onnx import providers
+
+
+@pytest.fixture
+def instead_of_cuda(monkeypatch):
+    """A session on the CPU stands in for one on a GPU."""
+    monkeypatch.setattr(providers, "choice", lambda *_, **__: ["CPUExecutionProvider"])
+    monkeypatch.setattr(providers, "check_used", lambda *_: None)
