@@ -73,6 +73,7 @@ def unread(
     """
     if model.deleting:
         return frozenset()
+    observed = _with_replicas(model, observed)
     if model.problems:
         ran = _what_ran(observed)
         needed = _unproven(observed, ran).union(ran)
@@ -99,8 +100,7 @@ def plan(
         config: The operator's settings.
         rendered: The pod template of the spec; None: it is rendered here.
     """
-    pods = tuple(pod for pod in observed.pods if is_replica(pod, model))
-    observed = replace(observed, pods=pods)
+    observed = _with_replicas(model, observed)
     interval = float(model.health.poll_interval_seconds)
     if model.deleting:
         # The garbage collector deletes the children; applying them would work against it.
@@ -124,6 +124,11 @@ def plan(
     made = _make_plan(course.model, observed, decided, earlier, now=now, config=config)
     made = replace(made, history=history, keeps_others=arrangement.unreadable)
     return _without_writes(made) if model.paused else made
+
+
+def _with_replicas(model: InferenceModel, observed: Observed) -> Observed:
+    """Return what was observed without pods that only have the labels of a replica."""
+    return replace(observed, pods=tuple(pod for pod in observed.pods if is_replica(pod, model)))
 
 
 def _chart(

@@ -30,12 +30,14 @@ INFERENCE_LIMIT_BYTES = 4 << 20
 class Described:
     """The metadata that a server exposes; None for a missing part.
 
-    `unauthorized` says why a part was refused for want of a token; "" if none was.
+    `unauthorized` says why a part was refused for want of a token; "" if none was. `evidence` says
+    what in it proves the protocol, like the message of `Driver.speaks`; "" if nothing does.
     """
 
     server: ServerInfo | None = None
     model: ModelInfo | None = None
     unauthorized: str = ""
+    evidence: str = ""
 
 
 class Driver(Protocol):

@@ -82,15 +82,6 @@ class Hands:
     turns: RuntimeTurns = field(default_factory=RuntimeTurns)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A model with its rendered pod template and everything that was observed about it."""
-
-    record: ModelRecord
-    rendered: dict[str, Any]
-    observed: Observed
-
-
 class Reconciler:
     """Makes the cluster match a model, and reports the result in its status.
 
@@ -145,9 +136,7 @@ class Reconciler:
     async def _pass(self, record: ModelRecord, runtime: RuntimeState) -> float | None:
         """Take all steps, even if one of them fails."""
         hands, failures = self._hands, list[errors.ApiError]()
-        seen = await self._observe(record, self._render(record.model), runtime)
-        plan = self._decide(seen)
-        self._ask(seen, plan)  # before the writes, which a webhook may delay
+        plan = await self._plan(record, runtime)
         if _retracts(record.status, plan.status):
             with _collected(failures):
                 if await self._write_status(record, plan) is not None:
@@ -161,9 +150,7 @@ class Reconciler:
                     record, plan.objects, keeps_others=plan.keeps_others
                 )
         if changed or failures:  # failed writes may have taken long
-            seen = await self._observe(record, seen.rendered, runtime)
-            plan = self._decide(seen)
-            self._ask(seen, plan)
+            plan = await self._plan(record, runtime)
         later = None
         with _collected(failures):
             later = await self._write_status(record, plan)
@@ -172,28 +159,30 @@ class Reconciler:
         known = (each for each in (plan.requeue_after, later) if each is not None)
         return min(known, default=None)
 
-    def _render(self, model: InferenceModel) -> dict[str, Any]:
-        """Return the pod template of the spec; empty for an invalid spec."""
-        return {} if model.problems else make_pod_template(model, self._config)
+    async def _plan(self, record: ModelRecord, runtime: RuntimeState) -> Plan:
+        """Plan from all that is known about the model and its earlier revisions.
 
-    async def _observe(
-        self, record: ModelRecord, rendered: dict[str, Any], runtime: RuntimeState
-    ) -> Seen:
-        """Return everything known about the model, with the revisions that its plan needs."""
-        store, key = self._hands.store, record.key
+        Its replicas are polled from then on, before the writes, which a webhook may delay.
+        """
+        store, config = self._hands.store, self._config
+        key, model = record.key, record.model
+        rendered = {} if model.problems else make_pod_template(model, config)
         while True:
-            is_cut_off = self._isolation.is_cut_off
             observed = replace(
                 store.observed(key),
-                is_cut_off=is_cut_off,
+                is_cut_off=self._isolation.is_cut_off,
                 runtime=runtime,
-                gateways=self._gateways_of(record.model),
+                gateways=self._gateways_of(model),
             )
-            unread = planning.unread(record.model, observed, rendered, now=self._now())
+            unread = planning.unread(model, observed, rendered, now=self._now())
             if not unread:
-                return Seen(record, rendered, observed)
+                break
             # A revision that no longer exists is stored as None, so that each one is read once.
             store.put_history(key, await self._hands.history.read(key, unread))
+        plan = planning.plan(model, observed, now=self._now(), config=config, rendered=rendered)
+        store.keep_history(key, plan.history)
+        self._ask(key, observed, plan)
+        return plan
 
     def _gateways_of(self, model: InferenceModel) -> GatewaysObserved:
         labels = self._hands.runtimes().namespace_labels
@@ -201,21 +190,13 @@ class Reconciler:
         gateways = self._hands.gateways
         return gateways.of(model, known) if gateways else NO_GATEWAYS
 
-    def _decide(self, seen: Seen) -> Plan:
-        model, config = seen.record.model, self._config
-        plan = planning.plan(
-            model, seen.observed, now=self._now(), config=config, rendered=seen.rendered
-        )
-        self._hands.store.keep_history(seen.record.key, plan.history)
-        return plan
-
-    def _ask(self, seen: Seen, plan: Plan) -> None:
+    def _ask(self, key: ObjectKey, observed: Observed, plan: Plan) -> None:
         """Poll the replicas of the plan and look up its references."""
-        hands, key = self._hands, seen.record.key
+        hands = self._hands
         hands.poller.watch(key, plan.targets, plan.poll, plan.poll_interval_seconds)
         uid = plan.targets[0].pod_uid if plan.targets else ""
         self._isolation.record(key, uid, heard=plan.heard)
-        hands.lookups.want(key, plan.references if _waits(seen.observed) else frozenset())
+        hands.lookups.want(key, plan.references if _waits(observed) else frozenset())
 
     async def _write_status(self, record: ModelRecord, plan: Plan) -> float | None:
         """Write the status now if that is urgent, or else within the budget of status writes.

@@ -103,6 +103,7 @@ class WorkQueue(Generic[K]):
         self._taken += 1
         key = next(iter(waiting))
         del waiting[key]
+        self._again.pop(key, None)  # this reconcile sees that change too
         self._running.add(key)
         return key
 

@@ -82,7 +82,7 @@ def test_nothing_is_planned_before_the_revision_that_served_is_read(of: Inferenc
         ({"ready": False}, False),
         ({"deleting": True}, False),
         ({"revision": ""}, False),
-        ({"replica_set": "other-5d8c"}, True),
+        ({"replica_set": "other-5d8c"}, False),
     ],
 )
 def test_the_revision_of_a_ready_pod_is_read_unless_it_has_served(

@@ -159,6 +159,20 @@ async def test_only_routine_changes_wait_for_the_rest(queue: WorkQueue[str], tim
     assert queue.depth == 0 or await queue.get() == "a"
 
 
+async def test_an_urgent_reconcile_also_covers_the_routine_changes_before_it(
+    queue: WorkQueue[str], time: Time
+) -> None:
+    queue.add("a")
+    queue.done(await queue.get())
+    queue.add("a", Urgency.ROUTINE)
+    queue.add("a", Urgency.READINESS)
+
+    queue.done(await queue.get())
+    time.advance(2 * POLICY.rest_seconds)
+
+    assert queue.depth == 0
+
+
 async def test_a_scheduled_key_does_not_rest(queue: WorkQueue[str], time: Time) -> None:
     queue.add("a")
     queue.done(await queue.get())

@@ -127,15 +127,13 @@ class Grps:
             server=spending(grps_metadata.read_server, text),
             model=None if isinstance(found, Answer) else found.info,
             unauthorized=refused_for_token(found, server),
+            evidence="" if isinstance(server, Answer) else _evidence(target),
         )
 
     async def speaks(self, target: ProbeTarget) -> Answer:
         """Query whether the server answers a metadata request with a status."""
         reply = await self._wire.ask(target, Question.SERVER_METADATA)
-        if isinstance(reply, Answer):
-            return reply
-        where = target.way.server_path or str(Question.SERVER_METADATA)
-        return evidence(f"{where} answers with the status of a GrpsMessage")
+        return reply if isinstance(reply, Answer) else evidence(_evidence(target))
 
     async def bring_online(self, target: ProbeTarget) -> bool:
         """Set a live server online; whether it confirmed this."""
@@ -195,6 +193,11 @@ class Grps:
         if isinstance(reply, Answer):
             return ()
         return spending(grps_metadata.read_models, reply.text)
+
+
+def _evidence(target: ProbeTarget) -> str:
+    where = target.way.server_path or str(Question.SERVER_METADATA)
+    return f"{where} answers with the status of a GrpsMessage"
 
 
 def _not_found(refused: GrpsReply, listed: Sequence[GrpsModel]) -> Answer:

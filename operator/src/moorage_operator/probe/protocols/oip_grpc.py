@@ -92,6 +92,7 @@ class OipGrpc:
             None if isinstance(server, Answer) else _server(server),
             None if isinstance(model, Answer) else _model(model),
             refused_for_token(model, server),
+            "" if isinstance(server, Answer) else f"{SERVICE}/ServerMetadata answers",
         )
 
     async def speaks(self, target: ProbeTarget) -> Answer:

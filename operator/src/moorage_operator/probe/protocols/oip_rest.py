@@ -72,10 +72,12 @@ class OipRest(HttpDriver):
             self._http.get(target, target.way.server_path),
             self._http.get(target, target.way.metadata_path),
         )
+        found = spending(metadata.server_from_json, _body_of_ok(server))
         return Described(
-            spending(metadata.server_from_json, _body_of_ok(server)),
+            found,
             spending(metadata.model_from_json, _body_of_ok(model)),
             refused_for_token(model, server),
+            "" if found is None else _evidence(target),
         )
 
     async def speaks(self, target: ProbeTarget) -> Answer:
@@ -85,7 +87,7 @@ class OipRest(HttpDriver):
             return reply
         if spending(metadata.server_from_json, _body_of_ok(reply)) is None:
             return refusal(reply, target.way.server_path, "server metadata")
-        return evidence(f"GET {target.way.server_path} answers with server metadata")
+        return evidence(_evidence(target))
 
     async def infer(self, target: ProbeTarget, inputs: Sequence[InputTensor]) -> Outputs | Answer:
         """Return the model's outputs, from a JSON body."""
@@ -119,6 +121,10 @@ class OipRest(HttpDriver):
         reply = await self._http.post(target, f"{target.way.server_path}/repository/index", {})
         entries = spending(repository_index.entries_from_json, _body_of_ok(reply))
         return None if entries is None else repository_index.verdict(target, entries)
+
+
+def _evidence(target: ProbeTarget) -> str:
+    return f"GET {target.way.server_path} answers with server metadata"
 
 
 def _body_of_ok(reply: Reply | Answer) -> bytes:

@@ -50,14 +50,15 @@ class OpenAiRest(HttpDriver):
         listed = await self._list(target)
         if isinstance(listed, Answer):
             return Described(unauthorized=refused_for_token(listed))
-        return Described(model=openai_models.info_of(target.model_name, listed))
+        info = openai_models.info_of(target.model_name, listed)
+        return Described(model=info, evidence=_evidence(target))
 
     async def speaks(self, target: ProbeTarget) -> Answer:
         """Query whether the server lists its models."""
         listed = await self._list(target)
         if isinstance(listed, Answer):
             return listed
-        return evidence(f"GET {target.way.server_path} answers with {WANTED}")
+        return evidence(_evidence(target))
 
     async def infer(self, target: ProbeTarget, inputs: Sequence[InputTensor]) -> Outputs | Answer:
         """Refuse: the API has no tensors."""
@@ -86,6 +87,10 @@ class OpenAiRest(HttpDriver):
             return reply
         found = spending(openai_models.listed_models, _document_of_ok(reply))
         return refusal(reply, path, WANTED) if found is None else found
+
+
+def _evidence(target: ProbeTarget) -> str:
+    return f"GET {target.way.server_path} answers with {WANTED}"
 
 
 def _document_of_ok(reply: Reply) -> dict[str, object]:

@@ -77,8 +77,12 @@ class TensorflowRest(HttpDriver):
         )
         if isinstance(status, Answer) or isinstance(found, Answer):
             return Described(unauthorized=refused_for_token(status, found))
-        versions = tensorflow.available(tensorflow.version_statuses(status.document) or ())
-        return Described(model=tensorflow.model_of(found.document, target.model_name, versions))
+        statuses = tensorflow.version_statuses(status.document)
+        versions = tensorflow.available(statuses or ())
+        return Described(
+            model=tensorflow.model_of(found.document, target.model_name, versions),
+            evidence="" if statuses is None else _evidence(target),
+        )
 
     async def speaks(self, target: ProbeTarget) -> Answer:
         """Query whether the status URL lists versions or reports that the model does not exist."""
@@ -87,7 +91,7 @@ class TensorflowRest(HttpDriver):
         if isinstance(reply, Answer):
             return reply
         if tensorflow.version_statuses(reply.document) is not None:
-            return evidence(f"GET {path} lists versions and their states")
+            return evidence(_evidence(target))
         if _is_not_found(reply):
             return evidence(f"GET {path} reports that the model does not exist")
         return refusal(reply, path, "model_version_status")
@@ -105,6 +109,10 @@ class TensorflowRest(HttpDriver):
             )
         except Unreadable as why:
             return unreadable(target.way.infer_path, why)
+
+
+def _evidence(target: ProbeTarget) -> str:
+    return f"GET {target.way.server_path} lists versions and their states"
 
 
 def _is_not_found(reply: Reply) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
-from moorage_operator.probe.driver import Driver
+from moorage_operator.probe.driver import Described, Driver
 from moorage_operator.values.answers import (
     ANSWERED,
     BARRED,
@@ -171,13 +171,11 @@ async def _explained(drivers: Drivers, target: ProbeTarget, answer: Answer) -> A
 
 
 async def _complete(driver: Driver, target: ProbeTarget, result: ProbeResult) -> ProbeResult:
-    ready, described, spoken = await asyncio.gather(
-        driver.ready(target), driver.describe(target), _with_evidence(driver, target, result)
-    )
+    ready, described = await asyncio.gather(driver.ready(target), driver.describe(target))
     return replace(
         result,
         ready=ready,
-        spoken=spoken,
+        spoken=await _with_evidence(driver, target, result, described),
         described=True,
         unauthorized=described.unauthorized,
         # Keep known metadata: a failed query does not mean that it has changed.
@@ -187,15 +185,18 @@ async def _complete(driver: Driver, target: ProbeTarget, result: ProbeResult) ->
 
 
 async def _with_evidence(
-    driver: Driver, target: ProbeTarget, result: ProbeResult
+    driver: Driver, target: ProbeTarget, result: ProbeResult, described: Described
 ) -> Spoken | None:
     spoken = result.spoken
     if spoken and spoken.evidence != ANSWERED:
         return spoken
-    answer = await driver.speaks(target)
-    if answer.verdict is not True:
-        return spoken
-    return Spoken(target.way.protocol, target.way.transport, target.way.port, answer.message)
+    evidence = described.evidence
+    if not evidence:
+        answer = await driver.speaks(target)
+        if answer.verdict is not True:
+            return spoken
+        evidence = answer.message
+    return Spoken(target.way.protocol, target.way.transport, target.way.port, evidence)
 
 
 def _as_asked(target: ProbeTarget, before: ProbeResult) -> Spoken | None:

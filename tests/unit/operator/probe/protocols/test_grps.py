@@ -188,7 +188,9 @@ async def test_an_error_that_is_not_about_the_model_is_reported() -> None:
 async def test_metadata_is_read_from_yaml(over: Over) -> None:
     async with over(Server()) as (driver, target):
         described = await driver.describe(target)
+        answer = await driver.speaks(target)
 
+    assert described.evidence == answer.message
     assert described.server == ServerInfo("server", "2")
     assert described.model.versions == ("1.10",)
     assert described.model.platform == "onnx"

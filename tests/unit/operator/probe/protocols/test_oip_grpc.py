@@ -205,6 +205,7 @@ async def test_an_answer_above_the_limit_is_malformed() -> None:
 
     assert described.model is None
     assert described.server == ServerInfo("s", "1")
+    assert described.evidence == "inference.GRPCInferenceService/ServerMetadata answers"
 
 
 async def test_metadata_is_read() -> None:
@@ -218,7 +219,7 @@ async def test_metadata_is_read() -> None:
 
     info = TensorInfo("x", "FP32", (-1, 4))
     assert described.model == ModelInfo("iris", (), "onnx", (info,), ())
-    assert described.server is None
+    assert (described.server, described.evidence) == (None, "")
 
 
 async def test_a_server_that_starts_is_found_by_the_next_query() -> None:

@@ -199,8 +199,9 @@ async def test_metadata_is_read_and_missing_parts_are_unknown() -> None:
     assert described.server == ServerInfo("s", "1", ())
     info = TensorInfo("x", "FP32", (-1, 4))
     assert described.model == ModelInfo("iris", ("1",), "", (info,), ())
+    assert described.evidence == (await asked(routes, lambda d, t: d.speaks(t))).message
     none = await asked({}, lambda d, t: d.describe(t))
-    assert (none.server, none.model) == (None, None)
+    assert (none.server, none.model, none.evidence) == (None, None, "")
 
 
 async def test_nobody_listening_is_refused() -> None:

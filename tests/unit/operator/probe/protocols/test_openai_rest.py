@@ -90,11 +90,11 @@ async def test_a_server_that_is_ready_and_lists_the_model_is_described(entry, in
     routes = {HEALTH: (200, ""), MODELS: (200, models({"id": "other"}, entry))}
 
     assert (await asked(routes, lambda d, t: d.model_ready(t))).verdict is True
-    assert await asked(routes, lambda d, t: d.describe(t)) == Described(model=info)
-    evidence = await asked(routes, lambda d, t: d.speaks(t))
-    assert (evidence.verdict, evidence.message) == (
-        True, "GET /v1/models answers with a list of models",
-    )  # fmt: skip
+    evidence = "GET /v1/models answers with a list of models"
+    found = Described(model=info, evidence=evidence)
+    assert await asked(routes, lambda d, t: d.describe(t)) == found
+    answer = await asked(routes, lambda d, t: d.speaks(t))
+    assert (answer.verdict, answer.message) == (True, evidence)
 
 
 STATES = [

@@ -178,6 +178,9 @@ async def test_the_default_signature_is_the_models_metadata() -> None:
     assert described.model.versions == ("2",)
     assert described.model.inputs == (TensorInfo("x", "FP32", (-1,)),)
     assert described.model.outputs == (TensorInfo("y", "BYTES", ()),)
+    assert described.evidence == (await asked(routes, lambda d, t: d.speaks(t))).message
+    without_states = {**routes, STATUS: (200, "{}")}
+    assert (await asked(without_states, lambda d, t: d.describe(t))).evidence == ""
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,17 @@ async def test_a_ready_model_needs_one_query_per_poll() -> None:
     assert set(server.questions[4:]) == {"model"}
 
 
+async def test_metadata_that_proves_the_protocol_saves_a_query() -> None:
+    server = Server()
+    server.described = replace(DESCRIBED, evidence="the metadata says so")
+    async with polling(server) as (poller, results):
+        poller.watch(KEY, [target()], PollPace.STABLE, 0.01)
+        await results.until(lambda: len(results.polled) >= 3)
+
+    assert set(server.questions[3:]) == {"model"}
+    assert results.all[-1].spoken.evidence == "the metadata says so"
+
+
 async def test_a_settling_model_is_detected_as_ready_soon() -> None:
     server = Server(NO)
     async with polling(server) as (poller, results):
