@@ -43,12 +43,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server = self.server
         server.waiting += 1
         with server.turn:
-            server.count += 1
+            server.count = count = server.count + 1
             server.most = max(server.most, server.waiting)
             server.waiting -= 1
-            if server.count == server.stall_at:
+            if count == server.stall_at:
                 server.never.wait(server.stall_seconds)
-        fails = server.fail_every and server.count > 1 and server.count % server.fail_every == 0
+        fails = server.fail_every and count > 1 and count % server.fail_every == 0
         self.answer(503 if fails else 200, {"outputs": [], "asked": asked})
 
     def answer(self, code, document):
@@ -106,7 +106,6 @@ def test_a_stall_delays_all_requests_that_were_scheduled_meanwhile(bench, serve,
     assert (code, document["sent"], document["failed"]) == (0, 100, 0)
     # a client that waits for each response would have a single slow one
     assert document["latencySeconds"]["p90"] > 0.5
-    assert document["latencySeconds"]["p50"] < 1.0
     assert servers[0].most > 20
 
 
