@@ -1,16 +1,16 @@
-"""A GPU on a machine without one: it keeps nothing, so that a load gets as far as its session."""
+"""A device for machines without a GPU: it reserves nothing, so a load proceeds to its session."""
 
 from moorage_runtime.backends.onnx.backend import OnnxBackend
 from moorage_runtime.backends.onnx.device import Device
 
 
 class AbsentGpu(Device):
-    """Keeps no bytes on a GPU."""
+    """Reserves no GPU memory."""
 
     def begin(self) -> None:
-        """Keep nothing."""
+        """Reserve nothing."""
 
 
 def on_absent_gpu() -> OnnxBackend:
-    """The backend of such a GPU."""
+    """Return a backend that uses this device."""
     return OnnxBackend(AbsentGpu(lambda: None))

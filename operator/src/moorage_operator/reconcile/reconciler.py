@@ -136,7 +136,8 @@ class Reconciler:
     async def _pass(self, record: ModelRecord, runtime: RuntimeState) -> float | None:
         """Take all steps, even if one of them fails."""
         hands, failures = self._hands, list[errors.ApiError]()
-        plan = await self._plan(record, runtime)
+        rendered = self._render(record.model)
+        plan = await self._plan(record, rendered, runtime)
         if _retracts(record.status, plan.status):
             with _collected(failures):
                 if await self._write_status(record, plan) is not None:
@@ -150,7 +151,7 @@ class Reconciler:
                     record, plan.objects, keeps_others=plan.keeps_others
                 )
         if changed or failures:  # failed writes may have taken long
-            plan = await self._plan(record, runtime)
+            plan = await self._plan(record, rendered, runtime)
         later = None
         with _collected(failures):
             later = await self._write_status(record, plan)
@@ -159,14 +160,19 @@ class Reconciler:
         known = (each for each in (plan.requeue_after, later) if each is not None)
         return min(known, default=None)
 
-    async def _plan(self, record: ModelRecord, runtime: RuntimeState) -> Plan:
+    def _render(self, model: InferenceModel) -> dict[str, Any]:
+        """Return the pod template of the spec; empty for an invalid spec."""
+        return {} if model.problems else make_pod_template(model, self._config)
+
+    async def _plan(
+        self, record: ModelRecord, rendered: dict[str, Any], runtime: RuntimeState
+    ) -> Plan:
         """Plan from all that is known about the model and its earlier revisions.
 
         Its replicas are polled from then on, before the writes, which a webhook may delay.
         """
         store, config = self._hands.store, self._config
         key, model = record.key, record.model
-        rendered = {} if model.problems else make_pod_template(model, config)
         while True:
             observed = replace(
                 store.observed(key),

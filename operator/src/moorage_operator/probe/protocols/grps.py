@@ -127,13 +127,13 @@ class Grps:
             server=spending(grps_metadata.read_server, text),
             model=None if isinstance(found, Answer) else found.info,
             unauthorized=refused_for_token(found, server),
-            evidence="" if isinstance(server, Answer) else _evidence(target),
+            evidence="" if isinstance(server, Answer) else _proof(target),
         )
 
     async def speaks(self, target: ProbeTarget) -> Answer:
         """Query whether the server answers a metadata request with a status."""
         reply = await self._wire.ask(target, Question.SERVER_METADATA)
-        return reply if isinstance(reply, Answer) else evidence(_evidence(target))
+        return reply if isinstance(reply, Answer) else evidence(_proof(target))
 
     async def bring_online(self, target: ProbeTarget) -> bool:
         """Set a live server online; whether it confirmed this."""
@@ -195,7 +195,7 @@ class Grps:
         return spending(grps_metadata.read_models, reply.text)
 
 
-def _evidence(target: ProbeTarget) -> str:
+def _proof(target: ProbeTarget) -> str:
     where = target.way.server_path or str(Question.SERVER_METADATA)
     return f"{where} answers with the status of a GrpsMessage"
 

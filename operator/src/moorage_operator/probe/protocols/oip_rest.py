@@ -77,7 +77,7 @@ class OipRest(HttpDriver):
             found,
             spending(metadata.model_from_json, _body_of_ok(model)),
             refused_for_token(model, server),
-            "" if found is None else _evidence(target),
+            "" if found is None else _proof(target),
         )
 
     async def speaks(self, target: ProbeTarget) -> Answer:
@@ -87,7 +87,7 @@ class OipRest(HttpDriver):
             return reply
         if spending(metadata.server_from_json, _body_of_ok(reply)) is None:
             return refusal(reply, target.way.server_path, "server metadata")
-        return evidence(_evidence(target))
+        return evidence(_proof(target))
 
     async def infer(self, target: ProbeTarget, inputs: Sequence[InputTensor]) -> Outputs | Answer:
         """Return the model's outputs, from a JSON body."""
@@ -123,7 +123,7 @@ class OipRest(HttpDriver):
         return None if entries is None else repository_index.verdict(target, entries)
 
 
-def _evidence(target: ProbeTarget) -> str:
+def _proof(target: ProbeTarget) -> str:
     return f"GET {target.way.server_path} answers with server metadata"
 
 

@@ -51,14 +51,14 @@ class OpenAiRest(HttpDriver):
         if isinstance(listed, Answer):
             return Described(unauthorized=refused_for_token(listed))
         info = openai_models.info_of(target.model_name, listed)
-        return Described(model=info, evidence=_evidence(target))
+        return Described(model=info, evidence=_proof(target))
 
     async def speaks(self, target: ProbeTarget) -> Answer:
         """Query whether the server lists its models."""
         listed = await self._list(target)
         if isinstance(listed, Answer):
             return listed
-        return evidence(_evidence(target))
+        return evidence(_proof(target))
 
     async def infer(self, target: ProbeTarget, inputs: Sequence[InputTensor]) -> Outputs | Answer:
         """Refuse: the API has no tensors."""
@@ -89,7 +89,7 @@ class OpenAiRest(HttpDriver):
         return refusal(reply, path, WANTED) if found is None else found
 
 
-def _evidence(target: ProbeTarget) -> str:
+def _proof(target: ProbeTarget) -> str:
     return f"GET {target.way.server_path} answers with {WANTED}"
 
 

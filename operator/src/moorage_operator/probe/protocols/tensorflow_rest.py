@@ -81,7 +81,7 @@ class TensorflowRest(HttpDriver):
         versions = tensorflow.available(statuses or ())
         return Described(
             model=tensorflow.model_of(found.document, target.model_name, versions),
-            evidence="" if statuses is None else _evidence(target),
+            evidence="" if statuses is None else _proof(target),
         )
 
     async def speaks(self, target: ProbeTarget) -> Answer:
@@ -91,7 +91,7 @@ class TensorflowRest(HttpDriver):
         if isinstance(reply, Answer):
             return reply
         if tensorflow.version_statuses(reply.document) is not None:
-            return evidence(_evidence(target))
+            return evidence(_proof(target))
         if _is_not_found(reply):
             return evidence(f"GET {path} reports that the model does not exist")
         return refusal(reply, path, "model_version_status")
@@ -111,7 +111,7 @@ class TensorflowRest(HttpDriver):
             return unreadable(target.way.infer_path, why)
 
 
-def _evidence(target: ProbeTarget) -> str:
+def _proof(target: ProbeTarget) -> str:
     return f"GET {target.way.server_path} lists versions and their states"
 
 
