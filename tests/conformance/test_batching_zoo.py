@@ -20,7 +20,7 @@ pytestmark = pytest.mark.conformance
 CLIENTS = 12
 ALIKE, DIFFERENT = 3, 6
 ON_GPU = os.environ.get("MOORAGE_EXECUTION_PROVIDER") == "cuda"
-# ONNX Runtime has no kernel for the first, and that for the second reads beyond a short scale.
+# ONNX Runtime has no kernel for the first; the server refuses the second.
 WRONG_ON_GPU = {"batch norm training", "layer norm 0"} if ON_GPU else set()
 COMPARED = [each for each in ZOO if each.name not in RANDOM | WRONG_ON_GPU]
 DTYPES = {"FP32": np.float32, "INT64": np.int64}

@@ -66,11 +66,8 @@ def ask(runtime: Runtime, model: str, x: np.ndarray) -> np.ndarray:
     return np.array(output["data"]).reshape(output["shape"])
 
 
-def on_cpu(models: Path, graph: str, x: np.ndarray) -> np.ndarray:
-    session = ort.InferenceSession(
-        models / graph / "model.onnx", providers=["CPUExecutionProvider"]
-    )
-    return session.run(None, {"x": x})[0]
+def on_cpu(model: Path, feeds: dict[str, np.ndarray]) -> np.ndarray:
+    return ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)[0]
 
 
 def error(found: np.ndarray, expected: np.ndarray) -> float:
@@ -82,12 +79,12 @@ def error(found: np.ndarray, expected: np.ndarray) -> float:
 def test_answers_are_as_exact_as_those_of_the_cpu(runtime, models, graph):
     x = rows_of(graph, 3)
 
-    assert error(ask(runtime, graph, x), on_cpu(models, graph, x)) < 1e-5
+    assert error(ask(runtime, graph, x), on_cpu(models / graph / "model.onnx", {"x": x})) < 1e-5
 
 
 def test_tf32_is_less_exact_and_only_on_request(runtime, models):
     x = rows_of("convolutions", 3)
-    expected = on_cpu(models, "convolutions", x)
+    expected = on_cpu(models / "convolutions" / "model.onnx", {"x": x})
 
     assert 1e-5 < error(ask(runtime, "convolutions-tf32", x), expected) < 1e-2
 
@@ -134,6 +131,50 @@ def test_an_index_outside_of_its_table_is_refused(tmp_path):
     assert np.array(output["data"]).reshape(2, 3).tolist() == table[[3, -4]].tolist()
     assert refused.status_code == 400
     assert "input 'ids' has element 4: must be an index from -4 to 3" in refused.text
+
+
+def write_positions(path: Path) -> None:
+    """A graph that computes the positions of tokens from a mask, for at most 4 tokens."""
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    positions = [
+        helper.make_node("CumSum", ["mask", "axis"], ["counts"]),
+        helper.make_node("Sub", ["counts", "one"], ["places"]),
+        helper.make_node("Gather", ["table", "places"], ["y"], name="positions"),
+    ]
+    constants = {"table": table, "axis": np.int64(1), "one": np.int64(1)}
+    graph = helper.make_graph(
+        positions,
+        "positions",
+        [helper.make_tensor_value_info("mask", TensorProto.INT64, ["n", "m"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", "m", 3])],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 9
+    onnx.save(model, path)
+
+
+def test_a_computed_index_outside_of_its_table_is_refused(tmp_path):
+    path = tmp_path / "model.onnx"
+    write_positions(path)
+
+    def masks(*rows: list[int]) -> httpx.Response:
+        tensor = {"name": "mask", "datatype": "INT64", "shape": [len(rows), len(rows[0])]}
+        return runtime.post("/v2/models/model/infer", json={"inputs": [{**tensor, "data": rows}]})
+
+    with serving(path, CUDA) as runtime:
+        short = masks([1, 1, 1, 1], [0, 1, 0, 1])
+        long = masks([1, 1, 1, 1, 1])
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            mixed = list(pool.map(masks, [[1, 1, 1, 1, 1], [0, 1, 1, 1, 1]] * 8))
+        outputs = runtime.get("/v2/models/model").json()["outputs"]
+
+    expected = on_cpu(path, {"mask": np.array([[1, 1, 1, 1], [0, 1, 0, 1]])})
+    assert short.json()["outputs"][0]["data"] == expected.ravel().tolist()
+    assert [each["name"] for each in outputs] == ["y"]
+    assert long.status_code == 500
+    assert "operator Gather 'positions' has element 4: must be an index from -4 to 3" in long.text
+    assert [each.status_code for each in mixed] == [500, 200] * 8
 
 
 def used_mib() -> int:
@@ -213,6 +254,30 @@ def test_too_little_memory_fails_what_needs_it_and_nothing_else(models, tmp_path
     assert error(still, expected) < 1e-5
     assert error(after[:1], expected) < 1e-5
     assert "no longer answers" not in log
+
+
+def test_a_scale_that_a_gpu_does_not_broadcast_is_refused(tmp_path):
+    graph = helper.make_graph(
+        [helper.make_node("LayerNormalization", ["x", "scale"], ["y"])],
+        "norm",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8])],
+        [numpy_helper.from_array(np.float32([2]), "scale")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 9
+    (tmp_path / "norm").mkdir()
+    onnx.save(model, tmp_path / "norm" / "model.onnx")
+
+    with running(f"--model-repository={tmp_path}", CUDA) as runtime:
+        why = eventually(
+            "the load has failed",
+            lambda: runtime.get("/v2/models/norm/ready").text,
+            lambda text: "scale" in text,
+            30,
+        )
+
+    assert "has a scale 'scale' of shape [1]" in why
 
 
 def faulty(folder: Path, models: Path) -> Path:

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from moorage_runtime.backends.base import ModelSource
 from moorage_runtime.backends.onnx.graph.file import read
-from moorage_runtime.backends.onnx.graph.indexes import bounds
+from moorage_runtime.backends.onnx.graph.indexes import find
 from moorage_runtime.values.errors import InvalidRequest
 from moorage_runtime.values.inference import InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor
@@ -129,7 +129,7 @@ def test_bounds_are_those_of_the_cpu(nodes, size, tmp_path):
     options.log_severity_level = 4
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
-    assert bounds(read(path)) == {"ids": size}
+    assert find(read(path)).inputs == {"ids": size}
     for element in (-size - 1, -size, 0, size - 1, size):
         assert is_accepted(session, element) is (-size <= element < size)
 
@@ -172,7 +172,7 @@ def test_bounds_are_those_of_the_cpu(nodes, size, tmp_path):
     ],
 )
 def test_an_input_that_is_no_index_or_has_unknown_bounds_is_left_alone(nodes, tmp_path):
-    assert bounds(read(write(tmp_path / "model.onnx", nodes))) == {}
+    assert find(read(write(tmp_path / "model.onnx", nodes))).inputs == {}
 
 
 def test_tokens_and_segments_of_an_optimized_encoder_are_indexes(tmp_path):
@@ -180,7 +180,7 @@ def test_tokens_and_segments_of_an_optimized_encoder_are_indexes(tmp_path):
     embed = node("EmbedLayerNormalization", names, ["y"], domain="com.microsoft")
     path = write(tmp_path / "model.onnx", [node("Identity", ["ids"], ["segments"]), embed])
 
-    assert bounds(read(path)) == {"ids": 4}
+    assert find(read(path)).inputs == {"ids": 4}
 
 
 @pytest.fixture

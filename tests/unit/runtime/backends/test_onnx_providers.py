@@ -5,6 +5,7 @@ import contextlib
 import numpy as np
 import onnxruntime as ort
 import pytest
+from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 from moorage_runtime.backends.base import ModelSource
 from moorage_runtime.backends.onnx import providers
@@ -54,6 +55,49 @@ def test_convolutions_are_not_merged_on_a_gpu(tmp_path):
 
     assert "operator Conv " in obstacle(convolution)
     assert obstacle(dense) == ""
+
+
+@pytest.mark.parametrize(
+    ("scale", "attributes", "is_wrong"),
+    [
+        pytest.param(np.ones(3), {}, False, id="of each element"),
+        pytest.param(np.ones((2, 3)), {"axis": -2}, False, id="of two dimensions"),
+        pytest.param(np.ones(1), {}, True, id="one element"),
+        pytest.param(np.ones(()), {}, True, id="a number"),
+        pytest.param(np.ones((1, 1)), {"axis": 0}, True, id="one element of two dimensions"),
+        pytest.param(np.ones(3), {"axis": -2}, True, id="one dimension of two"),
+        pytest.param(None, {}, False, id="computed"),
+    ],
+)
+def test_a_scale_that_a_gpu_does_not_broadcast_is_refused(
+    scale, attributes, is_wrong, tmp_path, instead_of_cuda
+):
+    names = ["x", "x" if scale is None else "scale"]
+    graph = helper.make_graph(
+        [
+            helper.make_node("Identity", ["scale"], ["z"]),
+            helper.make_node("LayerNormalization", names, ["y"], name="norm", **attributes),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        [ValueInfoProto(name=name) for name in ("y", "z")],
+        [numpy_helper.from_array(np.float32(1 if scale is None else scale), "scale")],
+    )
+    path = tmp_path / "model.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    path.write_bytes(model.SerializeToString())
+
+    OnnxBackend().load(ModelSource("m", "1", path))
+    if not is_wrong:
+        on_absent_gpu().load(ModelSource("m", "1", path))
+        return
+    with pytest.raises(InvalidConfig) as caught:
+        on_absent_gpu().load(ModelSource("m", "1", path))
+    shape = list(np.shape(scale))
+    assert caught.value.message == (
+        f"model.onnx: operator LayerNormalization 'norm' has a scale 'scale' of shape {shape}, "
+        "which ONNX Runtime does not broadcast on a GPU: expand it to the shape that is normalized"
+    )
 
 
 def test_a_provider_that_is_not_installed_is_an_error_with_those_that_are(monkeypatch):

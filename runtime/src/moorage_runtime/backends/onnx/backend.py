@@ -19,10 +19,11 @@ from moorage_runtime.backends.declared import check_declared
 from moorage_runtime.backends.onnx import error_text, providers
 from moorage_runtime.backends.onnx.device import Device
 from moorage_runtime.backends.onnx.graph import file as onnx_file
-from moorage_runtime.backends.onnx.graph import indexes as onnx_indexes
 from moorage_runtime.backends.onnx.graph import rows as onnx_rows
+from moorage_runtime.backends.onnx.graph.file import Graph
 from moorage_runtime.backends.onnx.graph.rows import Analysis
-from moorage_runtime.values.errors import InvalidConfig, InvalidRequest, ModelFailed
+from moorage_runtime.backends.onnx.index_checks import IndexChecks
+from moorage_runtime.values.errors import InvalidConfig, ModelFailed
 from moorage_runtime.values.inference import NO_SIGNATURES, InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
 
@@ -44,7 +45,9 @@ _DATATYPES: Final = {
     "tensor(string)": Datatype.BYTES,
 }
 _LOG_FATAL: Final = 4
+_WEIGHTS: Final = "session.model_external_initializers_file_folder_path"
 _CHECK_GPU: Final = "; check that the container has a GPU that works and has enough free memory"
+_NO_GRAPH: Final = Graph((), {}, (), {}, {})
 # Prefixes of types that no protocol supports.
 _COLLECTIONS: Final = ("seq(", "map(", "optional(")
 
@@ -64,22 +67,32 @@ class OnnxBackend:
 
         Raises:
             InvalidConfig: The file is not an ONNX model, OIP does not support a tensor, or the
-                GPU has no memory for it or does not work.
+                GPU has no memory for it, does not work, or would compute wrong answers.
         """
+        graph, problem = _graph(source.path)
+        gpu = None if self._device is None else _Gpu(self._device, IndexChecks(graph))
         try:
-            session = _session(source, self._device)
+            session = _session(source, gpu)
         except InvalidConfig:
-            if self._device is not None:
-                self._device.check()
+            if gpu is not None:
+                gpu.device.check()
             raise
+        added = frozenset[str]() if gpu is None else gpu.checks.added
+        offered = [node for node in session.get_outputs() if node.name not in added]
         inputs = tuple(_spec(source.path, "input", node) for node in session.get_inputs())
-        outputs = _outputs(source, session.get_outputs())
+        outputs = _outputs(source, offered)
         check_declared(source, inputs, outputs)
         served = frozenset(spec.name for spec in outputs)
-        analysis, indexes = _analysis(source.path, served, is_on_gpu=self._device is not None)
+        analysis = Analysis(problem) if problem else _analysis(source.path, graph, served)
+        if gpu is not None:
+            if wrong := providers.wrong_operator(graph):
+                raise InvalidConfig(f"{source.path.name}: {wrong}")
+            _warn_of_indexes(source, problem, gpu.checks.unseen)
+            # its bound on the time of a run holds for the CPU
+            obstacle = analysis.obstacle or providers.merge_obstacle(graph)
+            analysis = Analysis(obstacle)
         if not source.options.get("inline", True) or _has_text((*inputs, *outputs)):
             analysis = msgspec.structs.replace(analysis, inline_rows=0)
-        gpu = None if self._device is None else _Gpu(self._device, indexes)
         return OnnxModel(session, inputs, outputs, analysis, gpu)
 
 
@@ -88,11 +101,11 @@ class _Gpu(msgspec.Struct, frozen=True):
 
     Attributes:
         device: The GPU.
-        indexes: Inputs that are indexes, and the size of the dimension that each one indexes.
+        checks: The checks of indexes in each run.
     """
 
     device: Device
-    indexes: Mapping[str, int]
+    checks: IndexChecks
 
 
 class OnnxModel:
@@ -125,11 +138,11 @@ class OnnxModel:
         self._output_names = [spec.name for spec in outputs]
 
     def infer(self, request: InferRequest) -> tuple[Tensor, ...]:
-        """Run the session on the request's tensors; only requested outputs are computed.
+        """Run the session on the request's tensors; only requested outputs are returned.
 
         Raises:
             InvalidRequest: On a GPU, an input is an index outside of what it indexes.
-            ModelFailed: ONNX Runtime failed.
+            ModelFailed: ONNX Runtime failed; or on a GPU, the graph computed such an index.
         """
         feeds: dict[str, NDArray[Any]] = {}
         for tensor in request.inputs:
@@ -137,17 +150,13 @@ class OnnxModel:
             feeds[tensor.name] = (
                 text.to_text(array) if tensor.datatype is Datatype.BYTES else array
             )
-        if self._gpu is not None:
-            _check_indexes(feeds, self._gpu.indexes)
         names = self._output_names
         if request.outputs:
             names = [output.name for output in request.outputs]
-        try:
-            arrays: list[NDArray[Any]] = self._run(names, feeds, self._options)
-        except Exception as error:
-            if self._gpu is not None:
-                self._gpu.device.check()
-            raise ModelFailed(f"ONNX Runtime: {error_text.text_of(error)}") from error
+        if self._gpu is None:
+            arrays = self._outputs(names, feeds)
+        else:
+            arrays = self._checked(names, feeds, self._gpu)
         return tuple(map(self._tensor, names, arrays))
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
@@ -157,6 +166,25 @@ class OnnxModel:
     def close(self) -> None:
         """Release the session; it is freed after the last run."""
 
+    def _outputs(
+        self, names: Sequence[str], feeds: Mapping[str, NDArray[Any]]
+    ) -> list[NDArray[Any]]:
+        try:
+            arrays: list[NDArray[Any]] = self._run(names, feeds, self._options)
+        except Exception as error:
+            if self._gpu is not None:
+                self._gpu.device.check()
+            raise ModelFailed(f"ONNX Runtime: {error_text.text_of(error)}") from error
+        return arrays
+
+    def _checked(
+        self, names: Sequence[str], feeds: Mapping[str, NDArray[Any]], gpu: _Gpu
+    ) -> list[NDArray[Any]]:
+        gpu.checks.before(feeds)
+        arrays = self._outputs([*names, *gpu.checks.fetched], feeds)
+        gpu.checks.after(feeds, dict(zip(gpu.checks.fetched, arrays[len(names) :], strict=True)))
+        return arrays[: len(names)]
+
     def _tensor(self, name: str, array: NDArray[Any]) -> Tensor:
         datatype = self._datatypes[name]
         if datatype is Datatype.BYTES:
@@ -164,7 +192,7 @@ class OnnxModel:
         return Tensor(name, datatype, array)  # C-contiguous, like ONNX Runtime's own memory
 
 
-def _session(source: ModelSource, device: Device | None) -> ort.InferenceSession:
+def _session(source: ModelSource, gpu: _Gpu | None) -> ort.InferenceSession:
     options = ort.SessionOptions()
     # By default, ONNX Runtime uses all cores of the host, regardless of the container; and idle
     # threads that spin use CPU time that other requests need.
@@ -173,14 +201,17 @@ def _session(source: ModelSource, device: Device | None) -> ort.InferenceSession
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # errors are also raised, and then logged and sent to the client
     options.log_severity_level = _LOG_FATAL
-    provider = providers.CPU if device is None else providers.CUDA
+    provider = providers.CPU if gpu is None else providers.CUDA
     chosen = providers.choice(provider, tf32=source.options.get("tf32", False))
-    if device is not None:
-        _begin(device, source.path)
+    if gpu is not None:
+        _begin(gpu.device, source.path)
+    file: str | bytes = str(source.path)
+    if gpu is not None and gpu.checks.appendix:
+        file = source.path.read_bytes() + gpu.checks.appendix
+        # weights in files of their own
+        options.add_session_config_entry(_WEIGHTS, str(source.path.parent))
     try:
-        session = ort.InferenceSession(
-            str(source.path), options, providers=chosen, enable_fallback=False
-        )
+        session = ort.InferenceSession(file, options, providers=chosen, enable_fallback=False)
     except Exception as error:
         problem = error_text.text_of(error, source.path)
         raise InvalidConfig(_not_loaded(source.path.name, problem, provider)) from error
@@ -208,24 +239,6 @@ def _begin(device: Device, path: pathlib.Path) -> None:
         raise InvalidConfig(f"{path.name} cannot be loaded: {problem}{_CHECK_GPU}") from error
 
 
-def _check_indexes(feeds: Mapping[str, NDArray[Any]], indexes: Mapping[str, int]) -> None:
-    """Check what a GPU does not check.
-
-    Raises:
-        InvalidRequest: An element is outside of the dimension that it indexes.
-    """
-    for name, size in indexes.items():
-        array = feeds.get(name)
-        if array is None or not array.size or array.dtype.kind == "O":
-            continue
-        for element in (array.min(), array.max()):
-            if not -size <= element < size:
-                raise InvalidRequest(
-                    f"input '{name}' has element {element}: must be an index from {-size} to "
-                    f"{size - 1}"
-                )
-
-
 def _outputs(source: ModelSource, nodes: Sequence[Any]) -> tuple[TensorSpec, ...]:
     """The outputs that are tensors; skl2onnx adds a list of dictionaries by default (ZipMap)."""
     served = [node for node in nodes if not node.type.startswith(_COLLECTIONS)]
@@ -244,24 +257,35 @@ def _outputs(source: ModelSource, nodes: Sequence[Any]) -> tuple[TensorSpec, ...
     return tuple(_spec(source.path, "output", node) for node in served)
 
 
-def _analysis(
-    path: pathlib.Path, outputs: frozenset[str], *, is_on_gpu: bool
-) -> tuple[Analysis, Mapping[str, int]]:
-    """What the graph proves, and the inputs that are indexes."""
+def _graph(path: pathlib.Path) -> tuple[Graph, str]:
+    """The graph of a file; an empty one and the problem if it cannot be read."""
     try:
-        graph = onnx_file.read(path)
-        analysis = onnx_rows.analyze(graph, outputs)
-        if not is_on_gpu:
-            return analysis, {}
-        obstacle = analysis.obstacle or providers.merge_obstacle(graph)
-        # its bound on the time of a run holds for the CPU
-        return Analysis(obstacle), onnx_indexes.bounds(graph)
+        return onnx_file.read(path), ""
     except onnx_file.NotReadable as error:
-        return Analysis(str(error)), {}
-    except Exception as error:
-        # a graph that ONNX Runtime accepts must load even if it cannot be analyzed
-        log.warning("%s cannot be analyzed", path.name, exc_info=error)
-        return Analysis(f"{path.name} cannot be analyzed: {type(error).__name__}"), {}
+        return _NO_GRAPH, str(error)
+    except Exception as error:  # noqa: BLE001 - see _not_analyzed
+        return _NO_GRAPH, _not_analyzed(path, error)
+
+
+def _analysis(path: pathlib.Path, graph: Graph, outputs: frozenset[str]) -> Analysis:
+    """What the graph proves about its rows."""
+    try:
+        return onnx_rows.analyze(graph, outputs)
+    except Exception as error:  # noqa: BLE001 - see _not_analyzed
+        return Analysis(_not_analyzed(path, error))
+
+
+def _not_analyzed(path: pathlib.Path, error: Exception) -> str:
+    """Log why; a graph that ONNX Runtime accepts must load even if it cannot be analyzed."""
+    log.warning("%s cannot be analyzed", path.name, exc_info=error)
+    return f"{path.name} cannot be analyzed: {type(error).__name__}"
+
+
+def _warn_of_indexes(source: ModelSource, problem: str, unseen: Sequence[str]) -> None:
+    """Log what is not checked on a GPU."""
+    where = f": {problem}" if problem else f" within operator {', '.join(unseen)}"
+    if problem or unseen:
+        log.warning("model '%s': indexes are not checked on a GPU%s", source.name, where)
 
 
 def _has_text(specs: Sequence[TensorSpec]) -> bool:

@@ -6,6 +6,7 @@ ONNX Runtime falls back to the processor without an error if a provider cannot s
 a hundred times slower, so it is refused here.
 """
 
+import math
 from typing import Any, Final
 
 import onnxruntime as ort
@@ -13,7 +14,15 @@ import onnxruntime as ort
 from moorage_runtime.backends.onnx.graph.file import Graph
 from moorage_runtime.values.errors import InvalidConfig
 
-__all__ = ["CPU", "CUDA", "check_installed", "check_used", "choice", "merge_obstacle"]
+__all__ = [
+    "CPU",
+    "CUDA",
+    "check_installed",
+    "check_used",
+    "choice",
+    "merge_obstacle",
+    "wrong_operator",
+]
 
 CPU: Final = "cpu"
 CUDA: Final = "cuda"
@@ -53,6 +62,28 @@ def merge_obstacle(graph: Graph) -> str:
     for node in graph.nodes:
         if "Conv" in node.operator:
             return f"on a GPU, operator {node.operator} is slow if the batch size changes"
+    return ""
+
+
+def wrong_operator(graph: Graph) -> str:
+    """Which operator would answer wrongly on a GPU, and why; "" if none is known to.
+
+    CUDA's LayerNormalization reads one element of the scale for each element that it normalizes,
+    and beyond the end of a shorter scale (ONNX Operators, "LayerNormalization", broadcasts it).
+    """
+    for node in graph.nodes:
+        if node.operator != "LayerNormalization" or len(node.inputs) < 2:
+            continue
+        scale = graph.initializers.get(node.inputs[1])
+        axis = node.attributes.get("axis", -1)
+        if scale is None or not isinstance(axis, int):
+            continue
+        if math.prod(scale.dims) == 1 or len(scale.dims) < -axis:
+            return (
+                f"operator {node.operator} '{node.name}' has a scale '{scale.name}' of shape "
+                f"{list(scale.dims)}, which ONNX Runtime does not broadcast on a GPU: expand it "
+                "to the shape that is normalized"
+            )
     return ""
 
 

@@ -59,6 +59,7 @@ class Node(msgspec.Struct, frozen=True):
         outputs: Tensor names; "" for an omitted optional output.
         attributes: Attribute name to value.
         has_graph: An attribute contains a graph, as in control flow.
+        within: The operators of these graphs, at any depth.
     """
 
     operator: str
@@ -68,6 +69,7 @@ class Node(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute]
     has_graph: bool = False
+    within: frozenset[str] = frozenset()
 
 
 class Graph(msgspec.Struct, frozen=True):
@@ -79,6 +81,7 @@ class Graph(msgspec.Struct, frozen=True):
         outputs: Names, in order.
         initializers: Constants by name.
         opsets: Domain to version; ONNX's own domain is "".
+        functions: Domain and name of each function of the model, to the operators in it.
     """
 
     nodes: tuple[Node, ...]
@@ -86,6 +89,7 @@ class Graph(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...]
     initializers: Mapping[str, TensorData]
     opsets: Mapping[str, int]
+    functions: Mapping[tuple[str, str], frozenset[str]] = msgspec.field(default_factory=dict)
 
 
 def read(path: pathlib.Path) -> Graph:
@@ -105,6 +109,7 @@ def read(path: pathlib.Path) -> Graph:
 
 def _model(data: memoryview) -> Graph:
     opsets: dict[str, int] = {}
+    functions: dict[tuple[str, str], frozenset[str]] = {}
     graph: memoryview | None = None
     for number, value in _fields(data):
         if number == 7 and isinstance(value, memoryview):
@@ -112,12 +117,18 @@ def _model(data: memoryview) -> Graph:
         elif number == 8 and isinstance(value, memoryview):
             domain, version = _opset(value)
             opsets["" if domain == "ai.onnx" else domain] = version
+        elif number == 25 and isinstance(value, memoryview):
+            functions.update([_function(value)])
     if graph is None:
         raise ValueError("it has no graph")
-    return _graph(graph, opsets)
+    return _graph(graph, opsets, functions)
 
 
-def _graph(data: memoryview, opsets: Mapping[str, int]) -> Graph:
+def _graph(
+    data: memoryview,
+    opsets: Mapping[str, int],
+    functions: Mapping[tuple[str, str], frozenset[str]],
+) -> Graph:
     nodes: list[Node] = []
     inputs: dict[str, tuple[int, ...] | None] = {}
     outputs: list[str] = []
@@ -137,7 +148,7 @@ def _graph(data: memoryview, opsets: Mapping[str, int]) -> Graph:
             outputs.append(_value_info(value)[0])
     # up to version 3 of the format, the inputs also include initializers
     wanted = {name: shape for name, shape in inputs.items() if name not in initializers}
-    return Graph(tuple(nodes), wanted, tuple(outputs), initializers, opsets)
+    return Graph(tuple(nodes), wanted, tuple(outputs), initializers, opsets, functions)
 
 
 def _opset(data: memoryview) -> tuple[str, int]:
@@ -150,16 +161,32 @@ def _opset(data: memoryview) -> tuple[str, int]:
     return domain, version
 
 
+def _function(data: memoryview) -> tuple[tuple[str, str], frozenset[str]]:
+    texts = {1: "", 10: ""}
+    operators: set[str] = set()
+    for number, value in _fields(data):
+        if number in texts and isinstance(value, memoryview):
+            texts[number] = _text(value)
+        elif number == 7 and isinstance(value, memoryview):
+            node = _node(value)
+            operators |= {node.operator, *node.within}
+    return (texts[10], texts[1]), frozenset(operators)
+
+
 def _node(data: memoryview) -> Node:
     texts: dict[int, list[str]] = {1: [], 2: [], 3: [""], 4: [""], 7: [""]}
     attributes: dict[str, Attribute] = {}
     has_graph = False
+    within: set[str] = set()
     for number, value in _fields(data):
         if not isinstance(value, memoryview):
             continue
         if number == 5:
-            name, attribute, holds_graph = _attribute(value)
-            has_graph = has_graph or holds_graph
+            name, attribute, graphs = _attribute(value)
+            has_graph = has_graph or bool(graphs)
+            for graph in graphs:
+                for node in map(_node, _messages(graph, 1)):
+                    within |= {node.operator, *node.within}
             if attribute is not None:
                 attributes[name] = attribute
         elif number in texts:
@@ -173,25 +200,27 @@ def _node(data: memoryview) -> Node:
         tuple(texts[2]),
         attributes,
         has_graph,
+        frozenset(within),
     )
 
 
-def _attribute(data: memoryview) -> tuple[str, Attribute | None, bool]:
-    """Name, value and whether it contains a graph; the value of other kinds is None."""
+def _attribute(data: memoryview) -> tuple[str, Attribute | None, list[memoryview]]:
+    """Name, value and graphs; the value of other kinds is None."""
     fields: dict[int, list[int | memoryview]] = {}
     for number, value in _fields(data):
         fields.setdefault(number, []).append(value)
     name = _packed(fields[1]).decode() if 1 in fields else ""
     if 6 in fields or 11 in fields:
-        return name, None, True
+        graphs = fields.get(6, []) + fields.get(11, [])
+        return name, None, [graph for graph in graphs if isinstance(graph, memoryview)]
     for number, read_all in _ATTRIBUTE_FIELDS.items():
         if number in fields:
-            return name, read_all(fields[number]), False
+            return name, read_all(fields[number]), []
     kind = _one_integer(fields.get(20, [0]))
     if kind == 0:
         raise ValueError(f"attribute '{name}' has no value")
     # some writers omit zeros and empty lists
-    return name, _EMPTY.get(kind), False
+    return name, _EMPTY.get(kind), []
 
 
 def _tensor(data: memoryview) -> TensorData:
