@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,13 +26,34 @@ from progress import Progress, fail
 OUTPUT = ROOT / "build" / "images"
 NAMES = ("operator", "runtime", "cli")
 CLUSTER = (sys.executable, ROOT / "localcluster" / "cluster")
-BASE_IMAGE = "localhost/moorage-base:bookworm"
 # As in charts/moorage/values.schema.json, which also allows an empty value.
 REGISTRY = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]+)?(/[a-z0-9][-a-z0-9._]*)*")
 # Source: Docker Registry HTTP API V2, "tag".
 TAG = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}")
 PLATFORMS = ("linux/amd64", "linux/arm64")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An image for one platform.
+
+    Attributes:
+        platform: Such as "linux/arm64"; empty means the builder's own.
+        suffix: What its names end with.
+    """
+
+    platform: str = ""
+    suffix: str = ""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of the program that runs buildah."""
+        return ("--platform", self.platform) if self.platform else ()
+
+    def duration(self, usual: str) -> str:
+        """How long a step takes; the programs of another processor run in an emulator."""
+        return f"{usual}, or 15 min in an emulator" if self.platform else usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +74,9 @@ class Wanted:
     push: bool
     platforms: tuple[str, ...] = ()
 
-    def reference(self, name: str) -> str:
-        """The image's full name."""
-        return f"{self.registry}/moorage-{name}:{self.tag}"
+    def reference(self, name: str, part: Part | None = None) -> str:
+        """The full name of an image, or of its part for one platform."""
+        return f"{self.registry}/moorage-{name}:{self.tag}{part.suffix if part else ''}"
 
 
 def main() -> int:
@@ -102,7 +123,7 @@ def checked(registry: str, tag: str, extras: str, push: str, platforms: str = ""
     if push not in ("", "1"):
         raise DemoError(f"PUSH={push!r} is invalid: set PUSH=1 to push, or omit it")
     check_extras(ROOT, extras)
-    found = tuple(platforms.replace(",", " ").split())
+    found = tuple(dict.fromkeys(platforms.replace(",", " ").split()))
     for platform in found:
         if platform not in PLATFORMS:
             raise DemoError(
@@ -125,33 +146,36 @@ def make(progress: Progress, wanted: Wanted) -> None:
     """
     OUTPUT.mkdir(parents=True, exist_ok=True)
     docker = bool(quiet_output(["docker", "info", "--format", "{{.ServerVersion}}"]))
-    if wanted.platforms and not (docker and quiet_output(["docker", "buildx", "version"])):
+    if docker and wanted.platforms and not quiet_output(["docker", "buildx", "version"]):
         raise DemoError(
-            f"PLATFORMS={' '.join(wanted.platforms)} needs a running Docker engine with buildx: "
-            "buildah builds on a Debian of this machine's own platform. Omit PLATFORMS to build "
-            "for that one"
+            f"PLATFORMS={' '.join(wanted.platforms)} needs buildx, a plugin of Docker: install "
+            "it, or omit PLATFORMS to build for this machine's own platform"
         )
     if not docker and os.geteuid() != 0:
         raise DemoError(
             "Docker is not running, and building without it needs root: start Docker, or run "
             "`sudo make images ...`"
         )
-    if not docker:
-        with progress.step("Building the base image", "1 min"):
-            progress.run("packages", [*CLUSTER, "install", "--packages"])
-            progress.run("base-image", [*CLUSTER, "base-image"])
+    parts = (Part(),) if docker else parts_of(wanted.platforms)
+    bases = {} if docker else make_bases(progress, parts)
     digests: dict[str, str] = {}
     for name in NAMES:
-        archive = OUTPUT / f"{name}.tar"
-        with progress.step(f"Building {wanted.reference(name)}", "2 min"):
-            (by_docker if docker else by_buildah)(progress, wanted, name, archive)
-        write_bill(wanted, name, archive)
+        for part in parts:
+            archive = OUTPUT / f"{name}{part.suffix}.tar"
+            with progress.step(f"Building {wanted.reference(name, part)}", part.duration("2 min")):
+                if docker:
+                    by_docker(progress, wanted, name, archive)
+                else:
+                    by_buildah(progress, wanted, name, part, bases[part], archive)
+            write_bill(wanted, name, archive)
         if wanted.push:
             with progress.step(f"Pushing {wanted.reference(name)}", "30 s"):
-                if wanted.platforms:
+                if docker and wanted.platforms:
                     digests[name] = pushed_for_all(progress, wanted, name)
+                elif docker:
+                    digests[name] = pushed_by_docker(progress, wanted.reference(name))
                 else:
-                    digests[name] = pushed(progress, wanted.reference(name), docker=docker)
+                    digests[name] = pushed_by_buildah(progress, wanted, name, parts)
     values = OUTPUT / "values.yaml"
     values.write_text(values_text(wanted, digests))
     progress.say(f"archives and SBOMs: {OUTPUT.relative_to(ROOT)}")
@@ -171,29 +195,68 @@ def by_docker(progress: Progress, wanted: Wanted, name: str, archive: Path) -> N
     progress.run(f"save-{name}", ["docker", "save", "--output", archive, wanted.reference(name)])
 
 
-def by_buildah(progress: Progress, wanted: Wanted, name: str, archive: Path) -> None:
+def parts_of(platforms: Sequence[str]) -> tuple[Part, ...]:
+    """The images from which buildah makes one for several platforms; pure."""
+    found = (Part(each, "-" + each.rpartition("/")[2]) for each in platforms)
+    return tuple(found) or (Part(),)
+
+
+def make_bases(progress: Progress, parts: Sequence[Part]) -> dict[Part, str]:
+    """Build the Debian on which buildah builds each part, by debootstrap, and return its name."""
+    bases: dict[Part, str] = {}
+    with progress.step("Installing what builds images", "30 s"):
+        progress.run("packages", [*CLUSTER, "install", "--packages"])
+    for part in parts:
+        of = f" for {part.platform}" if part.platform else ""
+        with progress.step(f"Building the base image{of}", part.duration("1 min")):
+            words = [*CLUSTER, "base-image", *part.options]
+            bases[part] = progress.run(f"base-image{part.suffix}", words).split()[-1]
+    return bases
+
+
+def by_buildah(
+    progress: Progress, wanted: Wanted, name: str, part: Part, base: str, archive: Path
+) -> None:
     """Build with buildah, on a Debian made by debootstrap."""
     words = [*CLUSTER, "build", "--file", ROOT / name / "Dockerfile", "--context", ROOT]
-    words += ["--tag", wanted.reference(name), "--output", archive]
-    words += ["--build-arg", f"BASE_IMAGE={BASE_IMAGE}", *build_arguments(name, wanted.extras)]
-    progress.run(f"build-{name}", words, downloads="PyPI")
+    words += ["--tag", wanted.reference(name, part), "--output", archive, *part.options]
+    words += ["--build-arg", f"BASE_IMAGE={base}", *build_arguments(name, wanted.extras)]
+    progress.run(f"build-{name}{part.suffix}", words, downloads="PyPI")
 
 
-def pushed(progress: Progress, reference: str, *, docker: bool) -> str:
+def pushed_by_docker(progress: Progress, reference: str) -> str:
     """Push an image and return its digest in the registry.
 
     Raises:
         DemoError: The registry refused it.
     """
     name = reference.rpartition("/")[2].partition(":")[0]
-    if not docker:
-        file = OUTPUT / f"{name}.digest"
-        words = ["push", "--tag", reference, "--digest-file", file]
-        progress.run(f"push-{name}", [*CLUSTER, *words])
-        said = file.read_text()
-        file.unlink()
-    else:
-        said = progress.run(f"push-{name}", ["docker", "push", reference])
+    return digest_in(progress.run(f"push-{name}", ["docker", "push", reference]), reference)
+
+
+def pushed_by_buildah(progress: Progress, wanted: Wanted, name: str, parts: Sequence[Part]) -> str:
+    """Push an image, or an index of its parts, and return the digest in the registry.
+
+    Raises:
+        DemoError: The registry refused it.
+    """
+    reference = wanted.reference(name)
+    file = OUTPUT / f"{name}.digest"
+    words = [*CLUSTER, "push", "--tag", reference, "--digest-file", file]
+    for part in parts:
+        words += ["--part", wanted.reference(name, part)] if part.platform else []
+    progress.run(f"push-{name}", words)
+    said = file.read_text()
+    file.unlink()
+    return digest_in(said, reference)
+
+
+def digest_in(said: str, reference: str) -> str:
+    """The last digest in the output of a push; pure.
+
+    Raises:
+        DemoError: There is none.
+    """
     found = DIGEST.findall(said)
     if not found:
         raise DemoError(f"no digest in the output of pushing {reference}: {said.strip()[-200:]}")
@@ -228,8 +291,9 @@ def index_command(wanted: Wanted, name: str, metadata: Path) -> list[str | Path]
 def write_bill(wanted: Wanted, name: str, archive: Path) -> None:
     """Write the SBOM beside the archive."""
     found = sbom.packages(sbom.read(archive))
+    file = archive.with_suffix(".cdx.json")
     made = sbom.bill(f"{wanted.registry}/moorage-{name}", wanted.tag, found)
-    (OUTPUT / f"{name}.cdx.json").write_text(json.dumps(made, indent=1) + "\n")
+    file.write_text(json.dumps(made, indent=1) + "\n")
 
 
 def values_text(wanted: Wanted, digests: Mapping[str, str]) -> str:

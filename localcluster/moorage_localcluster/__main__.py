@@ -8,7 +8,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from moorage_localcluster import binaries, images, layout, ownership, packages, ports, running
+from moorage_localcluster import (
+    binaries,
+    images,
+    layout,
+    ownership,
+    packages,
+    platforms,
+    ports,
+    running,
+)
 from moorage_localcluster.layout import ClusterError, Layout, Ports
 
 # The exit status of a program that Ctrl-C ended.
@@ -60,16 +69,30 @@ def make_parser() -> argparse.ArgumentParser:
     load.add_argument("archives", nargs="+", type=Path, metavar="ARCHIVE")
     commands.add_parser("kubeconfig", help="print the kubeconfig's path")
     commands.add_parser("env", help="print shell lines that set KUBECONFIG and PATH")
-    commands.add_parser("base-image", help=f"build {images.BASE_IMAGE} with debootstrap")
+    base = commands.add_parser("base-image", help=f"build {images.BASE_IMAGE} with debootstrap")
     build = commands.add_parser("build", help="build an image with buildah")
     build.add_argument("--file", type=Path, required=True, metavar="DOCKERFILE")
     build.add_argument("--context", type=Path, required=True, metavar="DIR")
     build.add_argument("--tag", required=True, metavar="NAME:TAG")
     build.add_argument("--build-arg", action="append", default=[], metavar="KEY=VALUE")
     build.add_argument("--output", type=Path, required=True, metavar="ARCHIVE")
+    for each in (base, build):
+        each.add_argument(
+            "--platform",
+            choices=[*platforms.PLATFORMS],
+            default="",
+            help="for another processor than this machine's, with QEMU",
+        )
 
     push = commands.add_parser("push", help="push a built image to its registry")
     push.add_argument("--tag", required=True, metavar="NAME:TAG")
+    push.add_argument(
+        "--part",
+        action="append",
+        default=[],
+        metavar="NAME:TAG",
+        help="a built image for one platform; the pushed name is that of an index of all parts",
+    )
     push.add_argument("--digest-file", type=Path, required=True, metavar="FILE")
 
     plane = commands.add_parser(
@@ -130,13 +153,19 @@ def run(options: argparse.Namespace) -> int:
 def make_image(node: layout.Layout, options: argparse.Namespace) -> None:
     """Build the base image, build an image, or push an image."""
     if options.command == "base-image":
-        images.make_base(node)
+        print(images.make_base(node, options.platform))
     elif options.command == "push":
-        images.push(node, options.tag, options.digest_file)
+        images.push(node, options.tag, options.digest_file, options.part)
     else:
-        images.build(
-            node, options.file, options.context, options.tag, options.build_arg, options.output
+        wanted = images.Build(
+            options.file,
+            options.context,
+            options.tag,
+            options.build_arg,
+            options.output,
+            options.platform,
         )
+        images.build(node, wanted)
 
 
 def install(options: argparse.Namespace) -> None:

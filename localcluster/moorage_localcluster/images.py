@@ -9,15 +9,15 @@ import hashlib
 import io
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
 import tarfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from moorage_localcluster import mounts, ownership
+from moorage_localcluster import mounts, ownership, platforms
 from moorage_localcluster.layout import ClusterError, Layout
 from moorage_localcluster.processes import run, succeeds, tail
 from moorage_localcluster.render import PAUSE_IMAGE
@@ -68,16 +68,28 @@ def ctr(layout: Layout) -> list[str]:
     return [str(program), "--address", str(socket), "--namespace", "k8s.io"]
 
 
-def make_base(layout: Layout) -> None:
-    """Build the base image unless it exists; concurrent calls build it once.
+def base_image(for_platform: str = "") -> str:
+    """The base image of a platform; that of this machine has no suffix; pure."""
+    if for_platform in {"", platforms.own()}:
+        return BASE_IMAGE
+    return f"{BASE_IMAGE}-{platforms.architecture(for_platform)}"
+
+
+def make_base(layout: Layout, for_platform: str = "") -> str:
+    """Build the base image unless it exists, and return its name; concurrent calls build it once.
 
     Raises:
-        ClusterError: The folder is not a cluster's, or debootstrap or buildah failed.
+        ClusterError: The folder is not a cluster's, debootstrap or buildah failed, or this machine
+            cannot run programs of the platform.
     """
     claim(layout)
+    for_platform = for_platform or platforms.own()
     with ownership.locked(layout.images):
-        if not succeeds([*buildah(layout), "inspect", "--type", "image", BASE_IMAGE]):
-            _make_base(layout)
+        platforms.enable(for_platform)
+        name = base_image(for_platform)
+        if not succeeds([*buildah(layout), "inspect", "--type", "image", name]):
+            _make_base(layout, for_platform)
+        return name
 
 
 def claim(layout: Layout) -> None:
@@ -86,11 +98,11 @@ def claim(layout: Layout) -> None:
         ownership.claim(layout.state, layout.ports)
 
 
-def _make_base(layout: Layout) -> None:
+def _make_base(layout: Layout, for_platform: str) -> None:
     folder = layout.state / "base"
     _remove_tree(folder)
     try:
-        _debootstrap(layout, folder)
+        _debootstrap(layout, folder, platforms.architecture(for_platform))
         for waste in BASE_WASTE:
             shutil.rmtree(folder / waste, ignore_errors=True)
         # Users of the image must not see the mirror of this machine.
@@ -101,6 +113,8 @@ def _make_base(layout: Layout) -> None:
             [
                 *buildah(layout),
                 "config",
+                "--arch",
+                platforms.architecture(for_platform),
                 "--env",
                 "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
                 "--env",
@@ -110,14 +124,20 @@ def _make_base(layout: Layout) -> None:
                 container,
             ]
         )
-        run([*buildah(layout), "commit", "--quiet", "--rm", container, BASE_IMAGE])
+        run([*buildah(layout), "commit", "--quiet", "--rm", container, base_image(for_platform)])
     finally:
         _remove_tree(folder)
 
 
-def _debootstrap(layout: Layout, folder: Path) -> None:
+def _debootstrap(layout: Layout, folder: Path, architecture: str) -> None:
     mirror = debian_mirror(Path("/etc/apt"))
-    command = ["debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", SUITE]
+    command = [
+        "debootstrap",
+        f"--arch={architecture}",
+        "--variant=minbase",
+        f"--include={BASE_PACKAGES}",
+        SUITE,
+    ]
     try:
         run([*command, folder, mirror])
     except ClusterError as error:
@@ -184,23 +204,39 @@ def parse_mirror(text: str, suite: str) -> str:
     return ""
 
 
-def build(
-    layout: Layout,
-    dockerfile: Path,
-    context: Path,
-    tag: str,
-    arguments: Sequence[str],
-    output: Path,
-) -> None:
-    """Build an image and write it as an archive for `load`; concurrent builds wait.
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One image to build.
+
+    Attributes:
+        dockerfile: Its Dockerfile.
+        context: The folder from which it copies.
+        tag: The image's name.
+        arguments: Build arguments, NAME=VALUE.
+        output: Where the archive for `load` is written.
+        platform: The platform of its programs; empty means this machine's.
+    """
+
+    dockerfile: Path
+    context: Path
+    tag: str
+    arguments: Sequence[str]
+    output: Path
+    platform: str = ""
+
+
+def build(layout: Layout, wanted: Build) -> None:
+    """Build an image and write it as an archive; concurrent builds wait.
 
     Each build mounts the storage folder over itself, and hides the containers of another.
 
     Raises:
-        ClusterError: buildah failed; its output is already printed.
+        ClusterError: buildah failed, and its output is already printed; or this machine cannot
+            run programs of the platform.
     """
     claim(layout)
-    name = qualified(tag)
+    name = qualified(wanted.tag)
+    platforms.enable(wanted.platform or platforms.own())
     command: list[str] = [
         *buildah(layout),
         "bud",
@@ -211,11 +247,13 @@ def build(
         "--layers",
         "--pull-never",
         "--file",
-        str(dockerfile),
+        str(wanted.dockerfile),
         "--tag",
         name,
     ]
-    for argument in arguments:
+    if wanted.platform:
+        command += ["--platform", wanted.platform]
+    for argument in wanted.arguments:
         command += ["--build-arg", argument]
     if CERTIFICATES.exists():
         command += ["--volume", f"{CERTIFICATES}:{CERTIFICATES}:ro"]
@@ -224,14 +262,17 @@ def build(
         if variable in os.environ:
             command += ["--build-arg", f"{variable}={os.environ[variable]}"]
     with ownership.locked(layout.images):
-        done = subprocess.run([*command, str(context)], check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            [*command, str(wanted.context)], check=False, stdin=subprocess.DEVNULL
+        )
         if done.returncode:
             raise ClusterError(
-                f"building {name} from {dockerfile} failed with exit code {done.returncode}; "
-                "see the output above"
+                f"building {name} from {wanted.dockerfile} failed with exit code "
+                f"{done.returncode}; see the output above"
             )
-        output.unlink(missing_ok=True)
-        run([*buildah(layout), "push", "--quiet", name, f"docker-archive:{output}:{name}"])
+        wanted.output.unlink(missing_ok=True)
+        archive = f"docker-archive:{wanted.output}:{name}"
+        run([*buildah(layout), "push", "--quiet", name, archive])
 
 
 def qualified(tag: str) -> str:
@@ -248,8 +289,14 @@ def is_loopback(reference: str) -> bool:
     return host in {"localhost", "[::1]"} or host.startswith("127.")
 
 
-def push(layout: Layout, tag: str, digest_file: Path) -> None:
+def push(layout: Layout, tag: str, digest_file: Path, parts: Sequence[str] = ()) -> None:
     """Push a locally built image to the registry in its name, and write its digest to a file.
+
+    Args:
+        layout: Whose storage has the images.
+        tag: The image's name.
+        digest_file: Where to write the digest.
+        parts: Names of built images for different platforms; then the name is that of their index.
 
     Raises:
         ClusterError: buildah failed: the image does not exist, or the registry refuses it.
@@ -258,7 +305,13 @@ def push(layout: Layout, tag: str, digest_file: Path) -> None:
     verify = "false" if is_loopback(name) else "true"
     words = ["push", "--quiet", f"--tls-verify={verify}", "--digestfile", str(digest_file)]
     with ownership.locked(layout.images):
-        run([*buildah(layout), *words, name, f"docker://{name}"])
+        if not parts:
+            run([*buildah(layout), *words, name, f"docker://{name}"])
+            return
+        if succeeds([*buildah(layout), "manifest", "inspect", name]):
+            run([*buildah(layout), "manifest", "rm", name])
+        run([*buildah(layout), "manifest", "create", name, *map(qualified, parts)])
+        run([*buildah(layout), "manifest", *words, "--all", name, f"docker://{name}"])
 
 
 def load(layout: Layout, archive: Path) -> None:
@@ -279,14 +332,9 @@ def load_pause(layout: Layout) -> None:
         return
     archive = layout.state / "pause.tar"
     program = (layout.binaries / "pause").read_bytes()
-    archive.write_bytes(pause_archive(program, architecture(platform.machine())))
+    archive.write_bytes(pause_archive(program, platforms.architecture(platforms.own())))
     load(layout, archive)
     archive.unlink()
-
-
-def architecture(machine: str) -> str:
-    """The architecture in images and Go for a machine name of the kernel; pure."""
-    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 
 
 def pause_archive(program: bytes, architecture: str) -> bytes:

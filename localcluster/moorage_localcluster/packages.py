@@ -7,7 +7,7 @@ already has such a policy.
 import os
 import shutil
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,13 +28,20 @@ NODE = (
     ("/usr/bin/curl", "curl"),
     ("/etc/ssl/certs/ca-certificates.crt", "ca-certificates"),
 )
+EMULATION = (
+    ("/usr/bin/qemu-aarch64-static", "qemu-user-static"),
+    ("/usr/sbin/update-binfmts", "binfmt-support"),
+)
 POLICY = Path("/usr/sbin/policy-rc.d")
 REFUSE_STARTS = "#!/bin/sh\n# Made by moorage-local while it installs packages.\nexit 101\n"
 
 
-def missing(full: bool) -> list[str]:
+def missing(*, full: bool) -> list[str]:
     """Packages whose files are missing."""
-    wanted = (*CONTROL_PLANE, *NODE) if full else CONTROL_PLANE
+    return _absent((*CONTROL_PLANE, *NODE) if full else CONTROL_PLANE)
+
+
+def _absent(wanted: Iterable[tuple[str, str]]) -> list[str]:
     return [package for file, package in wanted if not Path(file).exists()]
 
 
@@ -44,7 +51,19 @@ def install(*, full: bool) -> None:
     Raises:
         ClusterError: Not root, apt-get is missing, or it failed.
     """
-    packages = missing(full)
+    _install(missing(full=full))
+
+
+def install_for_emulation() -> None:
+    """Install what runs programs of another processor, unless it is present.
+
+    Raises:
+        ClusterError: As `install`.
+    """
+    _install(_absent(EMULATION))
+
+
+def _install(packages: Sequence[str]) -> None:
     if not packages:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:

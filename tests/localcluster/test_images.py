@@ -88,11 +88,11 @@ def test_the_pause_archive_is_an_image_of_one_layer_with_the_program():
     assert (entry.name, entry.mode, program) == ("pause", 0o755, b"\x7fELF pause")
 
 
-@pytest.mark.parametrize(
-    ("machine", "name"), [("x86_64", "amd64"), ("aarch64", "arm64"), ("riscv64", "riscv64")]
-)
-def test_an_architecture_has_the_name_that_images_use(machine, name):
-    assert images.architecture(machine) == name
+def test_the_base_image_of_another_platform_has_its_own_name(monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+
+    assert images.base_image() == images.base_image("linux/amd64") == images.BASE_IMAGE
+    assert images.base_image("linux/arm64") == f"{images.BASE_IMAGE}-arm64"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import io
 import json
-import platform
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from moorage_localcluster.images import architecture
+from moorage_localcluster.platforms import architecture, own
 from support.go_programs import ROOT, program
 from support.listening import free_port, wait_listening
 
@@ -96,7 +95,7 @@ class Repository:
         packed = layer(*files)
         digest = hashlib.sha256(gzip.decompress(packed)).hexdigest()
         config = {
-            "architecture": architecture(platform.machine()),
+            "architecture": architecture(own()),
             "os": "linux",
             "config": {},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},

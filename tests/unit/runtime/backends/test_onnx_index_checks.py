@@ -152,6 +152,21 @@ def test_names_of_shapes_are_new(tmp_path):
     assert checks.fetched == ("moorage_shape_3",)
 
 
+@pytest.mark.parametrize("length", [1, 126, 127, 128, 129, 16_383, 16_384, 70_000])
+def test_names_may_have_any_length(length, tmp_path):
+    name = "i" * length
+    nodes = [node("Add", ["ids", "one"], [name]), node("Gather", [name, name], ["y"])]
+    path = write(tmp_path / "model.onnx", nodes)
+    checks = checks_of(path)
+
+    model = onnx.load_from_string(path.read_bytes() + checks.appendix)
+
+    assert checks.fetched == (name, "moorage_shape_0")
+    assert [each.name for each in model.graph.output] == ["y", *checks.fetched]
+    (_, _, shape) = model.graph.node
+    assert (shape.op_type, shape.input, shape.output) == ("Shape", [name], ["moorage_shape_0"])
+
+
 def test_the_message_names_the_operator_and_the_element(tmp_path):
     path = write(
         tmp_path / "model.onnx", [PREPARE, node("Gather", ["table", "i"], ["y"], name="places")]

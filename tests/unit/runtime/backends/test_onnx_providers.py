@@ -57,6 +57,25 @@ def test_convolutions_are_not_merged_on_a_gpu(tmp_path):
     assert obstacle(dense) == ""
 
 
+def write_norm(path, scale, **attributes):
+    names = ["x", "computed" if scale is None else "scale"]
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceMax", ["x"], ["computed"], keepdims=0),
+            helper.make_node("LayerNormalization", ["x", "computed"], ["z"]),
+            helper.make_node("LayerNormalization", names, ["y"], name="norm", **attributes),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        [ValueInfoProto(name=name) for name in ("y", "z")],
+        [] if scale is None else [numpy_helper.from_array(np.float32(scale), "scale")],
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
 @pytest.mark.parametrize(
     ("scale", "attributes", "is_wrong"),
     [
@@ -66,38 +85,29 @@ def test_convolutions_are_not_merged_on_a_gpu(tmp_path):
         pytest.param(np.ones(()), {}, True, id="a number"),
         pytest.param(np.ones((1, 1)), {"axis": 0}, True, id="one element of two dimensions"),
         pytest.param(np.ones(3), {"axis": -2}, True, id="one dimension of two"),
+        pytest.param(np.ones(1), {"axis": [0]}, False, id="no axis"),
         pytest.param(None, {}, False, id="computed"),
+        pytest.param(np.ones(1), {"domain": "own"}, False, id="of another domain"),
     ],
 )
-def test_a_scale_that_a_gpu_does_not_broadcast_is_refused(
-    scale, attributes, is_wrong, tmp_path, instead_of_cuda
-):
-    names = ["x", "x" if scale is None else "scale"]
-    graph = helper.make_graph(
-        [
-            helper.make_node("Identity", ["scale"], ["z"]),
-            helper.make_node("LayerNormalization", names, ["y"], name="norm", **attributes),
-        ],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
-        [ValueInfoProto(name=name) for name in ("y", "z")],
-        [numpy_helper.from_array(np.float32(1 if scale is None else scale), "scale")],
-    )
-    path = tmp_path / "model.onnx"
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    path.write_bytes(model.SerializeToString())
+def test_scales_that_a_gpu_does_not_broadcast_are_found(scale, attributes, is_wrong, tmp_path):
+    found = providers.wrong_operator(read(write_norm(tmp_path / "m.onnx", scale, **attributes)))
 
-    OnnxBackend().load(ModelSource("m", "1", path))
-    if not is_wrong:
-        on_absent_gpu().load(ModelSource("m", "1", path))
-        return
-    with pytest.raises(InvalidConfig) as caught:
-        on_absent_gpu().load(ModelSource("m", "1", path))
-    shape = list(np.shape(scale))
-    assert caught.value.message == (
-        f"model.onnx: operator LayerNormalization 'norm' has a scale 'scale' of shape {shape}, "
-        "which ONNX Runtime does not broadcast on a GPU: expand it to the shape that is normalized"
+    assert found == (
+        f"operator LayerNormalization 'norm' has a scale 'scale' of shape "
+        f"{list(np.shape(scale))}, which ONNX Runtime does not broadcast on a GPU: expand it to "
+        "the shape that is normalized"
+        if is_wrong
+        else ""
     )
+
+
+def test_a_model_that_a_gpu_would_compute_wrongly_is_refused(tmp_path, instead_of_cuda):
+    source = ModelSource("m", "1", write_norm(tmp_path / "m.onnx", np.ones(1)))
+
+    OnnxBackend().load(source)
+    with pytest.raises(InvalidConfig, match=r"m\.onnx: operator LayerNormalization 'norm' has a"):
+        on_absent_gpu().load(source)
 
 
 def test_a_provider_that_is_not_installed_is_an_error_with_those_that_are(monkeypatch):

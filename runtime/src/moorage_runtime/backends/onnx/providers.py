@@ -72,7 +72,7 @@ def wrong_operator(graph: Graph) -> str:
     and beyond the end of a shorter scale (ONNX Operators, "LayerNormalization", broadcasts it).
     """
     for node in graph.nodes:
-        if node.operator != "LayerNormalization" or len(node.inputs) < 2:
+        if (node.domain, node.operator) != ("", "LayerNormalization"):
             continue
         scale = graph.initializers.get(node.inputs[1])
         axis = node.attributes.get("axis", -1)

@@ -105,21 +105,14 @@ def find(graph: Graph) -> Indexes:
 
 def _selections(node: Node) -> Iterator[Selection]:
     """What a node selects with indexes."""
+    many_axes = node.operator in _MANY_AXES
+    axis = node.attributes.get("batch_dims" if many_axes else "axis", 0)
     for indexes, data in _INDEXED.get((node.domain, node.operator), ()):
-        if max(indexes, data) >= len(node.inputs) or not node.inputs[indexes]:
-            continue
-        many_axes = node.operator in _MANY_AXES
-        axis = node.attributes.get("batch_dims" if many_axes else "axis", 0)
+        is_given = max(indexes, data) < len(node.inputs) and node.inputs[indexes]
         # ONNX Runtime does not load a model with an axis of another type
-        if isinstance(axis, int):
-            yield Selection(
-                node.operator,
-                node.name,
-                node.inputs[indexes],
-                node.inputs[data],
-                axis,
-                many_axes,
-            )
+        if is_given and isinstance(axis, int):
+            inputs = node.inputs[indexes], node.inputs[data]
+            yield Selection(node.operator, node.name, *inputs, axis, many_axes)
 
 
 def _size(selection: Selection, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
