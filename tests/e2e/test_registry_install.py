@@ -6,9 +6,11 @@ The demo's release is replaced by the one that the steps install, and restored a
 import json
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
+from moorage_localcluster.platforms import architecture, own
 from support.documented import commands
 from support.installation import NAMESPACE as RELEASE
 from support.installation import shell, uninstall
@@ -23,6 +25,11 @@ README = ROOT / "README.md"
 INSTALL = ROOT / "docs" / "how-to" / "install.md"
 VALUES = ROOT / "build" / "images" / "values.yaml"
 DOCUMENTED = "registry.example.com/team"
+# An index in Docker's format and in that of OCI.
+INDEX = (
+    "application/vnd.docker.distribution.manifest.list.v2+json, "
+    "application/vnd.oci.image.index.v1+json"
+)
 OPERATOR = "app.kubernetes.io/name=moorage"
 
 
@@ -49,6 +56,21 @@ def test_the_readmes_steps_serve_a_model_from_images_of_a_registry(own_cluster, 
             f"{address}/team/moorage-runtime@{image['runtime']['digest']}"
         )
         default.run("delete", "inferencemodel", "digits")
+
+
+def test_images_for_platforms_are_pushed_as_an_index(own_cluster, tmp_path):
+    with registry(tmp_path, private=False) as address:
+        # two platforms would need an emulator, which takes too long here
+        words = f"REGISTRY={address}/team TAG=index PUSH=1 PLATFORMS={own()}"
+        shell(f"make images {words}", own_cluster)
+
+        image = yaml.safe_load(VALUES.read_text())["image"]
+        for name in ("operator", "runtime", "cli"):
+            digest = image[name]["digest"]
+            url = f"http://{address}/v2/team/moorage-{name}/manifests/{digest}"
+            index = httpx.get(url, headers={"Accept": INDEX}).json()
+            platforms = [each["platform"] for each in index["manifests"]]
+            assert platforms == [{"architecture": architecture(own()), "os": "linux"}]
 
 
 def test_with_a_private_registry_a_model_serves_once_its_namespace_has_the_secret(

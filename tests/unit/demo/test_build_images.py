@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from build_images import NAMES, Wanted, checked, index_command, values_text
+from build_images import (
+    NAMES,
+    Part,
+    Wanted,
+    checked,
+    digest_in,
+    index_command,
+    parts_of,
+    values_text,
+)
 from choice import DemoError
 from demo import ROOT
 from images import build_arguments
@@ -78,3 +87,38 @@ def test_an_image_for_several_platforms_is_one_index_with_sbom_and_provenance():
     assert words[words.index("--platform") + 1] == "linux/amd64,linux/arm64"
     assert words[words.index("--tag") + 1] == "r.example/team/moorage-operator:1"
     assert {"--sbom=true", "--provenance=mode=max", "--push"} <= set(words)
+
+
+def test_buildah_builds_one_image_for_each_platform():
+    wanted = checked("r.example/team", "1", "", "1", "linux/amd64 linux/arm64,linux/arm64")
+
+    parts = parts_of(wanted.platforms)
+
+    assert parts == (Part("linux/amd64", "-amd64"), Part("linux/arm64", "-arm64"))
+    assert [wanted.reference("cli", part) for part in parts] == [
+        "r.example/team/moorage-cli:1-amd64",
+        "r.example/team/moorage-cli:1-arm64",
+    ]
+    assert [part.options for part in parts] == [
+        ("--platform", "linux/amd64"),
+        ("--platform", "linux/arm64"),
+    ]
+
+
+def test_without_platforms_buildah_builds_one_image_of_the_usual_name():
+    (part,) = parts_of(())
+
+    assert part.options == ()
+    assert Wanted("r.example/team", "1", "", push=True).reference("cli", part) == (
+        "r.example/team/moorage-cli:1"
+    )
+
+
+def test_the_last_digest_of_a_push_counts():
+    other = "sha256:" + "b" * 64
+
+    assert digest_in(f"{other}: digest: {DIGEST} size: 1", "r.example/a:1") == DIGEST
+    with pytest.raises(
+        DemoError, match=r"no digest in the output of pushing r\.example/a:1: denied"
+    ):
+        digest_in("denied\n", "r.example/a:1")
