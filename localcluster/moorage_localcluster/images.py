@@ -311,7 +311,9 @@ def push(layout: Layout, tag: str, digest_file: Path, parts: Sequence[str] = ())
         if succeeds([*buildah(layout), "manifest", "inspect", name]):
             run([*buildah(layout), "manifest", "rm", name])
         run([*buildah(layout), "manifest", "create", name, *map(qualified, parts)])
-        run([*buildah(layout), "manifest", *words, "--all", name, f"docker://{name}"])
+        # in the format of the images
+        words += ["--all", "--format", "oci"]
+        run([*buildah(layout), "manifest", *words, name, f"docker://{name}"])
 
 
 def load(layout: Layout, archive: Path) -> None:

@@ -25,11 +25,7 @@ README = ROOT / "README.md"
 INSTALL = ROOT / "docs" / "how-to" / "install.md"
 VALUES = ROOT / "build" / "images" / "values.yaml"
 DOCUMENTED = "registry.example.com/team"
-# An index in Docker's format and in that of OCI.
-INDEX = (
-    "application/vnd.docker.distribution.manifest.list.v2+json, "
-    "application/vnd.oci.image.index.v1+json"
-)
+INDEX = "application/vnd.oci.image.index.v1+json"
 OPERATOR = "app.kubernetes.io/name=moorage"
 
 
