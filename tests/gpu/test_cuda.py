@@ -256,6 +256,17 @@ def test_too_little_memory_fails_what_needs_it_and_nothing_else(models, tmp_path
     assert "no longer answers" not in log
 
 
+def why_not_loaded(repository: Path, model: str, said: str) -> str:
+    """What a server says of a model that it cannot load, once that has these words."""
+    with running(f"--model-repository={repository}", CUDA) as runtime:
+        return eventually(
+            "the load has failed",
+            lambda: runtime.get(f"/v2/models/{model}/ready").text,
+            lambda found: said in found,
+            30,
+        )
+
+
 def test_a_scale_that_a_gpu_does_not_broadcast_is_refused(tmp_path):
     graph = helper.make_graph(
         [helper.make_node("LayerNormalization", ["x", "scale"], ["y"])],
@@ -269,13 +280,7 @@ def test_a_scale_that_a_gpu_does_not_broadcast_is_refused(tmp_path):
     (tmp_path / "norm").mkdir()
     onnx.save(model, tmp_path / "norm" / "model.onnx")
 
-    with running(f"--model-repository={tmp_path}", CUDA) as runtime:
-        why = eventually(
-            "the load has failed",
-            lambda: runtime.get("/v2/models/norm/ready").text,
-            lambda text: "scale" in text,
-            30,
-        )
+    why = why_not_loaded(tmp_path, "norm", "scale")
 
     assert "has a scale 'scale' of shape [1]" in why
 
@@ -344,13 +349,7 @@ def post_or_none(runtime: Runtime, x: np.ndarray) -> httpx.Response | None:
 def test_a_model_is_not_loaded_without_a_gpu(models, tmp_path, monkeypatch):
     shutil.copytree(models / "dense", tmp_path / "dense")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with running(f"--model-repository={tmp_path}", CUDA) as runtime:
-        text = eventually(
-            "the load has failed",
-            lambda: runtime.get("/v2/models/dense/ready").text,
-            lambda found: "cannot be loaded" in found,
-            30,
-        )
+    text = why_not_loaded(tmp_path, "dense", "cannot be loaded")
 
     assert "no CUDA-capable device" in text
     assert "hostname" not in text
