@@ -170,10 +170,15 @@ class Reconciler:
         """Plan from all that is known about the model and its earlier revisions.
 
         Its replicas are polled from then on, before the writes, which a webhook may delay.
+
+        Raises:
+            ModelGone: The model was dropped from the store since the reconcile began.
         """
         store, config = self._hands.store, self._config
         key, model = record.key, record.model
         while True:
+            if not store.has(key, model.uid):
+                raise ModelGone
             observed = replace(
                 store.observed(key),
                 is_cut_off=self._isolation.is_cut_off,

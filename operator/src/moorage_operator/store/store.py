@@ -102,8 +102,7 @@ class Store:
         that edit that arrives later is older than this answer, and is ignored. A resource that was
         dropped meanwhile, because it was deleted or moved to another installation, stays dropped.
         """
-        known = self.model(record.key)
-        if known is None or known.model.uid != body["metadata"]["uid"]:
+        if not self.has(record.key, body["metadata"]["uid"]):
             return
         is_edited = not is_parsed_from(record.model, body)
         if self._put_model(record.key, body) is not None and is_edited:
@@ -177,6 +176,11 @@ class Store:
         """Return the resource, None if it does not exist."""
         family = self._families.get(_place(key))
         return family.record if family else None
+
+    def has(self, key: ObjectKey, uid: str) -> bool:
+        """Whether the resource exists, and not another one of its name."""
+        known = self.model(key)
+        return known is not None and known.model.uid == uid
 
     def models(self) -> Iterator[ModelRecord]:
         """Iterate over all resources."""
@@ -379,9 +383,10 @@ class Store:
         """Return the last refusal of a child, None if its last apply succeeded."""
         return self._refusals.get(key, {}).get((kind, name))
 
-    def put_refusal(self, key: ObjectKey, refusal: Refusal) -> None:
-        """Store the refusal of a child by the API server."""
-        self._refusals.setdefault(key, {})[refusal.kind, refusal.name] = refusal
+    def put_refusal(self, record: ModelRecord, refusal: Refusal) -> None:
+        """Store the refusal of a child by the API server; ignored if the model was dropped."""
+        if self.has(record.key, record.model.uid):
+            self._refusals.setdefault(record.key, {})[refusal.kind, refusal.name] = refusal
 
     def clear_refusal(self, key: ObjectKey, kind: str, name: str) -> None:
         """Remove the refusal of a child that was applied."""
@@ -393,7 +398,7 @@ class Store:
     # -------------------------------------------------------------------- earlier revisions
 
     def put_history(self, key: ObjectKey, found: Mapping[str, RevisionRecord | None]) -> None:
-        """Add earlier revisions of the model."""
+        """Add earlier revisions of a model that exists."""
         self._history[key] = {**self._history.get(key, {}), **found}
 
     def keep_history(self, key: ObjectKey, revisions: Collection[str]) -> None:

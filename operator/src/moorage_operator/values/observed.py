@@ -63,7 +63,7 @@ class Refusal:
     garbage collector has not deleted yet. `transient` marks a failed write without a decision on
     the object (a 5xx of an admission webhook, a timeout), `tries` counts consecutive ones, and
     `retry_seconds` is the delay before the next try. `missing` marks an object that does not exist
-    yet.
+    yet. `at` is the time of the last try in monotonic seconds.
     """
 
     kind: str
@@ -76,6 +76,7 @@ class Refusal:
     tries: int = 1
     retry_seconds: float = REFUSAL_RETRY_SECONDS
     missing: bool = False
+    at: float = field(default=0.0, compare=False)
 
     @property
     def is_reported(self) -> bool:

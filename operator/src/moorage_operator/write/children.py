@@ -106,8 +106,6 @@ class Applier:
         self._dropped: dict[ObjectKey, dict[str, frozenset[str]]] = {}
         # The states in which a child was unchanged, by its hash.
         self._intact: dict[str, AppliedState] = {}
-        # The time of the last refusal of each child.
-        self._refused_at: dict[ObjectKey, dict[ChildKey, float]] = {}
 
     async def apply(
         self, record: ModelRecord, objects: tuple[Object, ...], *, keeps_others: bool
@@ -158,7 +156,6 @@ class Applier:
     def forget(self, key: ObjectKey) -> None:
         """Free what is known about a deleted model."""
         self._dropped.pop(key, None)
-        self._refused_at.pop(key, None)
 
     async def _found_unlabelled(self, record: ModelRecord, objects: Sequence[Object]) -> bool:
         """Whether a Deployment without its label was found.
@@ -215,7 +212,7 @@ class Applier:
         except errors.NotLeading:
             raise
         except errors.ApiError as error:
-            failed = [self._refuse(record.key, body, error) for body in wanted]
+            failed = [self._refuse(record, body, error) for body in wanted]
             return any(failed)
         outcomes = await asyncio.gather(
             *(self._apply_child(record, body) for body in wanted), return_exceptions=True
@@ -230,7 +227,7 @@ class Applier:
         child = self._store.child(record.key, kind, name)
         if child and child.deleting:  # its DELETED event starts the next reconcile
             is_own = child.owner_uid == record.model.uid
-            return False if is_own else self._refuse(record.key, body, still_deleting(kind, name))
+            return False if is_own else self._refuse(record, body, still_deleting(kind, name))
         if (
             child
             and child.owner_uid == record.model.uid
@@ -254,7 +251,7 @@ class Applier:
         except errors.ApiError as error:
             if isinstance(error, errors.NotFound) and kind in kinds.OPTIONAL:
                 self._missing()
-            return self._refuse(record.key, body, error)
+            return self._refuse(record, body, error)
         self._keep(record, body, written)
         self._clear(record.key, kind, name)
         return True
@@ -371,8 +368,7 @@ class Applier:
             refusal is not None
             and refusal.reason not in {NAME_TAKEN, AWAITING_DELETION}
             and refusal.applied_hash == _applied_hash(body)
-            and self._clock() - self._refused_at[key][kind, name]
-            < refusal.retry_seconds * HELD_SHARE
+            and self._clock() - refusal.at < refusal.retry_seconds * HELD_SHARE
         )
 
     async def _check_free(self, record: ModelRecord, body: Object) -> None:
@@ -436,14 +432,13 @@ class Applier:
         if child and (child.uid, child.resource_version) == (uid, version):
             self._remember_intact(child)  # and not a later version, which somebody may have edited
 
-    def _refuse(self, key: ObjectKey, body: Object, error: errors.ApiError) -> bool:
+    def _refuse(self, record: ModelRecord, body: Object, error: errors.ApiError) -> bool:
         """Record a refusal; whether the next plan has to report it."""
-        kind, name = _key(body)
+        key, (kind, name) = record.key, _key(body)
         known = self._store.refusal(key, kind, name)
         missing = self._store.child(key, kind, name) is None
-        refusal = replace(_refusal(body, error, known), missing=missing)
-        self._store.put_refusal(key, refusal)
-        self._refused_at.setdefault(key, {})[kind, name] = self._clock()
+        refusal = replace(_refusal(body, error, known), missing=missing, at=self._clock())
+        self._store.put_refusal(record, refusal)
         if known != refusal:
             event = "child write failed" if refusal.transient else "child refused"
             logger.warning(event, extra={"kind": kind, "object": name, "error": error.message})

@@ -63,6 +63,7 @@ class Fakes:
         self.lookups: dict[ObjectKey, frozenset[Reference]] = {}
         self.refusal: Refusal | None = None
         self.error: Exception | None = None
+        self.drops = False
         self.gate_error: Exception | None = None
         self.again: list[tuple[ObjectKey, Urgency]] = []
         self.changes = False
@@ -76,8 +77,11 @@ class Fakes:
         self.kinds = [str(each["kind"]) for each in objects]
         if self.error:
             raise self.error
+        if self.drops:
+            self.store.drop_model(record.key, record.model.uid)
+            return True
         if self.refusal:
-            self.store.put_refusal(record.key, self.refusal)
+            self.store.put_refusal(record, self.refusal)
             return True
         return self.changes
 
@@ -425,6 +429,17 @@ async def test_a_model_that_no_longer_exists_is_removed_from_the_store(
     assert await reconciler.reconcile(KEY) is None
 
     assert fakes.store.model(KEY) is None
+
+
+async def test_the_reconcile_of_a_model_ends_when_it_is_dropped(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    fakes.drops = True
+
+    assert await reconciler.reconcile(KEY) is None
+
+    assert "status" not in fakes.acts
 
 
 @pytest.mark.parametrize(("pods", "seconds"), [(0, 0.0), (20, 0.0), (500, 0.96)])

@@ -622,9 +622,16 @@ def test_an_older_event_does_not_revert_a_newer_write(recorder: Recorder) -> Non
 
 
 def test_a_recreated_model_replaces_the_deleted_one(recorder: Recorder) -> None:
-    recorder.store.put_refusal(KEY, Refusal("Service", "iris", "h", 422, "Invalid", "m"))
+    recorder.store.put_model(model(1))
+    previous = recorder.store.model(KEY)
+    assert previous is not None
+    refusal = Refusal("Service", "iris", "h", 422, "Invalid", "m")
+    recorder.store.put_refusal(previous, refusal)
+    assert recorder.store.observed(KEY).refusals == (refusal,)
     recorder.store.put_model(model(4, uid="other"))
 
+    assert recorder.store.observed(KEY).refusals == ()
+    recorder.store.put_refusal(previous, refusal)  # of a write that was under way
     assert recorder.store.observed(KEY).refusals == ()
     # Late events of the previous one: kopf orders the events of one uid only.
     recorder.store.put_model(model(3, status={"observedGeneration": 1}))

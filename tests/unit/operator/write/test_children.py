@@ -466,6 +466,24 @@ async def test_a_refused_child_is_retried_later_and_cleared(
     assert world.store.refusal(KEY, "Service", "iris") is None
 
 
+async def test_a_refusal_of_a_dropped_model_is_not_kept(world: World) -> None:
+    record = world.record
+
+    async def drop_and_refuse(*_: Any, **__: Any) -> Any:
+        world.store.drop_model(KEY, record.model.uid)  # a list of a lagging API server lacks it
+        raise errors.ServerError("a webhook does not answer", code=500)
+
+    sends = world.cluster.apply
+    world.cluster.apply = drop_and_refuse  # type: ignore[method-assign]
+    await world.apply(service())
+    world.applier.forget(KEY)
+    world.cluster.apply = sends  # type: ignore[method-assign]
+
+    assert world.store.refusal(KEY, "Service", "iris") is None
+    world.store.put_model(world.cluster.objects["inferencemodels", "iris"])
+    assert await world.apply(service())
+
+
 async def test_an_edited_child_is_retried_at_once_after_a_refusal(world: World) -> None:
     world.cluster.refuse = errors.Invalid("bad", code=422)
     await world.apply(service("h1"))
