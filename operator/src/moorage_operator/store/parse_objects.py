@@ -101,7 +101,7 @@ def deployment(body: Body) -> DeploymentObserved:
     return DeploymentObserved(
         uid=metadata["uid"],
         generation=metadata.get("generation", 0),
-        revision=_revision_of(spec),
+        revision=template_revision(spec),
         observed_generation=status.get("observedGeneration", 0),
         applied_hash=_applied_hash(metadata),
         conditions=tuple(each for each in _conditions(status) if _is_against(each)),
@@ -312,7 +312,8 @@ def _replica_set_of(metadata: Body) -> str:
     return owner["name"] if is_replica_set else ""
 
 
-def _revision_of(spec: Body) -> str:
+def template_revision(spec: Body) -> str:
+    """Return the revision of a Deployment's pod template, "" without that label."""
     marks = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     return marks.get(labels.REVISION, "")
 

@@ -4,7 +4,8 @@
 
 ReplicaSets are the Deployment controller's record of pod templates. A ReplicaSet has the labels of
 its template and the annotations of its Deployment from the time when it was the newest one. If it
-was deleted, a ControllerRevision may have the same data, for a revision to roll back to.
+was deleted, a ControllerRevision may have the same data, for a revision to roll back to. A
+Deployment that was created a moment ago has no ReplicaSet yet, and is itself the record.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,6 +17,7 @@ from moorage_operator.api import labels, names
 from moorage_operator.kube import kinds
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.resources.kept_revision import read_kept_revision
+from moorage_operator.store.parse_objects import template_revision
 from moorage_operator.values.observed import ObjectKey, RevisionRecord
 
 __all__ = ["History"]
@@ -51,7 +53,13 @@ class History:
         kept = await self._client.page(
             kinds.CONTROLLER_REVISIONS, key.namespace, selector=selector
         )
-        return next(map(read_kept_revision, kept.items), None)
+        for body in kept.items:
+            return read_kept_revision(body)
+        deployments = await self._client.page(
+            kinds.DEPLOYMENTS, key.namespace, selector=labels.selector_text(key.name)
+        )
+        runs = (each for each in deployments.items if template_revision(each["spec"]) == revision)
+        return next(map(_record, runs), None)
 
 
 def _record(body: Mapping[str, Any]) -> RevisionRecord:
