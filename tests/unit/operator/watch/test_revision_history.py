@@ -82,3 +82,13 @@ async def test_a_revision_that_no_object_has_is_lost(deployment: Any) -> None:
     history = History(Api(deployments=[deployment]))  # type: ignore[arg-type]
 
     assert await history.read(KEY, ["r1"]) == {"r1": None}
+
+
+async def test_a_record_without_a_stored_spec_has_none() -> None:
+    body = {"metadata": {"creationTimestamp": ""}, "spec": {"template": template("first")}}
+    history = History(Api(replicasets=[body]))  # type: ignore[arg-type]
+
+    (record,) = (await history.read(KEY, ["r1"])).values()
+
+    assert record is not None
+    assert record.spec == b""
