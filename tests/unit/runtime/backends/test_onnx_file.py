@@ -392,3 +392,47 @@ def test_a_file_that_ends_early_is_not_readable(read):
     for size in range(2, len(whole)):
         with pytest.raises(NotReadable):
             read(whole[:size])
+
+
+def graph_of(*nodes: onnx.NodeProto) -> onnx.GraphProto:
+    return helper.make_graph(list(nodes), "inner", [], [])
+
+
+def test_a_node_has_the_operators_of_its_graphs_at_any_depth(read):
+    loop = helper.make_node("Loop", [], [], body=graph_of(helper.make_node("Neg", [], [])))
+    branches = {
+        "then_branch": graph_of(helper.make_node("Abs", [], []), loop),
+        "else_branch": graph_of(helper.make_node("Exp", [], [])),
+    }
+    graph = helper.make_graph(
+        [helper.make_node("If", ["c"], ["y"], **branches), helper.make_node("Abs", ["y"], ["z"])],
+        "g",
+        [],
+        [],
+    )
+
+    branching, plain = read(helper.make_model(graph).SerializeToString()).nodes
+
+    assert branching.within == {"Abs", "Loop", "Neg", "Exp"}
+    assert (plain.within, plain.has_graph) == (frozenset(), False)
+
+
+def test_a_function_has_its_domain_and_name_and_operators(read):
+    opsets = [helper.make_opsetid("", 18)]
+    inner = graph_of(helper.make_node("Neg", [], []))
+    nodes = [
+        helper.make_node("Abs", ["a"], ["b"]),
+        helper.make_node("If", ["b"], ["c"], then_branch=inner, else_branch=inner),
+    ]
+    functions = [
+        helper.make_function("own", "Select", ["a"], ["c"], nodes, opsets),
+        helper.make_function("own", "Nothing", [], [], [], opsets),
+    ]
+    graph = helper.make_graph([], "g", [], [])
+    model = helper.make_model(graph, functions=[*functions, onnx.FunctionProto()])
+
+    assert read(model.SerializeToString()).functions == {
+        ("own", "Select"): {"Abs", "If", "Neg"},
+        ("own", "Nothing"): frozenset(),
+        ("", ""): frozenset(),
+    }

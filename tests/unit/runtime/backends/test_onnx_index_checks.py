@@ -3,13 +3,14 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from moorage_runtime.backends.base import ModelSource
 from moorage_runtime.backends.onnx.graph.file import read
 from moorage_runtime.backends.onnx.graph.indexes import find
+from moorage_runtime.backends.onnx.graph.outputs import appended
 from moorage_runtime.backends.onnx.index_checks import IndexChecks
-from moorage_runtime.values.errors import ModelFailed
+from moorage_runtime.values.errors import InvalidRequest, ModelFailed
 from moorage_runtime.values.inference import InferRequest, RequestedOutput
 from moorage_runtime.values.tensors import Datatype, Tensor
 from support.absent_gpu import on_absent_gpu
@@ -147,9 +148,47 @@ def test_names_of_shapes_are_new(tmp_path):
         node("Gather", ["moorage_shape_2", "rows"], ["moorage_shape_1"]),
         node("Identity", ["moorage_shape_1"], ["y"]),
     ]
-    checks = checks_of(write(tmp_path / "model.onnx", nodes))
+    unused = ("moorage_shape_3", TensorProto.INT64, [1])
+    ids = ("ids", TensorProto.INT64, ["n", 2])
+    path = write(tmp_path / "model.onnx", nodes, (ids, unused))
+    model = onnx.load(path)
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(1), "moorage_shape_4"))
+    onnx.save(model, path)
 
-    assert checks.fetched == ("moorage_shape_3",)
+    assert checks_of(path).fetched == ("moorage_shape_5",)
+
+
+def test_inputs_are_checked_if_they_are_numbers_and_given(tmp_path):
+    nodes = [
+        node("Gather", ["table", "first"], ["a"]),
+        node("Gather", ["table", "second ids"], ["b"]),
+        node("Gather", ["table", "third"], ["c"]),
+        node("Sum", ["a", "b", "c"], ["y"]),
+    ]
+    names = ("first", "second ids", "third")
+    inputs = [(name, TensorProto.INT64, ["n"]) for name in names]
+    checks = checks_of(write(tmp_path / "model.onnx", nodes, inputs))
+    text, good, bad = np.array(["4"], object), np.array([-4, 3]), np.array([0, 4])
+
+    checks.before({"first": text, "second ids": good, "third": good})
+    with pytest.raises(InvalidRequest, match=r"input 'third' has element 4: .* from -4 to 3"):
+        checks.before({"first": text, "third": bad})
+
+
+@pytest.mark.parametrize("length", [1, 127, 128])
+def test_the_appendix_is_a_message_with_a_graph(length):
+    name = "t" * length
+    graph = onnx.GraphProto(
+        node=[
+            onnx.NodeProto(op_type="Shape", input=["data"], output=[name]),
+            onnx.NodeProto(op_type="Shape", input=["more"], output=["shape"]),
+        ],
+        output=[onnx.ValueInfoProto(name=each) for each in ("i", name, "shape")],
+    )
+
+    found = appended(["i"], {name: "data", "shape": "more"})
+
+    assert found == onnx.ModelProto(graph=graph).SerializeToString(deterministic=True)
 
 
 @pytest.mark.parametrize("length", [1, 126, 127, 128, 129, 16_383, 16_384, 70_000])

@@ -92,9 +92,8 @@ class IndexChecks:
             if extremes is None:
                 array = feeds[each.indexes] if each.indexes in feeds else fetched[each.indexes]
                 extremes = _extremes(array, _columns(each, array.shape))
-            sizes = shape[each.axis :] if each.many_axes else shape[each.axis :][:1]
             name = f"operator {each.operator} '{each.node}'"
-            _check(name, extremes, sizes, ModelFailed)
+            _check(name, extremes, shape[each.axis :], ModelFailed)
 
     def _shape(self, name: str, feeds: Arrays, fetched: Arrays) -> Sequence[int]:
         if name in self._shapes:
@@ -108,7 +107,7 @@ class IndexChecks:
 def _check(
     name: str, extremes: Extremes, sizes: Sequence[int], fault: Callable[[str], Exception]
 ) -> None:
-    for (low, high), size in zip(extremes, sizes, strict=False):
+    for (low, high), size in zip(extremes, sizes, strict=False):  # further ones are not indexed
         for element in (low, high):
             if not -size <= element < size:
                 must = (
@@ -137,7 +136,7 @@ def _constants(
     for each in selections:
         constant = initializers.get(each.indexes)
         if constant is not None and constant.elements is not None:
-            array = np.array(constant.elements, np.int64)
+            array = np.array(constant.elements)
             yield each, _extremes(array, _columns(each, constant.dims))
 
 
