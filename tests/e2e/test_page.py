@@ -84,7 +84,7 @@ def test_a_user_sees_the_wall_and_asks_the_model_with_their_own_rights(
     editor, viewer = token(kubectl, "editor", "edit"), token(kubectl, "viewer", "view")
     kubectl.wait_condition("digits", "Ready", "True", "Serving", 120)
     query = {"namespace": kubectl.namespace}
-    body = {**query, "name": "digits", "command": "infer", "request": sample(3)}
+    body = {**query, "name": "digits", "command": "infer", "request": json.dumps(sample(3))}
 
     with forwarded(kubectl) as url, httpx.Client(base_url=url, timeout=SECONDS) as page:
         assert page.get("/api/models", params=query).status_code == 401

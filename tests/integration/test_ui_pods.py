@@ -5,6 +5,7 @@ server, its feed and the browser are real.
 """
 
 import itertools
+import json
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -24,18 +25,21 @@ from support.browser import Browser
 pytestmark = [pytest.mark.integration, pytest.mark.browser, pytest.mark.timeout(180)]
 
 TENSOR = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
+PICTURE = {"name": "picture", "datatype": "UINT8", "shape": [-1, 4, 4, 3]}
 MODEL = {
     "metadata": {"namespace": "models", "name": "iris", "generation": 1},
     "spec": {},
     "status": {
         "observedGeneration": 1,
-        "model": {"name": "iris", "inputs": [TENSOR], "outputs": []},
+        "model": {"name": "iris", "inputs": [TENSOR, PICTURE], "outputs": []},
         "replicaStatuses": [
             {"pod": f"iris-{name}", "ready": True, "modelReady": True} for name in ("a", "b")
         ],
     },
 }
 LINES = 2500
+# A number of JavaScript cannot be this one.
+LARGE = 2**53 + 1
 
 
 class Cluster:
@@ -64,10 +68,10 @@ class Cluster:
         if command == "top":
             return self._answer({"replicas": self._replicas(), "notes": self.notes})
         if command == "infer":
-            self.asked.append(fields["request"])
+            self.asked.append(json.loads(fields["request"]))
             if len(self.asked) > 1:
                 raise Failure("iris: none of 2 pods is ready: run moorage why iris")
-            return self._answer({"outputs": [{"name": "y", "data": [7]}]})
+            return self._answer({"outputs": [{"name": "y", "data": [LARGE]}]})
         return self._answer({"events": []})
 
     def _replicas(self) -> list[dict[str, Any]]:
@@ -79,7 +83,7 @@ class Cluster:
         return [{"pod": "iris-a", "requests": requests}]
 
     def _answer(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"text": "", "document": document, "ok": True}
+        return {"text": json.dumps(document, indent=2), "document": document, "ok": True}
 
 
 @pytest.fixture
@@ -146,9 +150,11 @@ def test_a_log_is_followed_and_keeps_its_last_lines(page: Browser, cluster: Clus
 def test_a_request_is_sent_and_its_answer_or_failure_shown(
     page: Browser, cluster: Cluster
 ) -> None:
+    body = f'{{"inputs": [{{"name": "x", "data": [{LARGE}]}}]}}'
+    page.run(f"document.querySelector('#model textarea').value = '{body}'")
     page.click("#send")
-    page.reads("#answer", '"data": [7]')
-    assert cluster.asked[0]["inputs"][0]["name"] == "x"
+    page.reads("#answer", f'"data": [{LARGE}]')
+    assert cluster.asked == [json.loads(body)]
 
     page.click("#send")
     page.reads("#answer", "none of 2 pods is ready")
@@ -156,3 +162,35 @@ def test_a_request_is_sent_and_its_answer_or_failure_shown(
     page.click("#send")
     page.reads("#answer", "JSON")
     assert len(cluster.asked) == 2
+
+
+# A user chooses a file with a picture that is red.
+CHOOSE = """
+const canvas = document.createElement("canvas");
+const context = canvas.getContext("2d");
+context.fillStyle = "rgb(255, 0, 0)";
+context.fillRect(0, 0, canvas.width, canvas.height);
+return new Promise((done) => canvas.toBlob((content) => {
+  const chosen = new DataTransfer();
+  chosen.items.add(new File([content], "red.png"));
+  const input = document.querySelector("#model input[type=file]");
+  input.files = chosen.files;
+  input.dispatchEvent(new Event("change"));
+  done(true);
+}));
+"""
+
+
+def test_a_picture_becomes_a_tensor_and_the_rest_of_the_request_stays(page: Browser) -> None:
+    body = f'{{"id": {LARGE}, "inputs": [{{"name": "picture", "datatype": "UINT8"}}]}}'
+    page.run(f"document.querySelector('#model textarea').value = '{body}'")
+
+    page.run(CHOOSE)
+
+    read = "return document.querySelector('#model textarea').value"
+    page.eventually("pixels", f"{read}.includes('255')")
+    tensor = {"name": "picture", "datatype": "UINT8", "shape": [1, 4, 4, 3]}
+    assert json.loads(page.run(read)) == {
+        "id": LARGE,
+        "inputs": [tensor | {"data": [255, 0, 0] * 16}],
+    }

@@ -1,7 +1,6 @@
 """What the page does in the cluster, for `moorage ui` and `moorage ui-server`."""
 
 import argparse
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -86,15 +85,18 @@ def _kept(cluster: ClusterLike, namespace: str, selector: str) -> tuple[list[dic
 def _arguments(fields: Mapping[str, Any], folder: Path) -> argparse.Namespace:
     """The arguments that a command has on the command line, from the fields of a request.
 
+    An inference request is a text, because a browser rounds integers of more than 53 bits.
+
     Raises:
-        Failure: A field that every command needs is missing.
+        Failure: A field that every command needs is missing, or a field is not a text.
     """
-    for name in ("namespace", "name"):
+    needed = ("namespace", "name", *({"request"} & fields.keys()))
+    for name in needed:
         if not isinstance(fields.get(name), str) or not fields[name]:
             raise Failure(f"{name}: must be a text")
     file = folder / "request.json"
     if "request" in fields:
-        file.write_text(json.dumps(fields["request"]), encoding="utf-8")
+        file.write_text(fields["request"], encoding="utf-8")
     return argparse.Namespace(
         namespace=fields["namespace"],
         name=fields["name"],

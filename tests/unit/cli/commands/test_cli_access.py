@@ -308,6 +308,8 @@ def test_the_form_of_the_page_uses_the_secrets_too(runtime, secrets):
     )
     actions = page_actions(shell, lambda: cluster)
 
-    fields = {"namespace": "models", "name": "digits", "request": json.loads(SAMPLE.read_text())}
+    fields = {"namespace": "models", "name": "digits", "request": SAMPLE.read_text()}
     assert actions.do("infer", fields)["ok"] is True
+    with pytest.raises(Failure, match="request: must be a text"):
+        actions.do("infer", fields | {"request": json.loads(SAMPLE.read_text())})
     assert actions.do("top", {"namespace": "models", "name": "digits"})["document"]["notes"] == []
