@@ -108,7 +108,8 @@ class StatusWriter:
         """Read the current version of the model into the store.
 
         Raises:
-            ModelGone: The model no longer exists, or its name belongs to another object.
+            ModelGone: The model no longer exists, its name belongs to another object, or the store
+                dropped it meanwhile, because it belongs to another installation now.
         """
         key = record.key
         try:
@@ -118,7 +119,8 @@ class StatusWriter:
             if error.name == key.name:
                 raise ModelGone from error
             raise
-        if live["metadata"]["uid"] != record.model.uid:
+        uid = record.model.uid
+        if live["metadata"]["uid"] != uid or not self._store.has(key, uid):
             raise ModelGone
         self._store.put_model(live)
 

@@ -153,6 +153,17 @@ async def test_a_model_that_was_edited_meanwhile_is_read_again(world: World) -> 
     assert await world.writer.write(world.record, {"a": 1})
 
 
+async def test_a_model_that_was_dropped_meanwhile_stays_dropped(world: World) -> None:
+    record = world.record
+    world.live = edited(world)  # its label, so that another installation serves it
+    world.store.drop_model(KEY, "u")
+
+    with pytest.raises(ModelGone):
+        await world.writer.write(record, {"a": 1})
+
+    assert world.store.model(KEY) is None
+
+
 @pytest.mark.parametrize("refusal", [errors.Conflict, errors.NotFound])
 async def test_a_refused_write_keeps_an_existing_model_in_the_store(
     world: World, refusal: type[errors.ApiError]
