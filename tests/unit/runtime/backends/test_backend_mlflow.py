@@ -272,3 +272,13 @@ def test_a_column_with_another_datatype_is_refused(tmp_path, classifier):
 
     with pytest.raises(InvalidRequest, match="'count' has datatype BYTES: must be INT64"):
         ask(model, columns(slice(0, 1))[0], text)
+
+
+@pytest.mark.parametrize("count", [2.5, np.nan])
+def test_a_number_that_the_column_cannot_hold_is_refused(tmp_path, classifier, count):
+    assert classifier is not None
+    model = loaded(logged(tmp_path, "sklearn", SKLEARN, COLUMNS))
+    fraction = Tensor("count", Datatype.FP64, np.array([count]))
+
+    with pytest.raises(InvalidRequest, match=f"'count' contains {count}: must be an integer"):
+        ask(model, columns(slice(0, 1))[0], fraction)

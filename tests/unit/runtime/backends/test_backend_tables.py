@@ -307,6 +307,67 @@ def test_an_unknown_category_is_a_missing_value(with_cities, library):
     assert np.array_equal(answer, own(pd.DataFrame({"city": missing, "size": [0.5]})))
 
 
+@pytest.fixture(scope="module")
+def with_numbered_categories(folder):
+    """Categories -> LightGBM's served model, and its own answer for a frame."""
+    found = {}
+    for name, choices in (("booleans", [False, True]), ("integers", [2, 5]), ("floats", [0.5, 1])):
+        city = pd.Categorical([choices[half] for half in HALVES])
+        # the size says nothing about the city
+        frame = pd.DataFrame({"city": city, "size": ROWS[:, 1]})
+        forest = grown("regression", HALVES + ROWS[:, 1], frame, cat_smooth=0)
+        forest.save_model(folder / f"{name}.txt")
+        found[name] = (loaded(LightgbmBackend, folder / f"{name}.txt"), forest.predict)
+    return found
+
+
+def own_answer(own, choices, code):
+    city = pd.Categorical.from_codes([code], pd.Index(choices))
+    return own(pd.DataFrame({"city": city, "size": [0.5]}))
+
+
+@pytest.mark.parametrize(
+    ("name", "datatype", "choices"),
+    [
+        ("booleans", Datatype.BOOL, [False, True]),
+        ("booleans", Datatype.INT64, [False, True]),
+        ("integers", Datatype.INT64, [2, 5]),
+        ("integers", Datatype.FP16, [2, 5]),
+        ("floats", Datatype.FP64, [0.5, 1.0]),
+        ("floats", Datatype.FP32, [0.5, 1.0]),
+    ],
+)
+def test_categories_may_be_numbers_of_any_datatype(
+    with_numbered_categories, name, datatype, choices
+):
+    model, own = with_numbered_categories[name]
+
+    for code, choice in enumerate(choices):
+        city = Tensor("city", datatype, np.array([choice], NUMPY_DTYPE[datatype]))
+        answer = ask(model, city, numbers("size", [0.5]))["predict"]
+
+        assert np.array_equal(answer, own_answer(own, choices, code))
+
+
+@pytest.mark.parametrize("value", [2.5, 4.9, np.nan, 7.0])
+def test_a_number_between_two_categories_is_a_missing_value(with_numbered_categories, value):
+    model, own = with_numbered_categories["integers"]
+
+    answer = ask(model, numbers("city", [value]), numbers("size", [0.5]))["predict"]
+
+    assert np.array_equal(answer, own_answer(own, [2, 5], -1))
+
+
+def test_the_datatype_of_a_column_is_that_of_its_categories(with_numbered_categories):
+    found = {name: model.inputs[0] for name, (model, _) in with_numbered_categories.items()}
+
+    assert {name: str(spec.datatype) for name, spec in found.items()} == {
+        "booleans": "BOOL",
+        "integers": "INT64",
+        "floats": "FP64",
+    }
+
+
 def test_a_column_may_be_a_matrix_of_one_column(with_cities):
     model, _ = with_cities["catboost"]
     city = words("city", ["Bonn", "Bonn"])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from moorage_runtime.backends import text
 from moorage_runtime.backends.base import ModelSource
 from moorage_runtime.backends.tables import INPUT_NAME
+from moorage_runtime.backends.tables.conversion import converted
 from moorage_runtime.values.errors import InvalidConfig, InvalidRequest
 from moorage_runtime.values.tensors import NUMBERS, NUMPY_DTYPE, Datatype, Tensor, TensorSpec
 
@@ -65,7 +66,11 @@ class Matrix:
         self._names = list(names)
 
     def table(self, inputs: Sequence[Tensor]) -> Any:
-        """The request's rows: an array, or a data frame if the columns have names."""
+        """The request's rows: an array, or a data frame if the columns have names.
+
+        Raises:
+            InvalidRequest: A number does not fit the datatype of the matrix.
+        """
         array = _values(inputs[0], self.specs[0].datatype)
         return pandas.DataFrame(array, columns=self._names) if self._names else array
 
@@ -88,6 +93,10 @@ class Columns:
         # [rows, 1] is accepted beside [rows], because clients of data frames send both
         self.specs = tuple(msgspec.structs.replace(spec, any_shape=True) for spec in specs)
         self._features = features
+        self._codes = {
+            name: {value: code for code, value in enumerate(values)}
+            for name, values in features.categories.items()
+        }
         # without a known number of columns, the model may select them by name
         self._is_array = (
             not features.names
@@ -99,7 +108,8 @@ class Columns:
         """The request's rows.
 
         Raises:
-            InvalidRequest: An input is not a column, or the columns have different lengths.
+            InvalidRequest: An input is not a column, the columns have different lengths, or a
+                number does not fit its column.
         """
         given = {tensor.name: tensor for tensor in inputs}
         columns = {spec.name: self._column(given[spec.name], spec) for spec in self.specs}
@@ -120,13 +130,14 @@ class Columns:
                 f"input '{tensor.name}' has shape {list(shape)}: must be [-1] or [-1, 1] "
                 "(-1 is any size), one value per row"
             )
-        values = _values(tensor, spec.datatype).reshape(-1)
-        categories = self._features.categories.get(spec.name)
-        if categories is None:
-            return values
+        codes = self._codes.get(spec.name)
+        if codes is None:
+            return _values(tensor, spec.datatype).reshape(-1)
+        # numbers are compared as they are: 2.5 is not the category 2
+        given = text.to_text(tensor.array) if tensor.datatype is Datatype.BYTES else tensor.array
         # a value that is not a category is a missing value for the library
-        known = pandas.Index(categories)
-        return pandas.Categorical.from_codes(known.get_indexer(values), known)
+        found = [codes.get(value, -1) for value in given.reshape(-1).tolist()]
+        return pandas.Categorical.from_codes(found, self._features.categories[spec.name])
 
     def _check_lengths(self, given: Mapping[str, Tensor]) -> None:
         first = self.specs[0].name
@@ -258,9 +269,7 @@ def _values(tensor: Tensor, datatype: Datatype) -> NDArray[Any]:
     """Text, or numbers of the declared datatype."""
     if datatype is Datatype.BYTES:
         return text.to_text(tensor.array)
-    # a number that is too large for FP32 becomes infinite, as in the libraries
-    with np.errstate(over="ignore"):
-        return tensor.array.astype(NUMPY_DTYPE[datatype], copy=False)
+    return converted(tensor, datatype)
 
 
 def _filled(spec: TensorSpec, shape: tuple[int, ...], value: Any) -> Tensor:

@@ -23,6 +23,8 @@ from moorage_runtime.values.tensors import Datatype, TensorSpec
 library: Any = importlib.import_module("lightgbm")
 
 _PREDICT: Final = "predict"
+# Type of the categories -> datatype of their column; other numbers are FP64.
+_OF_NUMBERS: Final = {bool: Datatype.BOOL, int: Datatype.INT64}
 
 
 class LightgbmBackend:
@@ -81,6 +83,6 @@ def _column(name: str, categories: Sequence[Any] | None) -> TensorSpec:
         return TensorSpec(name, Datatype.FP64, (-1,), any_number=True)
     if isinstance(categories[0], str):
         return TensorSpec(name, Datatype.BYTES, (-1,))
-    is_integer = all(isinstance(value, int) for value in categories)
-    datatype = Datatype.INT64 if is_integer else Datatype.FP64
+    kinds = set(map(type, categories))
+    datatype = _OF_NUMBERS.get(kinds.pop(), Datatype.FP64) if len(kinds) == 1 else Datatype.FP64
     return TensorSpec(name, datatype, (-1,), any_number=True)
