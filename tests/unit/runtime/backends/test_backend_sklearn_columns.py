@@ -90,6 +90,18 @@ def test_a_pipeline_for_mixed_columns_has_an_input_for_each_column_that_it_uses(
     assert model.merge_obstacle == ""
 
 
+def test_a_column_that_the_estimator_drops_may_be_declared(tmp_path, mixed):
+    kinds = {"note": "BYTES", "size": "FP64", "rooms": "INT64", "city": "BYTES"}
+    declared = tuple(TensorSpec(name, Datatype(kind), (-1,)) for name, kind in kinds.items())
+    model = served(tmp_path, mixed, inputs=declared)
+    given = {"city": ["Bonn"], "size": [0.5], "rooms": [3], "note": ["none"]}
+
+    answer = ask(model, *(column(name, values) for name, values in given.items()))["predict"]
+
+    assert {spec.name for spec in model.inputs} == set(kinds)
+    assert np.array_equal(answer, mixed.predict(pd.DataFrame(given)))
+
+
 @settings(max_examples=25, deadline=None)
 @given(rows=st.lists(st.tuples(st.sampled_from(CITIES), NUMBER, st.integers(0, 9)), min_size=1))
 def test_answers_for_columns_equal_those_of_the_estimator(tmp_path_factory, mixed, rows):

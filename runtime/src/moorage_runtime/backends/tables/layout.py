@@ -220,14 +220,16 @@ def _declared_columns(
 ) -> Columns:
     where = source.declared_in
     needed = [spec.name for spec in features.columns or ()] or list(features.names)
+    # a signature also lists the columns that the estimator drops
+    known = list(features.names) or needed
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
         raise InvalidConfig(f"{where}: inputs has duplicate names: name each column once")
     for index, spec in enumerate(specs):
-        if needed and spec.name not in needed:
+        if known and spec.name not in known:
             raise InvalidConfig(
                 f"{where}: inputs[{index}].name is '{spec.name}': must be a column of "
-                f"{source.path.name}: {', '.join(needed)}"
+                f"{source.path.name}: {', '.join(known)}"
             )
         if spec.shape not in _COLUMN_SHAPES:
             raise InvalidConfig(
@@ -242,7 +244,7 @@ def _declared_columns(
             + (f"; '{missing[0]}' is missing" if missing else "")
         )
     _check_kinds(source, features, specs)
-    ordered = sorted(specs, key=lambda spec: needed.index(spec.name)) if needed else specs
+    ordered = sorted(specs, key=lambda spec: known.index(spec.name)) if known else specs
     accepting = [
         msgspec.structs.replace(spec, any_number=spec.datatype in NUMBERS, optional=False)
         for spec in ordered
