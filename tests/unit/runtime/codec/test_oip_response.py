@@ -110,6 +110,15 @@ def test_a_name_with_the_word_null_is_unchanged_beside_nan():
     assert b'"data":[1]' in text
 
 
+@pytest.mark.parametrize(("name", "values"), [("y", [math.nan]), ("null", [1.0])])
+def test_a_long_output_may_be_beside_nan_or_the_word_null(name, values):
+    long = tensor("INT32", np.arange(70_000), "long")
+    first, short, last = json.loads(encode(long, tensor("FP32", values, name), long))["outputs"]
+    assert first["data"] == last["data"] == list(range(70_000))
+    np.testing.assert_array_equal(short["data"], values)
+    assert short["name"] == name
+
+
 @pytest.mark.parametrize(
     ("given_tensor", "message"),
     [

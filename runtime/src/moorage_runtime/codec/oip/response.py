@@ -157,8 +157,9 @@ def _dump(document: dict[str, Any]) -> bytes:
         return text
     # Either a name contains the word, or a number is not finite, which orjson encodes as null.
     for output in document["outputs"]:
-        if "data" in output:
-            output["data"] = json_data.spell_nonfinite(output["data"])
+        data = output.get("data", _HOLE)
+        if data is not _HOLE:  # a long list is already spelled
+            output["data"] = json_data.spell_nonfinite(data)
     return orjson.dumps(document, option=_NUMPY)
 
 
