@@ -20,10 +20,11 @@ from moorage_runtime.backends.onnx import error_text, providers
 from moorage_runtime.backends.onnx.device import Device
 from moorage_runtime.backends.onnx.graph import file as onnx_file
 from moorage_runtime.backends.onnx.graph import rows as onnx_rows
+from moorage_runtime.backends.onnx.graph.emptiness import fatal_operator
 from moorage_runtime.backends.onnx.graph.file import Graph
 from moorage_runtime.backends.onnx.graph.rows import Analysis
 from moorage_runtime.backends.onnx.index_checks import IndexChecks
-from moorage_runtime.values.errors import InvalidConfig, ModelFailed
+from moorage_runtime.values.errors import InvalidConfig, InvalidRequest, ModelFailed
 from moorage_runtime.values.inference import NO_SIGNATURES, InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
 
@@ -93,7 +94,7 @@ class OnnxBackend:
             analysis = Analysis(obstacle)
         if not source.options.get("inline", True) or _has_text((*inputs, *outputs)):
             analysis = msgspec.structs.replace(analysis, inline_rows=0)
-        return OnnxModel(session, inputs, outputs, analysis, gpu)
+        return OnnxModel(session, inputs, outputs, analysis, gpu, fatal_operator(graph))
 
 
 class _Gpu(msgspec.Struct, frozen=True):
@@ -109,7 +110,16 @@ class _Gpu(msgspec.Struct, frozen=True):
 
 
 class OnnxModel:
-    """One session; ONNX Runtime allows concurrent runs."""
+    """One session; ONNX Runtime allows concurrent runs.
+
+    Args:
+        session: The session.
+        inputs: Its inputs.
+        outputs: Its outputs.
+        analysis: What the graph proves about its rows.
+        gpu: What it needs on a GPU; None on the CPU.
+        fatal: The operator that ends the process for an empty tensor, or "".
+    """
 
     platform = "onnx_onnxv1"
     signatures = NO_SIGNATURES
@@ -123,12 +133,14 @@ class OnnxModel:
         outputs: tuple[TensorSpec, ...],
         analysis: Analysis,
         gpu: _Gpu | None = None,
+        fatal: str = "",
     ) -> None:
         self.inputs = inputs
         self.outputs = outputs
         self.inline_rows = analysis.inline_rows
         self.merge_obstacle = analysis.obstacle
         self._gpu = gpu
+        self._fatal = fatal
         # The public method repeats checks of the model's rules in Python, which is 7% of the cost
         # of a small request; a release without the private attribute has only the public method.
         self._run: Callable[..., Any] = getattr(session, "_sess", session).run
@@ -141,9 +153,12 @@ class OnnxModel:
         """Run the session on the request's tensors; only requested outputs are returned.
 
         Raises:
-            InvalidRequest: On a GPU, an input is an index outside of what it indexes.
+            InvalidRequest: An input is empty, and would end the process; or on a GPU, it is an
+                index outside of what it indexes.
             ModelFailed: ONNX Runtime failed; or on a GPU, the graph computed such an index.
         """
+        if self._fatal:
+            _refuse_empty(request.inputs, self._fatal)
         feeds: dict[str, NDArray[Any]] = {}
         for tensor in request.inputs:
             array = tensor.array
@@ -190,6 +205,15 @@ class OnnxModel:
         if datatype is Datatype.BYTES:
             return Tensor(name, datatype, text.to_bytes(array))
         return Tensor(name, datatype, array)  # C-contiguous, like ONNX Runtime's own memory
+
+
+def _refuse_empty(inputs: Sequence[Tensor], fatal: str) -> None:
+    for tensor in inputs:
+        if not tensor.array.size:
+            raise InvalidRequest(
+                f"input '{tensor.name}' has shape {list(tensor.shape)}: every dimension must be 1 "
+                f"or more, because operator {fatal} of the model does not support empty tensors"
+            )
 
 
 def _session(source: ModelSource, gpu: _Gpu | None) -> ort.InferenceSession:
