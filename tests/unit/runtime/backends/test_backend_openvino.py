@@ -234,6 +234,13 @@ def test_signatures_that_are_functions_run_and_pass_text():
     assert ask(model, text, outputs=["text"]) == {"text": [b"a", "é".encode()]}
 
 
+def test_text_without_elements_does_not_end_the_process():
+    model = load(SAVED_MODELS / "functions" / "1" / "saved_model.pb")
+    text = Tensor("text", Datatype.BYTES, np.empty(0, np.object_))
+
+    assert ask(model, text, outputs=["text"]) == {"text": []}
+
+
 def test_signatures_that_cannot_be_served_are_logged(caplog):
     with caplog.at_level(logging.WARNING):
         loaded = load(HALF_PLUS / "saved_model.pb")

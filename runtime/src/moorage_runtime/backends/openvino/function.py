@@ -216,6 +216,8 @@ def _feed(tensor: Tensor) -> ov.Tensor:
 def _copied(tensor: ov.Tensor, spec: TensorSpec) -> NDArray[Any]:
     """A copy, because the library reuses the memory for the next response."""
     if spec.datatype is Datatype.BYTES:
+        if not tensor.get_size():  # the library ends the process when such text is read
+            return np.empty(tuple(tensor.get_shape()), np.object_)
         return np.array(tensor.bytes_data).astype(np.object_)
     array = np.array(tensor.data)
     return array.view(np.uint16) if spec.datatype is Datatype.BF16 else array
