@@ -441,6 +441,26 @@ def test_a_fault_of_a_stream_names_its_request(request_id):
     assert message.HasField("infer_response") == bool(request_id)
 
 
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (pb.ModelInferRequest(model_name="m", id="é").SerializeToString(), "é"),
+        (
+            pb.ModelInferRequest(id="a" * 200, raw_input_contents=[b"1"]).SerializeToString(),
+            "a" * 200,
+        ),
+        (b"\x1a\x01a\x1a\x01b", "b"),  # the last of repeated fields counts
+        (pb.ModelInferRequest(model_name="m").SerializeToString(), ""),
+        (b"", ""),
+        (b"\x1a\x01\xff", ""),
+        (b"\x1a\x05a", ""),
+        (b"\x1a\x01a\xff", ""),
+    ],
+)
+def test_the_id_of_a_request_that_cannot_be_decoded(data, found):
+    assert oip_proto.id_of(data) == found
+
+
 def test_every_datatype_except_two_has_a_contents_field():
     without = {d for d in Datatype if not oip_proto_contents.has_field(d)}
     assert without == {Datatype.FP16, Datatype.BF16}

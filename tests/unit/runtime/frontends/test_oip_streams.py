@@ -45,6 +45,12 @@ def asked(request_id: str = "", **parameters) -> bytes:
     return message.SerializeToString()
 
 
+def malformed(request_id: str = "") -> bytes:
+    message = oip_pb2.ModelInferRequest(model_name="m", id=request_id)
+    message.inputs.add(name="x", datatype="FP31")
+    return message.SerializeToString()
+
+
 def serve(plane: Plane, *requests: bytes):
     async def messages():
         for request in requests:
@@ -52,6 +58,10 @@ def serve(plane: Plane, *requests: bytes):
 
     method = oip_grpc.service(plane).duplexes["ModelStreamInfer"]
     return method(messages())
+
+
+def error_of(data: bytes) -> str:
+    return oip_pb2.ModelStreamInferResponse.FromString(data).error_message
 
 
 def id_of(data: bytes) -> str:
@@ -95,6 +105,37 @@ async def test_requests_without_ids_and_those_of_a_sequence_keep_their_order(pla
     plane.go[names[0]].set()
     assert [id_of(answer) async for answer in answers] == list(ids)
     assert plane.begun == [names[0], "free", names[1]]
+
+
+async def test_the_error_of_a_malformed_request_has_its_id(plane):
+    answers = serve(plane, asked("a"), malformed("b"))
+
+    error = await anext(answers)
+
+    assert id_of(error) == "b"
+    assert "'FP31' is invalid" in error_of(error)
+    await answers.aclose()
+
+
+@pytest.mark.parametrize("bad", [malformed(), b"\xff", b""])
+async def test_the_error_of_a_malformed_request_without_an_id_keeps_its_place(plane, bad):
+    answers = serve(plane, asked(name="1"), bad, asked(name="2"), asked("free"))
+    for name in ("free", "2"):
+        plane.go[name].set()
+
+    assert id_of(await anext(answers)) == "free"
+    plane.go["1"].set()
+    assert [bool(error_of(answer)) async for answer in answers] == [False, True, False]
+
+
+async def test_malformed_requests_do_not_fill_the_stream(plane):
+    bad = [malformed(str(n)) for n in range(_STREAM_REQUESTS + 1)]
+    answers = serve(plane, *bad, asked("last"))
+    plane.go["last"].set()
+
+    ids = [id_of(answer) async for answer in answers]
+
+    assert sorted(ids) == sorted([*map(str, range(_STREAM_REQUESTS + 1)), "last"])
 
 
 async def test_further_requests_wait_to_be_read(plane):

@@ -41,6 +41,7 @@ from moorage_runtime.values.tensors import (
 )
 
 _DATATYPES: Final[Mapping[str, Datatype]] = {str(datatype): datatype for datatype in Datatype}
+_ID_TAG: Final = oip_proto_raw.tag_of(pb.ModelInferRequest.ID_FIELD_NUMBER)
 _INT64: Final = range(-(2**63), 2**63)
 _SHOWN_CHARACTERS: Final = 60
 
@@ -128,6 +129,17 @@ def decode_infer(data: bytes | memoryview) -> Decoded:
         _decode_parameters(message.parameters),
     )
     return Decoded(request, wants_raw=bool(raw) or not inputs)
+
+
+def id_of(data: bytes | memoryview) -> str:
+    """The id of a ModelInferRequest that may violate the wire format; "" if it has none."""
+    found = oip_proto_raw.split(data, _ID_TAG)
+    if found is None or not found.tensors:
+        return ""
+    try:
+        return str(found.tensors[-1], "utf-8")
+    except UnicodeDecodeError:
+        return ""
 
 
 def encode_infer(response: InferResponse, *, wants_raw: bool) -> bytes:

@@ -178,12 +178,14 @@ class _Stream:
         try:
             decoded = await _decode(data)
         except RuntimeFault as fault:
-            self._slots.release()
-            await self._answers.put(oip_proto.encode_stream_fault(fault.message, None))
-            return
-        turn = _turn(decoded.request)
+            request_id = await _id_of(data)
+            turn = None if request_id else ""
+            answers = _refusal(fault, request_id)
+        else:
+            turn = _turn(decoded.request)
+            answers = self._answer(decoded)
         before = self._last.get(turn) if turn is not None else None
-        task = group.create_task(self._serve(decoded, before))
+        task = group.create_task(self._serve(answers, before))
         if turn is not None:
             self._last[turn] = task
             task.add_done_callback(lambda done: self._forget(turn, done))
@@ -193,16 +195,21 @@ class _Stream:
             del self._last[turn]
 
     async def _serve(
-        self, decoded: oip_proto.Decoded, before: "asyncio.Task[None] | None"
+        self, answers: AsyncGenerator[bytes], before: "asyncio.Task[None] | None"
     ) -> None:
         try:
-            if before is not None:
-                await asyncio.wait([before])
-            async with aclosing(self._answer(decoded)) as answers:
+            async with aclosing(answers):
+                if before is not None:
+                    await asyncio.wait([before])
                 async for answer in answers:
                     await self._answers.put(answer)
         finally:
             self._slots.release()
+
+
+async def _refusal(fault: RuntimeFault, request_id: str) -> AsyncGenerator[bytes]:
+    """The only response to a request that cannot be decoded."""
+    yield oip_proto.encode_stream_fault(fault.message, request_id)
 
 
 def _turn(request: InferRequest) -> Parameter | None:
@@ -221,6 +228,12 @@ async def _decode(data: Message) -> oip_proto.Decoded:
     if _is_slow(data):
         return await asyncio.to_thread(oip_proto.decode_infer, data)
     return oip_proto.decode_infer(data)
+
+
+async def _id_of(data: Message) -> str:
+    if _is_slow(data):
+        return await asyncio.to_thread(oip_proto.id_of, data)
+    return oip_proto.id_of(data)
 
 
 def _encode(response: InferResponse, decoded: oip_proto.Decoded) -> bytes:
