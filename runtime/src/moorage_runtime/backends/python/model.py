@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import contained, sentence_of
+from moorage_runtime.backends.python.own_http import checked
 from moorage_runtime.backends.returned import tensor_of
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
 from moorage_runtime.values.inference import NO_SIGNATURES, HttpCall, HttpReply, InferRequest
@@ -188,12 +189,7 @@ class PythonServable:
 
     def http(self, call: HttpCall) -> HttpReply:
         """Call ``http``, with errors that clients may see."""
-        reply = contained(lambda: self._model.http(call))
-        if not isinstance(reply, HttpReply):  # pyright: ignore[reportUnnecessaryIsInstance] # the model is not ours
-            raise ModelFailed(
-                f"the model's http method returned {type(reply).__name__}: must return HttpReply"
-            )
-        return reply
+        return contained(lambda: checked(self._model.http(call)))
 
     def close(self) -> None:
         """Close the model; its exceptions are logged."""
