@@ -6,7 +6,7 @@ It changes only in the event loop, so readers need no lock. A request needs two 
 """
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, Literal
 
 import msgspec
@@ -345,6 +345,7 @@ def _renew_metadata(model: Model) -> None:
             version.loaded = Loaded(renewed, loaded.runner)
 
 
-def _listed(names: Iterable[str]) -> str:
+def _listed(names: Collection[str]) -> str:
     quoted = [f"'{name}'" for name in itertools.islice(names, _MANY)]
-    return ", ".join(quoted) if quoted else "none"
+    more = ", …" if len(names) > _MANY else ""
+    return ", ".join(quoted) + more if quoted else "none"
