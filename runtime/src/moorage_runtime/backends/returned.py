@@ -5,6 +5,7 @@ Used by backends whose models are Python objects and may return anything that nu
 
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +26,9 @@ def tensor_of(name: str, value: object, declared: Datatype | None) -> Tensor:
         ModelFailed: The value has no datatype, or a different one from the declared one.
     """
     if isinstance(value, Tensor):
-        return Tensor(name, value.datatype, value.array, value.parameters)
+        # made by the model, so its array may not be that of its datatype
+        fitting = tensor_of(name, value.array, value.datatype)
+        return msgspec.structs.replace(fitting, parameters=value.parameters)
     array = _array(value, declared)
     datatype = declared or _DATATYPE_OF.get(array.dtype)
     if array.dtype.kind in "OSU" and datatype in (None, Datatype.BYTES):
