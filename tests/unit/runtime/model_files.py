@@ -11,10 +11,10 @@ def write_onnx(
     path: Path,
     operator: str = "Identity",
     kind: int = TensorProto.FLOAT,
-    dims: Sequence[int | str | None] = ("n",),
+    dims: Sequence[int | str | None] | None = ("n",),
     **attributes,
 ) -> None:
-    """A model with one operator: x to y."""
+    """A model with one operator: x to y; without dims, the graph has no shapes."""
     graph = helper.make_graph(
         [helper.make_node(operator, ["x"], ["y"], **attributes)],
         "graph",

@@ -13,6 +13,7 @@ from moorage_runtime.backends.onnx.backend import OnnxBackend
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
 from moorage_runtime.values.inference import InferRequest, RequestedOutput
 from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor, TensorSpec
+from moorage_runtime.values.validation import RequestRules
 from unit.runtime.model_files import write_onnx
 
 KINDS = {
@@ -63,6 +64,19 @@ def test_shapes_come_from_the_graph(tmp_path, dims, expected):
     write_onnx(tmp_path / "model.onnx", dims=dims)
 
     assert load(tmp_path / "model.onnx").inputs == (TensorSpec("x", Datatype.FP32, expected),)
+
+
+def test_an_input_without_a_shape_accepts_every_shape(tmp_path):
+    write_onnx(tmp_path / "model.onnx", dims=None)
+    tensor = Tensor("x", Datatype.FP32, np.ones((2, 3), np.float32))
+    request = InferRequest("m", "1", (tensor,))
+    model = load(tmp_path / "model.onnx")
+
+    RequestRules(model.inputs, model.outputs, dynamic=False).check(request)
+    (output,) = model.infer(request)
+
+    assert model.inputs == (TensorSpec("x", Datatype.FP32, (), any_shape=True),)
+    assert output.array.shape == (2, 3)
 
 
 def test_outputs_are_contiguous_and_scalars_stay_scalars(tmp_path):

@@ -1,7 +1,8 @@
 """The ONNX Runtime backend: ``*.onnx`` on the CPU or on a GPU.
 
 Metadata comes from the graph: names, datatypes, and shapes with -1 for every dimension that is
-symbolic or unknown.
+symbolic or unknown. A tensor for which the graph has no shape at all has the shape [], because no
+protocol can express that; an input of this kind accepts every shape.
 """
 
 import logging
@@ -80,7 +81,7 @@ class OnnxBackend:
             raise
         added = frozenset[str]() if gpu is None else gpu.checks.added
         offered = [node for node in session.get_outputs() if node.name not in added]
-        inputs = tuple(_spec(source.path, "input", node) for node in session.get_inputs())
+        inputs = tuple(_input(source.path, node, graph) for node in session.get_inputs())
         outputs = _outputs(source, offered)
         check_declared(source, inputs, outputs)
         served = frozenset(spec.name for spec in outputs)
@@ -314,6 +315,13 @@ def _warn_of_indexes(source: ModelSource, problem: str, unseen: Sequence[str]) -
 
 def _has_text(specs: Sequence[TensorSpec]) -> bool:
     return any(spec.datatype is Datatype.BYTES for spec in specs)
+
+
+def _input(path: pathlib.Path, node: Any, graph: Graph) -> TensorSpec:
+    spec = _spec(path, "input", node)
+    # ONNX Runtime also says () of an input without a shape
+    has_shape = graph.inputs.get(node.name, spec.shape) is not None
+    return spec if has_shape else msgspec.structs.replace(spec, any_shape=True)
 
 
 def _spec(path: pathlib.Path, kind: str, node: Any) -> TensorSpec:
