@@ -111,6 +111,26 @@ def test_an_invalid_file_is_reported_without_its_path(tmp_path, content):
     assert len(message) > len("model.onnx is not a valid ONNX model: Load model from")
 
 
+def test_missing_weights_are_reported_without_the_folder_of_a_relative_path(tmp_path, monkeypatch):
+    weights = onnx.numpy_helper.from_array(np.ones(2, np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2,))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (2,))],
+        [weights],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    path = tmp_path / "models" / "iris" / "model.onnx"
+    path.parent.mkdir(parents=True)
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    (path.parent / "w.bin").unlink()
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(InvalidConfig, match=r'does not exist: "/w\.bin"$'):
+        load(path.relative_to(tmp_path))
+
+
 def test_an_unsupported_datatype_is_refused(tmp_path):
     write_onnx(tmp_path / "model.onnx", kind=TensorProto.BFLOAT16)
 

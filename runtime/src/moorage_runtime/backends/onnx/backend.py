@@ -230,15 +230,17 @@ def _session(source: ModelSource, gpu: _Gpu | None) -> ort.InferenceSession:
     chosen = providers.choice(provider, tf32=source.options.get("tf32", False))
     if gpu is not None:
         _begin(gpu.device, source.path)
-    file: str | bytes = str(source.path)
+    # absolute, as in the library's messages, which text_of shortens
+    path = source.path.absolute()
+    file: str | bytes = str(path)
     if gpu is not None and gpu.checks.appendix:
-        file = source.path.read_bytes() + gpu.checks.appendix
+        file = path.read_bytes() + gpu.checks.appendix
         # weights in files of their own
-        options.add_session_config_entry(_WEIGHTS, str(source.path.parent))
+        options.add_session_config_entry(_WEIGHTS, str(path.parent))
     try:
         session = ort.InferenceSession(file, options, providers=chosen, enable_fallback=False)
     except Exception as error:
-        problem = error_text.text_of(error, source.path)
+        problem = error_text.text_of(error, path)
         raise InvalidConfig(_not_loaded(source.path.name, problem, provider)) from error
     providers.check_used(session, provider)
     return session
