@@ -26,12 +26,16 @@ ROWS = RANDOM.normal(size=(120, 3))
 HALVES = (ROWS[:, 0] > 0).astype(int)
 THIRDS = RANDOM.integers(0, 3, 120)
 CITIES = ["Aachen", "Bonn", "Łódź"]
+# XGBoost damages other names.
+ASCII_CITIES = ["Aachen", "Bonn", "Lodz"]
+NAMES = {"xgboost": ASCII_CITIES, "lightgbm": CITIES, "catboost": CITIES}
 FRAME = pd.DataFrame(
     {
         "city": pd.Categorical([CITIES[index] for index in THIRDS]),
         "size": ROWS[:, 0],
     }
 )
+BY_CITY = HALVES * (THIRDS < 2)
 OUTPUT = TensorSpec("predict", Datatype.FP32, (-1,))
 NUMBER = st.floats(-1e6, 1e6, width=32) | st.just(float("nan"))
 
@@ -251,12 +255,15 @@ def test_early_stopping_by_the_interface_of_scikit_learn_is_respected(tmp_path):
 def with_cities(folder):
     """Library -> the served model, and the library's own answer for a frame."""
     parameters = {"nthread": 1, "objective": "binary:logistic"}
-    booster = xgboost.train(parameters, xgboost.DMatrix(FRAME, HALVES, enable_categorical=True), 3)
+    frame = FRAME.assign(city=FRAME["city"].cat.rename_categories(ASCII_CITIES))
+    booster = xgboost.train(
+        parameters, xgboost.DMatrix(frame, BY_CITY, enable_categorical=True), 3
+    )
     booster.save_model(folder / "cities.ubj")
-    forest = grown("binary", HALVES, FRAME)
+    forest = grown("binary", BY_CITY, FRAME)
     forest.save_model(folder / "cities.txt")
     plain = FRAME.assign(city=FRAME["city"].astype(str))
-    cat = trained(catboost.CatBoostRegressor, ROWS[:, 1], plain, cat_features=["city"])
+    cat = trained(catboost.CatBoostRegressor, BY_CITY, plain, cat_features=["city"])
     cat.save_model(str(folder / "cities.cbm"))
     return {
         "xgboost": (
@@ -283,18 +290,29 @@ def test_text_columns_are_inputs_of_their_own(with_cities, library):
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
 @settings(max_examples=25, deadline=None)
-@given(rows=st.lists(st.tuples(st.sampled_from(CITIES), NUMBER), max_size=6))
+@given(rows=st.lists(st.tuples(st.sampled_from(range(3)), NUMBER), max_size=6))
 def test_answers_for_columns_equal_those_of_the_library(with_cities, library, rows):
     model, own = with_cities[library]
-    cities, sizes = [city for city, _ in rows], [size for _, size in rows]
+    names = NAMES[library]
+    cities, sizes = [names[place] for place, _ in rows], [size for _, size in rows]
 
     answer = ask(model, numbers("size", sizes), words("city", cities))["predict"]
 
     assert len(answer) == len(rows)
     if rows:
-        kinds = pd.Categorical(cities, categories=CITIES)
+        kinds = pd.Categorical(cities, categories=names)
         frame = pd.DataFrame({"city": kinds, "size": np.array(sizes)})
         assert np.array_equal(answer, own(frame))
+
+
+@pytest.mark.parametrize("cities", [["Bergen", "São"], ["Zürich", "東京"]])
+def test_names_of_categories_that_xgboost_damages_are_refused(tmp_path, cities):
+    kinds = pd.Categorical.from_codes(FRAME["city"].cat.codes % 2, cities)
+    rows = xgboost.DMatrix(FRAME.assign(city=kinds), HALVES, enable_categorical=True)
+    xgboost.train({"nthread": 1}, rows, 1).save_model(tmp_path / "model.ubj")
+
+    with pytest.raises(InvalidConfig, match=r"model\.ubj has categories that are not ASCII text"):
+        loaded(XgboostBackend, tmp_path / "model.ubj")
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])

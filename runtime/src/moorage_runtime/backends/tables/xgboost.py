@@ -62,7 +62,15 @@ def serve_booster(source: ModelSource, platform: str) -> LoadedModel:
         InvalidConfig: The file is not a model of XGBoost, or model.yaml contradicts it.
     """
     booster = read_booster(source)
-    chosen = layout.chosen(source, _features(booster))
+    try:
+        features = _features(booster)
+    except UnicodeDecodeError as error:
+        raise InvalidConfig(
+            f"{source.path.name} has categories that are not ASCII text, which XGBoost damages "
+            "when it saves a model that was trained with pandas: rename them, or use numbers, and "
+            "train again"
+        ) from error
+    chosen = layout.chosen(source, features)
     answer = _answer(booster)
     outputs = tried_outputs(source, chosen, answer, [PREDICT])
     return TableModel(platform, chosen, outputs, answer)
@@ -148,6 +156,11 @@ def _categories(booster: Any) -> list[list[Any] | None]:
 
     Source: XGBoost's JSON schema of models, ``gradient_booster.model.cats``. Text is kept as
     offsets into bytes, numbers as a list.
+
+    Raises:
+        UnicodeDecodeError: Text is not ASCII. XGBoost up to 3.2 counts characters for the
+            offsets, so names of pandas are cut at wrong places (dmlc/xgboost#12371), and a cut
+            name can be valid text.
     """
     document: Any = json.loads(bytes(booster.save_raw("json")))
     model: Any = document["learner"]["gradient_booster"]
@@ -162,7 +175,7 @@ def _decoded(column: Mapping[str, Any]) -> list[Any] | None:
     offsets: list[int] = column["offsets"]
     # bytes are written as signed numbers
     data = bytes(value % 256 for value in values)
-    return [data[start:end].decode() for start, end in pairwise(offsets)] or None
+    return [data[start:end].decode("ascii") for start, end in pairwise(offsets)] or None
 
 
 def _answer(booster: Any) -> Answer:
