@@ -4,8 +4,8 @@
                        `--> checks of all resources together
 
 The schemas and the messages of their rules come from the packaged CRDs. Documents of other kinds
-are ignored, apart from Gateways, which routes are compared with. A file without a resource of
-these kinds is a problem, because nothing was checked.
+are ignored, apart from Gateways, which routes are compared with, and lists, whose items count as
+documents. A file without a resource of these kinds is a problem, because nothing was checked.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -146,11 +146,10 @@ def _findings(
 
 def _gateways(text: str) -> Iterator[GatewayDocument]:
     """The Gateways of a file, whose other fields are not checked."""
-    for document in read_documents(text):
-        if isinstance(document.value, Mapping):
-            gateway = read_gateway(cast("Mapping[str, Any]", document.value))
-            if gateway:
-                yield gateway
+    for _, body in _objects(text):
+        gateway = read_gateway(body)
+        if gateway:
+            yield gateway
 
 
 def _notes(texts: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -190,14 +189,29 @@ def _resources(file: str, text: str) -> list[_Resource]:
         DocumentError: The text is not valid YAML.
     """
     found: list[_Resource] = []
-    for number, document in enumerate(read_documents(text), start=1):
-        if not isinstance(document.value, Mapping):
-            continue
-        body = cast("Mapping[str, Any]", document.value)
+    for place, body in _objects(text):
         kind = body.get("kind")
         if isinstance(kind, str) and kind in CRDS:
-            found.append(_Resource(file, _label(body, kind, number), kind, body))
+            found.append(_Resource(file, _label(body, kind, place), kind, body))
     return found
+
+
+def _objects(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The objects of a text with their places; of a list, its items, as kubectl applies them."""
+    for number, document in enumerate(read_documents(text), start=1):
+        yield from _flattened(document.value, f"document {number}")
+
+
+def _flattened(value: Any, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if not isinstance(value, Mapping):
+        return
+    body = cast("Mapping[str, Any]", value)
+    items = body.get("items")
+    if not (str(body.get("kind")).endswith("List") and isinstance(items, list)):
+        yield place, body
+        return
+    for number, item in enumerate(cast("list[Any]", items), start=1):
+        yield from _flattened(item, f"{place}, item {number}")
 
 
 def resource_problems(
@@ -235,9 +249,9 @@ def _wrong_names(metadata: Any) -> list[Problem]:
     return [Problem("metadata.name", f"{name!r} is invalid: must be {OBJECT_NAME}")]
 
 
-def _label(body: Mapping[str, Any], kind: str, number: int) -> str:
+def _label(body: Mapping[str, Any], kind: str, place: str) -> str:
     metadata = body.get("metadata")
     name = cast("Mapping[str, Any]", metadata).get("name") if isinstance(metadata, Mapping) else ""
     if not name:
-        return f"document {number}"
+        return place
     return f"{kind} {name}" if kind == RUNTIME else str(name)

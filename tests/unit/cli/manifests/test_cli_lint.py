@@ -133,6 +133,19 @@ def test_a_valid_spec_has_no_problems():
     assert findings(yaml.safe_dump(manifest(spec))) == []
 
 
+@pytest.mark.parametrize("kind", ["List", "InferenceModelList"])
+def test_the_items_of_a_list_are_checked(kind):
+    items = [manifest({"replicas": -1}), {"kind": "List", "items": [{"kind": "InferenceModel"}]}]
+    text = yaml.safe_dump({"apiVersion": "v1", "kind": kind, "items": items})
+
+    found = lint_text("file", text, SCHEMAS)
+
+    assert [(item.document, item.path) for item in found] == [
+        ("checked", "spec.replicas"),
+        ("document 1, item 2, item 1", "apiVersion"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "path", "sentence"),
     [
