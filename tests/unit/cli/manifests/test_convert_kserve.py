@@ -268,6 +268,23 @@ def test_a_probe_gets_the_number_of_the_port_that_it_names():
 
 
 @pytest.mark.parametrize(
+    ("server", "is_kept"),
+    [
+        ({}, False),
+        ({"modelFormat": {"name": "triton"}}, False),
+        ({"image": "a/b:1"}, True),
+        ({"runtime": "c"}, True),
+    ],
+)
+def test_a_probe_stays_with_the_server_that_it_checks(server, is_kept):
+    probe = {"httpGet": {"path": "/", "port": 8080}}
+    predictor = model(**server, livenessProbe=probe)
+
+    assert ("podTemplate" in spec_of(predictor)) is is_kept
+    assert ("spec.predictor.model.livenessProbe" not in notes_of(predictor)) is is_kept
+
+
+@pytest.mark.parametrize(
     ("predictor", "sentence"),
     [
         ({}, "no server"),

@@ -101,6 +101,13 @@ def test_a_model_without_batches_has_the_dimensions_of_its_file():
     }
 
 
+def test_an_ensemble_loses_its_models():
+    steps = 'step [{ model_name: "a" model_version: -1 }, { model_name: "b" }]'
+    text = f'name: "both" platform: "ensemble" ensemble_scheduling {{ {steps} }}'
+
+    assert "one model" in lost(convert_triton(text, SCHEMAS))["ensemble_scheduling"]
+
+
 def test_a_shape_tensor_has_no_shape_in_the_contract():
     tensor = 'name: "x" data_type: TYPE_INT32 dims: [2] is_shape_tensor: true'
 

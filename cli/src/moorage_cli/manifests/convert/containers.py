@@ -40,6 +40,10 @@ _OTHER_FIELDS = (
 )  # fmt: skip
 _RESERVED = frozenset({"runtime", "fetch"})
 _NAMED = "the operator names the container and its ports"
+_CHECKS_KSERVE = (
+    "checks a port and a path of KServe's server; the operator writes the probes of the one that "
+    "serves the model here, and spec.health has their times"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +54,14 @@ class Server:
         at: Path of the container in the source.
         section: Path of the server's fields in the result: `spec.runtime`, or `spec` of a runtime.
         flags: Why its command and arguments are lost; empty if they are carried over.
+        is_replaced: Whether a server with other ports takes its place, so that its probes are
+            lost.
     """
 
     at: Path
     section: str
     flags: str = ""
+    is_replaced: bool = False
 
 
 def carry_server(draft: Draft, server: Server) -> None:
@@ -72,6 +79,9 @@ def carry_server(draft: Draft, server: Server) -> None:
     for part in ("requests", "limits"):
         draft.move((*at, "resources", part), f"{section}.resources.{part}")
     _carry_ports(draft, at, section)
+    if server.is_replaced:
+        for probe in _PROBES:
+            draft.lose((*at, probe), _CHECKS_KSERVE)
     _carry_probes(draft, at)
     for name in _OTHER_FIELDS:
         if draft.is_open((*at, name)):

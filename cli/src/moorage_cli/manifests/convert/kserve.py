@@ -136,8 +136,9 @@ def _carry_model(draft: Draft, kind: str, name: str) -> None:
     if runtime:
         draft.put("spec.runtime.name", runtime, (*at, "runtime"))
         draft.change((*at, "runtime"), f"spec.runtime.name, which {_RUNTIME_HINT}")
-    knows_flags = bool(image or runtime or form.takes_flags)
-    carry_server(draft, Server(at, "spec.runtime", "" if knows_flags else _FLAGS))
+    is_replaced = not (image or runtime)
+    flags = _FLAGS if is_replaced and not form.takes_flags else ""
+    carry_server(draft, Server(at, "spec.runtime", flags, is_replaced=is_replaced))
     if image:
         default_ports(draft, at, "spec.runtime")
         draft.tell(

@@ -26,7 +26,8 @@ Standard error has one line for each field that is not carried over as it is:
 """
 _KSERVE = """\
 `*` in `spec.predictor.*` is `model` or, in the older shape, a framework such as `sklearn`.
-Annotations and labels that only KServe or Knative read are lost.
+Annotations and labels that only KServe or Knative read are lost. So are probes without an image or
+a runtime, because they check KServe's server.
 """
 _FILES = """\
 The server keeps reading {0} beside the model, so a field without a row stays there. The file does

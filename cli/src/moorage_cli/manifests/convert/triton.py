@@ -56,6 +56,11 @@ FIELDS: tuple[Field, ...] = (
     Field("output.*.dims", "spec.contract.outputs", "with -1 first if max_batch_size is above 0"),
     Field("instance_group.*.kind", "spec.runtime.resources.limits", "KIND_GPU: GPUs"),
     Field("instance_group.*.gpus", "spec.runtime.resources.limits", "their number"),
+    Field(
+        "ensemble_scheduling",
+        remark="the runtime of the chart gives Triton one model; serve the models of the steps "
+        "and call them in turn, or write an InferenceRuntime for a folder with all of them",
+    ),
 )
 
 
@@ -93,6 +98,7 @@ def convert_triton(text: str, schemas: Schemas, folder: str = "", uri: str = "")
     for side in ("input", "output"):
         _carry_tensors(draft, side, is_batched=is_batched)
     _carry_gpus(draft)
+    draft.lose(("ensemble_scheduling",))
     for name in config:
         draft.leave((name,), _KEPT)
     return draft.settle(schemas)
