@@ -36,12 +36,18 @@ MATRIX = [{"type": "tensor", "tensor-spec": {"dtype": "float64", "shape": [-1, 2
 LABEL = [{"type": "long", "name": "label", "required": True}]
 
 
-def logged(folder: Path, flavor: str, fields, inputs=None, outputs=None) -> Path:
+def logged(
+    folder: Path, flavor: str, fields, inputs=None, outputs=None, predict_fn="predict"
+) -> Path:
     """Write MLmodel as MLflow does: the two sides of a signature are JSON in YAML."""
     document = {
         "artifact_path": "model",
         "flavors": {
-            "python_function": {"loader_module": f"mlflow.{flavor}", "python_version": "3.11.7"},
+            "python_function": {
+                "loader_module": f"mlflow.{flavor}",
+                "python_version": "3.11.7",
+                "predict_fn": predict_fn,
+            },
             flavor: fields,
         },
         "mlflow_version": "2.22.0",
@@ -98,6 +104,30 @@ def test_a_signature_of_columns_names_inputs_and_the_output(tmp_path, classifier
     assert np.array_equal(ask(model, *columns())["label"], classifier.predict(FRAME))
     answer = ask(model, *columns(), outputs=("predict_proba", "label"))
     assert np.array_equal(answer["predict_proba"], classifier.predict_proba(FRAME))
+
+
+def test_the_default_output_is_that_of_mlflow(tmp_path, classifier):
+    path = logged(tmp_path, "sklearn", SKLEARN, COLUMNS, predict_fn="predict_proba")
+    model = loaded(path)
+
+    assert [spec.name for spec in model.outputs][:2] == ["predict_proba", "predict"]
+    answer = ask(model, *columns())
+    assert list(answer) == ["predict_proba"]
+    assert np.array_equal(answer["predict_proba"], classifier.predict_proba(FRAME))
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("score", r"model\.pkl: LogisticRegression cannot answer with score: must be one of pred"),
+        (["predict"], r"MLmodel: flavors\.python_function\.predict_fn is \['predict'\]: must be"),
+    ],
+)
+def test_another_method_of_mlflow_is_refused(tmp_path, classifier, method, message):
+    assert classifier is not None
+
+    with pytest.raises(InvalidConfig, match=message):
+        loaded(logged(tmp_path, "sklearn", SKLEARN, COLUMNS, predict_fn=method))
 
 
 def test_a_signature_of_one_tensor_is_a_matrix(tmp_path, classifier):

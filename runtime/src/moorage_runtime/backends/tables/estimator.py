@@ -45,11 +45,20 @@ _ROW_WISE: Final = _names(
 _LIBRARIES: Final = ("sklearn", "xgboost", "lightgbm", "catboost")
 
 
-def serve_estimator(source: ModelSource, platform: str, estimator: Any) -> LoadedModel:
+def serve_estimator(
+    source: ModelSource, platform: str, estimator: Any, default: str = ""
+) -> LoadedModel:
     """A model of an estimator, which is tried with one row.
 
+    Args:
+        source: Its file.
+        platform: Platform name.
+        estimator: The object in the file.
+        default: The method that answers by default; "" for ``predict``.
+
     Raises:
-        InvalidConfig: The object is not an estimator, or its inputs or outputs are unknown.
+        InvalidConfig: The object is not an estimator, lacks the method, or its inputs or outputs
+            are unknown.
     """
     methods = [name for name in _METHODS if callable(getattr(estimator, name, None))]
     if not methods:
@@ -57,6 +66,12 @@ def serve_estimator(source: ModelSource, platform: str, estimator: Any) -> Loade
             f"{source.path.name} contains {type(estimator).__name__}: must contain an "
             f"estimator with one of {', '.join(_METHODS)}"
         )
+    if default and default not in methods:
+        raise InvalidConfig(
+            f"{source.path.name}: {type(estimator).__name__} cannot answer with {default}: must "
+            f"be one of {', '.join(methods)}"
+        )
+    methods.sort(key=lambda name: name != default)
     _limit_threads(estimator, source.threads)
     features = features_of(estimator)
     if _library(estimator) == "lightgbm":

@@ -74,6 +74,8 @@ class MlflowBackend:
         if flavor == "onnx":
             # the graph describes its tensors itself
             loaded = self._onnx.load(msgspec.structs.replace(of_file, inputs=None))
+        elif flavor == "sklearn":
+            loaded = _load_sklearn(of_file, _method(document))
         else:
             loaded = _LOADERS[flavor](of_file, fields)
         name = outputs[0].name if outputs is not None and len(outputs) == 1 else ""
@@ -177,9 +179,24 @@ def _class(fields: Mapping[str, Any], key: str) -> str:
     return str(fields.get(key) or "").rpartition(".")[2]
 
 
-def _load_sklearn(source: ModelSource, fields: Mapping[str, Any]) -> LoadedModel:
-    del fields
-    return _backend("scikit_learn", source.path.name).ScikitLearnBackend().load(source)
+def _method(document: Mapping[str, Any]) -> str:
+    """The method with which MLflow answers, as ``pyfunc_predict_fn`` of save_model sets it.
+
+    Raises:
+        InvalidConfig: It is not text.
+    """
+    generic: Any = document["flavors"].get(_GENERIC)
+    fields = cast("Mapping[str, Any]", generic if isinstance(generic, dict) else {})
+    method = fields.get("predict_fn") or ""
+    if not isinstance(method, str):
+        raise InvalidConfig(
+            f"MLmodel: flavors.{_GENERIC}.predict_fn is {method!r}: must be the name of a method"
+        )
+    return method
+
+
+def _load_sklearn(source: ModelSource, method: str) -> LoadedModel:
+    return _backend("scikit_learn", source.path.name).serve_file(source, method)
 
 
 def _load_xgboost(source: ModelSource, fields: Mapping[str, Any]) -> LoadedModel:
@@ -212,7 +229,6 @@ def _backend(module: str, file: str) -> Any:
 
 
 _LOADERS: Final[Mapping[str, Callable[[ModelSource, Mapping[str, Any]], LoadedModel]]] = {
-    "sklearn": _load_sklearn,
     "xgboost": _load_xgboost,
     "lightgbm": _load_lightgbm,
     "catboost": _load_catboost,

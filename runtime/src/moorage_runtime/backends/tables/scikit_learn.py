@@ -43,8 +43,17 @@ class ScikitLearnBackend:
             InvalidConfig: The file does not load, is not trusted, contains no estimator, or the
                 inputs and outputs of the estimator are unknown.
         """
-        platform, estimator = read_estimator(source)
-        return serve_estimator(source, platform, estimator)
+        return serve_file(source)
+
+
+def serve_file(source: ModelSource, default: str = "") -> LoadedModel:
+    """The estimator in a file, with the method that answers by default; "" for ``predict``.
+
+    Raises:
+        InvalidConfig: As ``ScikitLearnBackend.load``, or the estimator lacks the method.
+    """
+    platform, estimator = read_estimator(source)
+    return serve_estimator(source, platform, estimator, default)
 
 
 def read_estimator(source: ModelSource) -> tuple[str, Any]:
