@@ -109,6 +109,10 @@ def _loaded(files: Mapping[str, Mapping[str, Any]], context: str) -> tuple[Any, 
     chosen = context or _text(current, "current-context")
     if context and context not in contexts:
         raise Failure(f"--context: {context!r} does not exist: {_one_of(contexts)}")
+    if not contexts and not chosen:
+        raise _Wrong(
+            "it has no contexts: add the cluster to it, or set KUBECONFIG to another file"
+        )
     if not chosen:
         raise _Wrong(f"current-context is not set: set --context, which {_one_of(contexts)}")
     chosen_context = _found(contexts, chosen, "current-context")
