@@ -305,6 +305,38 @@ def test_answers_for_columns_equal_those_of_the_library(with_cities, library, ro
         assert np.array_equal(answer, own(frame))
 
 
+def test_categories_of_catboost_can_be_declared_as_numbers(tmp_path):
+    frame = pd.DataFrame({"code": THIRDS, "sunny": THIRDS == 1, "size": ROWS[:, 0]})
+    made = trained(catboost.CatBoostRegressor, BY_CITY, frame, cat_features=["code", "sunny"])
+    made.save_model(str(tmp_path / "model.cbm"))
+    declared = tuple(
+        TensorSpec(name, datatype, (-1,))
+        for name, datatype in (
+            ("code", Datatype.INT64),
+            ("sunny", Datatype.BOOL),
+            ("size", Datatype.FP32),
+        )
+    )
+    model = loaded(CatboostBackend, tmp_path / "model.cbm", inputs=declared)
+    text = loaded(CatboostBackend, tmp_path / "model.cbm")
+
+    answer = ask(
+        model,
+        Tensor("code", Datatype.INT64, THIRDS),
+        Tensor("sunny", Datatype.BOOL, THIRDS == 1),
+        numbers("size", ROWS[:, 0]),
+    )["predict"]
+    written = ask(
+        text,
+        words("code", map(str, THIRDS)),
+        words("sunny", ["1" if code == 1 else "0" for code in THIRDS]),
+        numbers("size", ROWS[:, 0]),
+    )["predict"]
+
+    assert np.array_equal(answer, made.predict(frame))
+    assert np.array_equal(answer, written)
+
+
 @pytest.mark.parametrize("cities", [["Bergen", "São"], ["Zürich", "東京"]])
 def test_names_of_categories_that_xgboost_damages_are_refused(tmp_path, cities):
     kinds = pd.Categorical.from_codes(FRAME["city"].cat.codes % 2, cities)
@@ -449,8 +481,8 @@ def test_declared_columns_may_have_another_order(with_cities, folder):
         ),
         ((CITY, TensorSpec("size", Datatype.BYTES, (-1,))), r"inputs\[1\]\.datatype is BYTES"),
         (
-            (TensorSpec("city", Datatype.INT64, (-1,)), SIZE),
-            r"inputs\[0\]\.datatype is INT64: must be BYTES",
+            (TensorSpec("city", Datatype.FP64, (-1,)), SIZE),
+            r"inputs\[0\]\.datatype is FP64: must be BYTES, BOOL or a type of whole numbers, bec",
         ),
         (
             (CITY, TensorSpec("size", Datatype.FP32, (-1, 2))),

@@ -2,7 +2,8 @@
 
 A classifier has the outputs ``predict``, the class, and on request ``predict_proba``. Any other
 model has one output, ``predict``, which is what ``CatBoostRegressor.predict`` returns. NaN is a
-missing value in columns of numbers. Categorical and text columns are text.
+missing value in columns of numbers. Categorical and text columns are text. A categorical column
+can be declared as whole numbers or booleans, as it may have been in training.
 """
 
 import importlib
@@ -127,7 +128,8 @@ def _features(source: ModelSource, model: Any) -> Features:
         else TensorSpec(name, Datatype.FP32, (-1,), any_number=True)
         for index, name in enumerate(names)
     )
-    return Features(len(names), names, specs, Datatype.FP32)
+    coded = frozenset(names[index] for index in model.get_cat_feature_indices())
+    return Features(len(names), names, specs, Datatype.FP32, coded=coded)
 
 
 def _answer(model: Any, threads: int, *, is_classifier: bool) -> Answer:

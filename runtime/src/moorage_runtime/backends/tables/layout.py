@@ -39,6 +39,8 @@ class Features(msgspec.Struct, frozen=True):
         datatype: Datatype of the matrix.
         categories: Column to its categories, for libraries that need pandas' categorical type.
         examples: Column to a value that the model accepts; by default 0 or empty text.
+        coded: Columns of text that may also be declared as whole numbers or booleans, which the
+            library itself writes as text.
         certain: The file says which columns are text, so that a declaration cannot differ.
         framed: The library needs the names of the columns of a matrix.
     """
@@ -49,6 +51,7 @@ class Features(msgspec.Struct, frozen=True):
     datatype: Datatype = Datatype.FP64
     categories: Mapping[str, Sequence[Any]] = _NO_EXAMPLES
     examples: Mapping[str, Any] = _NO_EXAMPLES
+    coded: frozenset[str] = frozenset()
     certain: bool = True
     framed: bool = False
 
@@ -260,10 +263,14 @@ def _check_kinds(source: ModelSource, features: Features, specs: tuple[TensorSpe
         is_text = datatype is Datatype.BYTES
         if is_text == (spec.datatype is Datatype.BYTES) or not (is_text or features.certain):
             continue
+        if spec.name in features.coded and NUMPY_DTYPE[spec.datatype].kind in "biu":
+            continue
+        allowed = str(datatype) if is_text else f"a number, such as {datatype}"
+        if spec.name in features.coded:
+            allowed += ", BOOL or a type of whole numbers"
         raise InvalidConfig(
             f"{source.declared_in}: inputs[{index}].datatype is {spec.datatype}: must be "
-            f"{datatype if is_text else f'a number, such as {datatype}'}, because of column "
-            f"'{spec.name}' of {source.path.name}"
+            f"{allowed}, because of column '{spec.name}' of {source.path.name}"
         )
 
 
