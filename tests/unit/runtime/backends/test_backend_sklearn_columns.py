@@ -1,6 +1,7 @@
 """Estimators that were fitted with data frames, several targets, and the threads of estimators."""
 
 import joblib
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
@@ -275,6 +276,27 @@ def test_an_estimator_of_another_library_is_served_alike(tmp_path):
 
     assert np.array_equal(answer["predict"], model.predict(rows))
     assert np.array_equal(answer["predict_proba"], model.predict_proba(rows))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "saved"),
+    [
+        (lightgbm.LGBMRegressor(n_estimators=2, n_jobs=1, verbosity=-1), r"booster_\.save_model"),
+        (
+            xgboost.XGBRegressor(n_jobs=1, enable_categorical=True),
+            r"that save_model\('model\.ubj'\)",
+        ),
+    ],
+    ids=["lightgbm", "xgboost"],
+)
+def test_an_estimator_that_loses_its_categories_names_the_file_that_keeps_them(
+    tmp_path, estimator, saved
+):
+    frame = FRAME[["size"]].assign(flat=FRAME["note"].astype("category"))
+    estimator.fit(frame, PRICES)
+
+    with pytest.raises(InvalidConfig, match=rf"categorical columns of pandas, .*{saved}"):
+        pickled(tmp_path, estimator)
 
 
 def test_a_classifier_without_columns_of_text_keeps_its_labels(tmp_path):

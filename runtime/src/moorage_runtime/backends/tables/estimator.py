@@ -42,6 +42,11 @@ _ROW_WISE: Final = _names(
     "RandomForestRegressor Ridge RidgeClassifier RobustScaler SGDClassifier SGDRegressor SVC SVR "
     "SimpleImputer StandardScaler TargetEncoder TfidfVectorizer XGBClassifier XGBRegressor"
 )
+# The call of an estimator that saves its booster, which keeps the categories of a data frame.
+_SAVE_BOOSTER: Final[Mapping[str, str]] = {
+    "lightgbm": "booster_.save_model('model.txt')",
+    "xgboost": "save_model('model.ubj')",
+}
 _LIBRARIES: Final = ("sklearn", "xgboost", "lightgbm", "catboost")
 
 
@@ -154,6 +159,16 @@ def _merge_obstacle(estimator: Any) -> str:
     return f"estimator {kind.__name__} is not known to keep the rows of a batch apart"
 
 
+def _way_out(estimator: Any) -> str:
+    save = _SAVE_BOOSTER.get(_library(estimator))
+    if save is None:
+        return "declare the outputs in model.yaml"
+    return (
+        "declare the outputs in model.yaml or, if the model has categorical columns of pandas, "
+        f"serve the file that {save} writes"
+    )
+
+
 def _declared_outputs(
     source: ModelSource, declared: tuple[TensorSpec, ...], methods: list[str]
 ) -> tuple[TensorSpec, ...]:
@@ -182,7 +197,7 @@ def _tried_outputs(
             if name == methods[0]:
                 raise InvalidConfig(
                     f"{source.path.name}: {name} failed for an example of zeros or empty text "
-                    f"({sentence_of(error)}): declare the outputs in model.yaml"
+                    f"({sentence_of(error)}): {_way_out(estimator)}"
                 ) from error
             log.info("model '%s' has no output '%s': %s", source.name, name, sentence_of(error))
     return first_by_default(found)
