@@ -24,8 +24,9 @@ REPLACED_ITEMS = {
     "volumeMounts": "mountPath",
     "volumes": "name",
 }
-PROBES = {"livenessProbe", "readinessProbe", "startupProbe"}
-PROBE_HANDLERS = {"exec", "grpc", "httpGet", "tcpSocket"}
+# Probes and lifecycle hooks, which have exactly one of these handlers.
+HANDLED = {"livenessProbe", "postStart", "preStop", "readinessProbe", "startupProbe"}
+HANDLERS = frozenset({"exec", "grpc", "httpGet", "sleep", "tcpSocket"})
 
 
 def merged(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,10 +66,10 @@ def _laid(
 def _without_handlers(
     key: str, part: Mapping[str, Any], overlay: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Remove the handler of a planned probe if the overlay has one: a probe allows only one."""
-    if key not in PROBES or not PROBE_HANDLERS & set(overlay):
+    """Remove the handler of a planned probe or hook if the overlay has one: each has only one."""
+    if key not in HANDLED or HANDLERS.isdisjoint(overlay):
         return part
-    return {name: value for name, value in part.items() if name not in PROBE_HANDLERS}
+    return {name: value for name, value in part.items() if name not in HANDLERS}
 
 
 def _laid_list(key: str, base: list[Any], overlay: list[Any], *, keeps_null: bool) -> list[Any]:

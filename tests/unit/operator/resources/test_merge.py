@@ -57,6 +57,21 @@ from moorage_operator.resources.merge import merged, overlaid
             {"readinessProbe": {"periodSeconds": 7}},
             {"readinessProbe": {"httpGet": {"path": "/"}, "periodSeconds": 7}},
         ),
+        (  # a hook also has one handler
+            {"preStop": {"sleep": {"seconds": 5}}},
+            {"preStop": {"exec": {"command": ["drain"]}}},
+            {"preStop": {"exec": {"command": ["drain"]}}},
+        ),
+        (
+            {"preStop": {"exec": {"command": ["drain"]}}},
+            {"preStop": {"sleep": {"seconds": 5}}},
+            {"preStop": {"sleep": {"seconds": 5}}},
+        ),
+        (
+            {"postStart": {"httpGet": {"path": "/"}}},
+            {"postStart": {"tcpSocket": {"port": 1}}},
+            {"postStart": {"tcpSocket": {"port": 1}}},
+        ),
     ],
 )
 def test_an_overlay_is_merged(base, overlay, result):

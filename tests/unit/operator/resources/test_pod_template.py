@@ -710,6 +710,13 @@ def test_a_grps_server_of_another_image_is_set_offline_before_it_stops(spec, dra
     assert (container(**spec).get("lifecycle") == stop) == drains
 
 
+def test_a_hook_of_the_spec_replaces_that_of_another_image():
+    hook = {"preStop": {"exec": {"command": ["drain"]}}}
+    own = {"podTemplate": {"spec": {"containers": [{"name": "runtime", "lifecycle": hook}]}}}
+
+    assert container(**OTHER, **own)["lifecycle"] == hook
+
+
 PROBED = {
     "podTemplate": {"spec": {"containers": [{"name": "runtime", "readinessProbe": {"grpc": {}}}]}}
 }
