@@ -9,7 +9,7 @@ Source: Kubernetes API concepts, "Strategic merge patch"; merge keys of core/v1 
 from collections.abc import Mapping
 from typing import Any, cast
 
-__all__ = ["merged", "overlaid"]
+__all__ = ["HANDLERS", "merged", "overlaid"]
 
 # Items with the same key merge.
 MERGED_ITEMS = {"containers": "name", "initContainers": "name"}

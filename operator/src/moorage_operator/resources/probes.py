@@ -19,6 +19,7 @@ from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import InferenceModel, Protocol, ReadinessTarget, Transport
 
 from . import endpoints
+from .merge import HANDLERS
 
 __all__ = ["make_probes", "make_readiness_gates"]
 
@@ -88,15 +89,22 @@ def _is_blind(model: InferenceModel, config: OperatorConfig) -> bool:
 
 
 def _has_own_probe(model: InferenceModel) -> bool:
-    """Whether the spec's pod template has a readiness probe for the runtime."""
+    """Whether the spec's pod template has a readiness probe of its own for the runtime.
+
+    One without a handler only changes the times of the planned probe.
+    """
     pod: object = model.pod_template.get("spec")
     containers: object = pod.get("containers") if isinstance(pod, Mapping) else None
     return isinstance(containers, list) and any(
         isinstance(container, Mapping)
         and container.get("name") == names.RUNTIME_CONTAINER
-        and container.get("readinessProbe")
+        and _has_handler(container.get("readinessProbe"))
         for container in cast("list[object]", containers)
     )
+
+
+def _has_handler(probe: object) -> bool:
+    return isinstance(probe, Mapping) and not HANDLERS.isdisjoint(cast("Mapping[str, Any]", probe))
 
 
 def _ready(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:

@@ -720,6 +720,11 @@ def test_a_hook_of_the_spec_replaces_that_of_another_image():
 PROBED = {
     "podTemplate": {"spec": {"containers": [{"name": "runtime", "readinessProbe": {"grpc": {}}}]}}
 }
+TIMED = {
+    "podTemplate": {
+        "spec": {"containers": [{"name": "runtime", "readinessProbe": {"periodSeconds": 20}}]}
+    }
+}
 SIDECAR = {"podTemplate": {"spec": {"containers": [{"name": "s", "readinessProbe": {"a": {}}}]}}}
 
 
@@ -734,6 +739,7 @@ SIDECAR = {"podTemplate": {"spec": {"containers": [{"name": "s", "readinessProbe
         ({**OTHER}, False),
         ({**OTHER, **GRPC}, True),
         ({**OTHER, **GRPC, **PROBED}, False),
+        ({**OTHER, **GRPC, **TIMED}, True),  # the handler is still that of an open port
         ({**OTHER, **GRPC, **SIDECAR}, True),
         ({**OTHER, **GRPC, "paths": {"ready": "/r"}}, False),
         ({**OTHER, **GRPS}, True),
@@ -744,6 +750,7 @@ SIDECAR = {"podTemplate": {"spec": {"containers": [{"name": "s", "readinessProbe
         ({**OPENAI, "paths": {"ready": "/v1/models"}}, True),
         ({**OPENAI, "health": {"readinessTarget": "Server"}}, False),
         ({**OPENAI, **PROBED}, False),
+        ({**OPENAI, **TIMED}, True),
         (PLAIN, False),
         ({"contract": {"policy": "Enforce", "inputs": [{"name": "x"}]}}, True),
         ({"contract": {"policy": "Enforce", "inputs": [{"name": "x"}]}, **PROBED}, True),
