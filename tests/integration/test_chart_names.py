@@ -60,6 +60,18 @@ def test_every_selector_follows_a_name_label():
     assert objects["NetworkPolicy", "moorage"]["spec"]["podSelector"]["matchLabels"] == label
 
 
+@pytest.mark.parametrize(
+    ("words", "name"), [((), "moorage"), (("nameOverride=serving",), "serving")]
+)
+def test_the_operator_knows_its_name_label(words: tuple[str, ...], name: str):
+    objects = rendered(*(each for word in words for each in ("--set", word)))
+
+    template = objects["Deployment", "moorage"]["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    told = next(item for item in container["env"] if item["name"] == "MOORAGE_NAME_LABEL")
+    assert told["value"] == template["metadata"]["labels"]["app.kubernetes.io/name"] == name
+
+
 def test_the_pod_of_the_test_is_not_behind_the_metrics_service():
     objects = rendered()
 

@@ -24,6 +24,7 @@ _SET = rf"\(\s*({_WORD})?(\s*,\s*({_WORD})?)*\s*\)"
 REQUIREMENT = re.compile(
     rf"\s*(!\s*{_KEY}|{_KEY}(\s*(=|==|!=)\s*({_WORD})?|\s+(in|notin)\s*{_SET})?)\s*"
 )
+LABEL_VALUE = re.compile(_WORD)
 BETWEEN_REQUIREMENTS = re.compile(r",(?![^(]*\))")
 DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 # Kubernetes sets variables of this form in pods for every Service of the namespace, and one of
@@ -110,6 +111,12 @@ def _selector(text: str) -> str:
                 f"{requirement.strip()!r} is not a valid requirement"
             )
     return text.strip()
+
+
+def _label_value(text: str) -> str:
+    if not LABEL_VALUE.fullmatch(text):
+        raise ValueError("the value of a label such as moorage")
+    return text
 
 
 def _lease_name(text: str) -> str:
@@ -287,6 +294,14 @@ OPTIONS = (
         "budget.",
     ),
     Option(
+        "--name-label",
+        "moorage",
+        _label_value,
+        "NAME",
+        "Value of the label app.kubernetes.io/name on the operator's own pods, by which the "
+        "NetworkPolicies of models admit them.",
+    ),
+    Option(
         "--lease-namespace",
         "",
         _one_namespace,
@@ -393,6 +408,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str], *, version: str)
             default_resources=values["default_resources"],
             # The chart sets the lease's namespace to that of the process.
             namespace=values["lease_namespace"],
+            name_label=values["name_label"],
         ),
         workers=values["workers"],
         polls_a_second=values["polls_a_second"],

@@ -54,6 +54,11 @@ def test_pull_secrets_are_a_list_without_duplicates() -> None:
     assert found.config.image_pull_secrets == ("registry", "mirror")
 
 
+def test_the_name_label_may_differ_from_that_of_the_chart() -> None:
+    assert settings().config.name_label == "moorage"
+    assert settings(MOORAGE_NAME_LABEL="serving").config.name_label == "serving"
+
+
 def test_secrets_are_looked_up_only_on_request() -> None:
     assert not settings().secret_hints
     assert settings("--secret-hints", "true").secret_hints
@@ -81,6 +86,8 @@ def test_default_resources_are_json() -> None:
         ("MOORAGE_WATCH_LABEL_SELECTOR", "shard: a", "'shard: a' is not"),
         ("MOORAGE_WATCH_LABEL_SELECTOR", "a=b,", "a label selector such as moorage.dev/shard=a"),
         ("MOORAGE_WATCH_LABEL_SELECTOR", "a in b", "'a in b' is not"),
+        ("MOORAGE_NAME_LABEL", "", "the value of a label"),
+        ("MOORAGE_NAME_LABEL", "a=b", "the value of a label"),
         ("MOORAGE_WORKERS", "0", "from 1 to 256"),
         ("MOORAGE_WORKERS", "1.5", "from 1 to 256"),
         ("MOORAGE_HEALTH_PORT", "-1", "from 0 to 65535"),

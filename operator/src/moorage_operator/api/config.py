@@ -21,6 +21,7 @@ class OperatorConfig:
         cluster_domain: DNS domain of Services, for the URLs in the status.
         default_resources: Container resources if the spec sets none.
         namespace: Namespace of the operator's own pods; empty if unknown.
+        name_label: The label app.kubernetes.io/name of the operator's own pods.
         image_volumes: Whether models with `imageVolume: Auto` use image volumes.
     """
 
@@ -30,4 +31,5 @@ class OperatorConfig:
     cluster_domain: str = "cluster.local"
     default_resources: Mapping[str, Any] = field(default_factory=dict[str, Any])
     namespace: str = ""
+    name_label: str = "moorage"
     image_volumes: bool = False

@@ -16,8 +16,6 @@ from .owned import make_owned
 
 __all__ = ["make_network_policy"]
 
-# Labels of the operator's own pods in the chart.
-OPERATOR_LABELS = {labels.NAME: "moorage"}
 # Kubernetes labels every namespace with its name.
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
@@ -53,4 +51,5 @@ def make_network_policy(
 def _operator(config: OperatorConfig) -> Mapping[str, Any]:
     """Return a peer for the operator's pods, in its namespace or, if unknown, in any."""
     of_one = {"matchLabels": {NAMESPACE_LABEL: config.namespace}} if config.namespace else {}
-    return {"namespaceSelector": of_one, "podSelector": {"matchLabels": OPERATOR_LABELS}}
+    own = {"matchLabels": {labels.NAME: config.name_label}}
+    return {"namespaceSelector": of_one, "podSelector": own}

@@ -96,6 +96,13 @@ def test_the_operator_and_the_peers_are_allowed() -> None:
     assert [each["port"] for each in clients["ports"]] == [8000, 8001]
 
 
+def test_an_operator_with_another_name_label_is_allowed_by_it() -> None:
+    (rule,) = policy(replace(CONFIG, name_label="serving"), networkPolicy={"from": []})["ingress"]
+
+    own = {"matchLabels": {"app.kubernetes.io/name": "serving"}}
+    assert rule["from"][0]["podSelector"] == own
+
+
 def test_an_operator_in_an_unknown_namespace_is_allowed_from_any() -> None:
     (rule,) = policy(networkPolicy={"from": []})["ingress"]
 
