@@ -59,6 +59,7 @@ def pod(body: Body) -> PodObserved:
     metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
     conditions = {each["type"]: each for each in status.get("conditions") or []}
     ready = conditions.get("Ready", {})
+    is_ready = ready.get("status") == "True"
     scheduled = conditions.get("PodScheduled", {})
     gate = conditions.get(names.READINESS_GATE, {})
     gates = [each["conditionType"] for each in spec.get("readinessGates") or []]
@@ -75,8 +76,9 @@ def pod(body: Body) -> PodObserved:
         phase=intern(status.get("phase", "Pending")),
         reason=status.get("reason", ""),
         message=status.get("message", ""),
-        ready=ready.get("status") == "True",
+        ready=is_ready,
         ready_since=_time(ready.get("lastTransitionTime")),
+        unready_message="" if is_ready else intern(ready.get("message", "")),
         initialized_since=_time(conditions.get("Initialized", {}).get("lastTransitionTime")),
         gated=names.READINESS_GATE in gates,
         gate_open=_VERDICTS.get(gate.get("status")),

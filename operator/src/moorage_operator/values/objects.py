@@ -53,12 +53,13 @@ class Scheduled:
 class PodObserved:
     """A pod, reduced to the facts that a plan needs.
 
-    `ready` and `ready_since` are from the Ready condition; `initialized_since` is the end of the
-    init containers. `revision` is our label `moorage.dev/revision`; `template_hash` is the label
-    of the Deployment controller. `reason` and `message` are those of the pod's status, such as
-    Evicted. `gated` means that the pod has our readiness gate; `gate_open` is the state of the
-    gate, None if it is unset. `runtime` is the container named `runtime`. `replica_set` is the
-    name of the controlling ReplicaSet, empty if there is none.
+    `ready` and `ready_since` are from the Ready condition, and so is `unready_message` of a pod
+    that is not ready; `initialized_since` is the end of the init containers. `revision` is our
+    label `moorage.dev/revision`; `template_hash` is the label of the Deployment controller.
+    `reason` and `message` are those of the pod's status, such as Evicted. `gated` means that the
+    pod has our readiness gate; `gate_open` is the state of the gate, None if it is unset.
+    `runtime` is the container named `runtime`. `replica_set` is the name of the controlling
+    ReplicaSet, empty if there is none.
     """
 
     name: str
@@ -71,6 +72,7 @@ class PodObserved:
     message: str = ""
     ready: bool = False
     ready_since: datetime | None = None
+    unready_message: str = ""
     initialized_since: datetime | None = None
     gated: bool = False
     gate_open: bool | None = None

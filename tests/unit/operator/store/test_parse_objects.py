@@ -186,6 +186,15 @@ def test_a_pod_that_no_kubelet_has_seen_has_only_a_name(parts):
     assert found == PodObserved("iris", "uid-1", moment(1))
 
 
+@pytest.mark.parametrize(("status", "expected"), [("False", "unready: [proxy]"), ("True", "")])
+def test_the_reason_of_a_pod_that_is_not_ready_is_read(status, expected):
+    conditions = [condition("Ready", status, 3, message="unready: [proxy]")]
+
+    found = parse_objects.pod({"metadata": meta(), "status": {"conditions": conditions}})
+
+    assert found.unready_message == expected
+
+
 @pytest.mark.parametrize(
     ("status", "ready", "verdict"),
     [("True", True, True), ("False", False, False), ("Unknown", False, None)],

@@ -222,13 +222,19 @@ def _enforced(
 
 
 def _not_ready_finding(pod: PodObserved, subject: str, *, admitted: bool) -> Finding | None:
-    """Return why a pod with a ready model is not ready, unless its gate is closed on purpose."""
+    """Return why a pod with a ready model is not ready, unless its gate is closed on purpose.
+
+    Another container or another readiness gate may be the cause, which only the kubelet knows.
+    """
     if pod.ready or (not admitted and pod.runtime.ready):
         return None
-    opening = admitted and pod.gated and not pod.gate_open
-    what = "readiness gate is not open yet" if opening else "readiness probe has not passed"
-    sentence = f"pod {pod.name}: {subject} is ready, but the pod's {what}"
-    return Finding(Reason.POD_NOT_READY, sentence)
+    if admitted and pod.gated and not pod.gate_open:
+        what = "the pod's readiness gate is not open yet"
+    elif pod.runtime.ready:
+        what = "the pod is not" + (f": {pod.unready_message}" if pod.unready_message else "")
+    else:
+        what = "the pod's readiness probe has not passed"
+    return Finding(Reason.POD_NOT_READY, f"pod {pod.name}: {subject} is ready, but {what}")
 
 
 def _judge_together(replicas: Sequence[Replica], model: InferenceModel) -> tuple[Replica, ...]:

@@ -179,6 +179,19 @@ def test_a_server_is_silent_if_it_does_not_answer_the_operator(
             True,
             "pod p: the model is ready, but the pod's readiness gate is not open yet",
         ),
+        (
+            {
+                "runtime": running(),
+                "unready_message": "unready: [proxy]",
+            },
+            True,
+            "pod p: the model is ready, but the pod is not: unready: [proxy]",
+        ),
+        (
+            {"gated": True, "gate_open": True, "runtime": running()},
+            True,
+            "pod p: the model is ready, but the pod is not",
+        ),
     ],
 )
 def test_a_pod_with_a_ready_model_may_not_be_ready(
