@@ -24,7 +24,8 @@ CONTROLLER = "moorage.dev/operator"
 QUEUE = 1000
 AGAIN_SECONDS = 600.0
 SPACING_SECONDS = 0.05
-NOTE_LIMIT = 1024  # the API server refuses a longer note
+NOTE_LIMIT_BYTES = 1024  # the API server refuses a longer note
+NAME_PREFIX = 200  # the rest of at most 253 characters makes the name unique
 
 
 class EventPoster:
@@ -86,7 +87,8 @@ class EventPoster:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {
-                "name": f"{key.name[:200]}.{uuid.uuid4().hex[:16]}",
+                # A label of a DNS name ends with a letter or digit.
+                "name": f"{key.name[:NAME_PREFIX].rstrip('.-')}.{uuid.uuid4().hex[:16]}",
                 "namespace": key.namespace,
             },
             "eventTime": self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
@@ -95,7 +97,7 @@ class EventPoster:
             "action": "Reconcile",
             "type": event.type,
             "reason": event.reason,
-            "note": event.message[:NOTE_LIMIT],
+            "note": event.message.encode()[:NOTE_LIMIT_BYTES].decode(errors="ignore"),
             "regarding": {
                 "apiVersion": names.API_VERSION,
                 "kind": names.KIND,

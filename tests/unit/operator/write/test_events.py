@@ -1,4 +1,5 @@
 import asyncio
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -74,7 +75,39 @@ async def test_an_event_names_its_model_and_is_posted_once_in_ten_minutes() -> N
         "ModelLoadFailed",
         "corrupt",
     )
-    assert len(last["note"]) == events.NOTE_LIMIT
+    assert len(last["note"]) == events.NOTE_LIMIT_BYTES
+
+
+def posted(name: str, message: str) -> Mapping[str, Any]:
+    """The body of an event about a model of this name."""
+    api = Api()
+    poster = EventPoster(
+        api,  # type: ignore[arg-type]
+        instance="pod",
+        clock=lambda: 0.0,
+        now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    metadata = {**BODY["metadata"], "name": name}
+    record = ModelRecord(ObjectKey("ns", name), parse({**BODY, "metadata": metadata}), "1", {})
+    poster.post(record, PlannedEvent("Normal", "Serving", message))
+    return poster._queue.get_nowait()
+
+
+# The API server counts the bytes of a note, and refuses it if there are more than 1024.
+@pytest.mark.parametrize("message", ["x" * 1024, "モデル" * 300, "x" + "é" * 600, "é" * 512])
+def test_a_note_has_at_most_1024_bytes(message: str) -> None:
+    note = posted("iris", message)["note"]
+
+    assert message.startswith(note)
+    assert 1021 <= len(note.encode()) <= 1024
+
+
+@pytest.mark.parametrize("name", ["a" * 199 + ".b" * 20, "a" * 198 + "--" + "b" * 20, "a" * 250])
+def test_the_name_of_an_event_is_valid_for_every_name_of_a_model(name: str) -> None:
+    found = posted(name, "")["metadata"]["name"]
+
+    assert len(found) <= 253
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", found)
 
 
 async def test_a_flood_of_events_is_limited() -> None:
