@@ -405,13 +405,21 @@ class Applier:
         return await self._check_model(record) == record.model.generation
 
     async def _check_model(self, record: ModelRecord) -> int:
-        """Return the generation of the model at the API server."""
+        """Return the generation of the model at the API server.
+
+        Raises:
+            ModelGone: The model does not exist, or its name belongs to another object.
+        """
+        key = record.key
         try:
             found = await self._client.get(
-                kinds.INFERENCE_MODELS, record.key.namespace, record.key.name, metadata_only=True
+                kinds.INFERENCE_MODELS, key.namespace, key.name, metadata_only=True
             )
         except errors.NotFound as error:
-            raise ModelGone from error
+            # Without a name, the kind was not found, as while its CRD is being replaced.
+            if error.name == key.name:
+                raise ModelGone from error
+            raise
         if found["metadata"]["uid"] != record.model.uid:
             raise ModelGone
         return int(found["metadata"].get("generation", 0))

@@ -49,6 +49,7 @@ class Cluster:
         self.refuse: errors.ApiError | None = None
         self.refuse_delete: errors.ApiError | None = None
         self.prune_status = False
+        self.missing_kinds: set[str] = set()
         self.version = 100
         self.objects["inferencemodels", "iris"] = {
             "metadata": {
@@ -66,8 +67,10 @@ class Cluster:
     ) -> dict[str, Any]:
         assert namespace == "ns"
         self.reads.append(kind.plural)
+        if kind.plural in self.missing_kinds:
+            raise errors.NotFound("the server could not find the requested resource", code=404)
         if (kind.plural, name) not in self.objects:
-            raise errors.NotFound("not found", code=404)
+            raise errors.NotFound("not found", code=404, name=name)
         found = self.objects[kind.plural, name]
         return {"metadata": found["metadata"]} if metadata_only else found
 
@@ -654,6 +657,20 @@ async def test_no_child_is_created_for_a_model_whose_deletion_was_missed(world: 
 
     with pytest.raises(ModelGone):
         await world.apply(service())
+    assert world.cluster.writes == []
+
+
+async def test_a_missing_kind_is_not_taken_for_a_deleted_model(world: World) -> None:
+    await world.apply(service(name="old"))
+    world.now += KNOWN_SECONDS + 1
+    world.cluster.writes.clear()
+    world.cluster.missing_kinds.add("inferencemodels")  # as while its CRD is being replaced
+
+    assert await world.apply(service(), keeps_others=True)
+    assert world.refusal().transient
+    with pytest.raises(errors.NotFound):
+        await world.apply()
+
     assert world.cluster.writes == []
 
 
