@@ -1,6 +1,7 @@
 """The chart under other names, accounts, platforms and parents, as rendered by helm."""
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,38 @@ def test_the_operator_knows_its_name_label(words: tuple[str, ...], name: str):
     (container,) = template["spec"]["containers"]
     told = next(item for item in container["env"] if item["name"] == "MOORAGE_NAME_LABEL")
     assert told["value"] == template["metadata"]["labels"]["app.kubernetes.io/name"] == name
+
+
+def texts_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of a manifest that has to be a text, with its field: names and labels."""
+    if isinstance(value, list):
+        for item in value:
+            yield from texts_of(item)
+    elif isinstance(value, dict):
+        is_text = name in ("labels", "annotations", "matchLabels", "nodeSelector")
+        for key, item in value.items():
+            is_name = key in ("name", "namespace") or key.endswith(("Name", "secret"))
+            if is_text or (is_name and not isinstance(item, dict)):
+                yield key, item
+            yield from texts_of(item, key)
+
+
+def test_names_of_digits_stay_texts():
+    """YAML reads them as numbers, which the API server refuses."""
+    objects = rendered(
+        *EVERYTHING,
+        *("--set", "crds.install=false,page.enabled=true,metrics.podMonitor.enabled=true"),
+        *("--set", "metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true"),
+        *("--set-string", "fullnameOverride=123,nameOverride=456,priorityClassName=1"),
+        *("--set-string", "watchNamespaces={789},modelCAs.configMap=12,nodeSelector.pool=3"),
+        *("--namespace", "2026"),
+    )
+
+    odd = {
+        pair for each in objects.values() for pair in texts_of(each) if type(pair[1]) is not str
+    }
+    assert ("Deployment", "123") in objects
+    assert odd == set()
 
 
 def test_the_pod_of_the_test_is_not_behind_the_metrics_service():

@@ -35,7 +35,7 @@ metadata:
   name: {{ $name }}
   labels:
     app.kubernetes.io/name: {{ $root.Chart.Name }}
-    app.kubernetes.io/instance: {{ $root.Release.Name }}
+    app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
     app.kubernetes.io/managed-by: {{ $root.Release.Service }}
     helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
 spec: {{- toYaml $spec | nindent 2 }}

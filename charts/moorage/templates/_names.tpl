@@ -6,14 +6,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{- define "moorage.selector" -}}
-app.kubernetes.io/name: {{ .Values.nameOverride | default "moorage" }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ .Values.nameOverride | default "moorage" | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- /* A name of its own, since the operator's Service and policies select by the other one. */ -}}
 {{- define "moorage.pageSelector" -}}
 app.kubernetes.io/name: {{ .Values.nameOverride | default "moorage" }}-page
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "moorage.pageLabels" -}}
