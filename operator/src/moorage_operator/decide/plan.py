@@ -305,7 +305,7 @@ def _make_objects(
     main = _make_deployment(arrangement.main, observed, paused=course.paused)
     sides = [_make_deployment(each, observed) for each in arrangement.sides]
     kept = _make_kept(course.model, arrangement, observed)
-    beside = _beside(course.model, observed)
+    beside = _beside(decided, observed)
     return *guards, service, *routed, *kept, main, *sides, *beside
 
 
@@ -319,12 +319,14 @@ def _make_kept(
         yield make_kept_revision(model, good.revision, record)
 
 
-def _beside(model: InferenceModel, observed: Observed) -> Iterator[dict[str, Any]]:
-    """Build the autoscaler and the disruption budget, if the cluster has their kinds."""
+def _beside(decided: _Decided, observed: Observed) -> Iterator[dict[str, Any]]:
+    """Build the autoscaler, if the cluster has its kind, and the disruption budget."""
+    model, split = decided.course.model, decided.split
     kind = autoscaler_kind(model)
     if kind and (kind != KEDA_AUTOSCALER or kind in observed.available_kinds):
         yield make_autoscaler(model)
-    if budget := make_disruption_budget(model):
+    is_shared = split is not None and split.weight > 0
+    if budget := make_disruption_budget(model, "" if is_shared else decided.arrangement.selected):
         yield budget
 
 

@@ -161,6 +161,12 @@ def selected(plan: Plan) -> str:
     return service["spec"]["selector"]["moorage.dev/revision"]
 
 
+def budget_in(plan: Plan) -> dict[str, str]:
+    """The labels that the disruption budget selects by."""
+    (budget,) = [item for item in plan.objects if item["kind"] == "PodDisruptionBudget"]
+    return budget["spec"]["selector"]["matchLabels"]
+
+
 def deployments(plan: Plan) -> set[str]:
     return {item["metadata"]["name"] for item in plan.objects if item["kind"] == "Deployment"}
 
@@ -247,6 +253,17 @@ def test_a_canary_advances_by_time_and_approval_and_is_promoted() -> None:
     assert deployments(after) == {"digits", OWN}
     assert verdict(after, "UpToDate") == ("True", "RolloutComplete")
     assert deployments(world.look(30)) == {OWN}
+
+
+def test_a_budget_covers_a_canary_while_it_gets_requests() -> None:
+    world = under_way()
+    world.of = dataclasses.replace(world.of, replicas=2)
+
+    covered = [budget_in(world.look())]
+    world.pods(pod("old", GOOD), unready("new", NEW))
+    covered.append(budget_in(world.look()))
+
+    assert [each.get("moorage.dev/revision") for each in covered] == [None, revision(GOOD)]
 
 
 def test_approving_the_revision_approves_all_its_steps() -> None:

@@ -110,6 +110,24 @@ def test_the_service_is_switched_when_all_new_replicas_serve():
     assert verdict(switched, "UpToDate") == ("True", "RolloutComplete")
 
 
+def test_a_budget_leaves_out_replicas_that_get_no_requests():
+    """A budget for both Deployments would allow no eviction until all new replicas are ready."""
+    two = model(replicas=2, generation=2, runtime={"image": "new:1"}, rollout=BLUE_GREEN)
+    world = seen(
+        *(pod("old-1", GOOD), pod("old-2", GOOD)),
+        *(unready("new-1", NEW), unready("new-2", NEW)),
+        status=served(),
+        deployments=BOTH,
+    )
+
+    plan = planned(two, world)
+
+    (budget,) = [item for item in plan.objects if item["kind"] == "PodDisruptionBudget"]
+    (service,) = [item for item in plan.objects if item["kind"] == "Service"]
+    assert budget["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
+    assert selected(plan) == revision(GOOD)
+
+
 def carried_out(world: Observed, plan: Plan) -> Observed:
     """The world once the Service is as planned."""
     (service,) = [item for item in plan.objects if item["kind"] == "Service"]
