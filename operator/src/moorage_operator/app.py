@@ -15,7 +15,7 @@ import logging
 import socket
 import time
 import uuid
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
@@ -393,15 +393,23 @@ class App:
 
     def _labels_changed(self, namespace: str) -> None:
         self._fleet.labels_changed(namespace)
+        if self._listed:  # before, all models are going to be reconciled anyway
+            self._reconcile_routed(lambda record: record.key.namespace == namespace)
 
     def _runtime_access_changed(self) -> None:
         self._fleet.access_changed()
+        self._reconcile_routed(lambda _: True)
 
     def _gateway_changed(self, gateway: GatewayKey | None) -> None:
         """Reconcile the models behind a changed Gateway; None means all Gateways."""
+        self._reconcile_routed(
+            lambda record: gateway is None or gateway in gateway_keys(record.model)
+        )
+
+    def _reconcile_routed(self, concerned: Callable[[ModelRecord], bool]) -> None:
+        """Reconcile models behind Gateways, whose listeners may select namespaces by labels."""
         for record in self._store.models():
-            of_model = gateway_keys(record.model)
-            if of_model and (gateway is None or gateway in of_model):
+            if record.model.route.parent_refs and concerned(record):
                 self._queue.add(record.key, Urgency.ROUTINE)
 
     def _kinds_changed(self, available: frozenset[str]) -> None:

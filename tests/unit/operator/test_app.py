@@ -11,6 +11,7 @@ from moorage_operator.settings import Settings
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.values.urgency import Urgency
 
+ROUTE = {"parentRefs": [{"name": "web", "namespace": "gateways"}]}
 SETTINGS = Settings((), OperatorConfig("runtime:1"), 1, 50, "127.0.0.1", 0, "json", "info")
 
 
@@ -72,6 +73,45 @@ async def test_a_stuck_event_loop_of_kopf_fails_the_liveness_check(app: App) -> 
     assert app.troubles() == ["the event loop that watches the models is stuck"]
     app._models.watch.stop()
     assert app.troubles() == []
+
+
+def queued(app: App, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The names of the models that are queued from now on."""
+    found: set[str] = set()
+    monkeypatch.setattr(app._queue, "add", lambda key, _: found.add(key.name))
+    return found
+
+
+def put_models(app: App) -> None:
+    """Two models with a server of their own, one of them behind a Gateway."""
+    image = {"runtime": {"image": "server:1"}}
+    for name, spec in {"routed": {**image, "route": ROUTE}, "internal": image}.items():
+        metadata = {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"}
+        app._store.put_model({"metadata": metadata, "spec": spec})
+    app._listed = True
+
+
+async def test_labels_of_a_namespace_may_open_a_listener_to_its_models(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_models(app)
+    found = queued(app, monkeypatch)
+
+    for at, name in enumerate(("other", "shop")):
+        app._runtimes.put_namespace({"metadata": {"name": name, "uid": name, "labels": {}}})
+        assert found == ({"routed"} if at else set())
+
+
+async def test_labels_that_may_no_longer_be_read_open_no_listener(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_models(app)
+    app._runtimes.put_namespace({"metadata": {"name": "shop", "uid": "shop"}})
+    found = queued(app, monkeypatch)
+
+    app._runtimes.put_labels_access(may_read=False)
+
+    assert found == {"routed"}
 
 
 async def test_each_namespace_has_its_own_watches() -> None:
