@@ -28,7 +28,7 @@ from moorage_operator.resources.references import references
 from moorage_operator.resources.route import GRPC_ROUTE, ROUTE
 from moorage_operator.resources.service import make_service
 from moorage_operator.values.objects import DeploymentObserved
-from moorage_operator.values.observed import Observed, Refusal
+from moorage_operator.values.observed import Observed, Reference, Refusal
 from moorage_operator.values.plan import Plan, PollPace
 from moorage_operator.values.revisions import Retirement, Revisions, read_revisions
 
@@ -117,7 +117,7 @@ def plan(
         return Plan((), dict(observed.status), keeps_others=True, history=history)
     main = observed.children.get(("Deployment", arrangement.main.deployment))
     found = main if isinstance(main, DeploymentObserved) else None
-    observed = replace(observed, deployment=found)
+    observed = _requiring(replace(observed, deployment=found), references(course.template))
     decided = _Decided(course, arrangement, make_split(course, arrangement, observed))
     earlier = (arrangement.earlier,) if arrangement.earlier else ()
     earlier += _read(model, observed, unproven)
@@ -129,6 +129,12 @@ def plan(
 def _with_replicas(model: InferenceModel, observed: Observed) -> Observed:
     """Return what was observed without pods that only have the labels of a replica."""
     return replace(observed, pods=tuple(pod for pod in observed.pods if is_replica(pod, model)))
+
+
+def _requiring(observed: Observed, required: Collection[Reference]) -> Observed:
+    """Return what was observed without the states of objects that the pods do not require."""
+    states = {each: state for each, state in observed.references.items() if each in required}
+    return replace(observed, references=states)
 
 
 def _chart(
@@ -182,6 +188,7 @@ def _plan_of_what_runs(
     ran = _what_ran(observed)
     unproven = _unproven(observed, ran)
     history = unproven.union(ran)
+    observed = _requiring(observed, ())
     if history - observed.history.keys():
         return Plan((), dict(observed.status), keeps_others=True, history=history)
     found = [read_release(model, observed, each) for each in ran]

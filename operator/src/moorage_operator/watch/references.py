@@ -56,13 +56,18 @@ class Lookups:
         self._tasks: dict[ObjectKey, asyncio.Task[None]] = {}
 
     def want(self, key: ObjectKey, references: frozenset[Reference]) -> None:
-        """Look up these references for a model from now on; an empty set stops it."""
+        """Look up these references for a model from now on; an empty set stops it.
+
+        What was found is then forgotten, because it would be outdated at the next lookup.
+        """
         if self._wanted.get(key, frozenset()) == references:
             return
         self.forget(key)
         if references:
             self._wanted[key] = references
             self._tasks[key] = asyncio.get_running_loop().create_task(self._look(key, references))
+        else:
+            self._deliver(key, {})
 
     def forget(self, key: ObjectKey) -> None:
         """Stop the lookups for a model."""

@@ -36,6 +36,7 @@ from support.operator_values import (
 )
 
 MODEL = model()
+SECURED = model(access={"tokenSecretName": "token"})
 SERVED = planned(MODEL, serving(MODEL)).status
 CONFIG_MAP = Reference(ReferenceKind.CONFIG_MAP, "digits-files")
 SECRET = Reference(ReferenceKind.SECRET, "token")
@@ -298,21 +299,30 @@ def test_an_answer_of_the_container_before_the_restart_does_not_count():
     ("reference", "reason"), [(CONFIG_MAP, "VolumeMountFailed"), (SECRET, "SecretNotFound")]
 )
 @pytest.mark.parametrize(
-    "pods", [(), (pending("p", MODEL),)], ids=["before any pod", "while a pod waits"]
+    "pods", [(), (pending("p", SECURED),)], ids=["before any pod", "while a pod waits"]
 )
 def test_a_missing_object_is_named_until_it_exists(reference, reason, pods):
-    missing = planned(MODEL, observed(*pods, references={reference: ReferenceState.MISSING}))
-    there = planned(MODEL, observed(*pods, references={reference: ReferenceState.EXISTS}))
+    missing = planned(SECURED, observed(*pods, references={reference: ReferenceState.MISSING}))
+    there = planned(SECURED, observed(*pods, references={reference: ReferenceState.EXISTS}))
 
     assert verdict(missing) == ("False", reason)
     assert reference.name in condition(missing, "Ready")["message"]
     assert verdict(there) == ("False", "Pending")
 
 
+def test_an_object_that_an_earlier_spec_required_is_not_reported():
+    of = model(generation=2, model={"uri": "configmap://corrected"})
+
+    plan = planned(of, observed(references={CONFIG_MAP: ReferenceState.MISSING}))
+
+    assert verdict(plan) == ("False", "Pending")
+    assert CONFIG_MAP.name not in condition(plan, "Ready")["message"]
+
+
 def test_a_secret_that_cannot_be_looked_up_is_listed_while_a_pod_waits():
     hidden = {SECRET: ReferenceState.FORBIDDEN, CONFIG_MAP: ReferenceState.EXISTS}
 
-    plan = planned(MODEL, observed(pending("p", MODEL), references=hidden))
+    plan = planned(SECURED, observed(pending("p", SECURED), references=hidden))
 
     message = condition(plan, "Ready")["message"]
     assert verdict(plan) == ("False", "Pending")
