@@ -102,3 +102,13 @@ def test_the_cas_of_models_are_mounted_from_either_kind(kind, source):
 
 def test_the_cas_of_models_have_one_source():
     assert "/modelCAs" in refusal("--set", "modelCAs.configMap=a,modelCAs.secret=b")
+
+
+def test_a_service_monitor_has_a_service_to_find():
+    monitor = "metrics.serviceMonitor.enabled=true"
+
+    assert "/metrics/service" in refusal(
+        "--set", f"image.registry=localhost,{monitor},metrics.service=false"
+    )
+    assert ("ServiceMonitor", "moorage") in rendered("--set", monitor)
+    assert ("Service", "moorage-metrics") not in rendered("--set", "metrics.service=false")
