@@ -116,6 +116,8 @@ class RuntimeFleet:
         After a start, it waits until all models are known. Otherwise more models than may follow
         at a time could, and the statuses would count too few.
 
+        A status that cannot be written does not stop the others.
+
         Raises:
             ApiError: The models could not be listed, or a status could not be written; retry.
         """
@@ -131,8 +133,17 @@ class RuntimeFleet:
             self._again(key, Urgency.SPEC)
         if self._statuses is None:
             return
+        failures: list[errors.ApiError] = []
         for runtime in runtimes.by_name.values():
             before = self._runtimes.statuses.get(runtime.name, {})
             status = runtime_status(runtime, runtimes, users, before, self._now())
-            if status != before:
+            if status == before:
+                continue
+            try:
                 await self._statuses.write(runtime, status)
+            except errors.NotLeading:
+                raise
+            except errors.ApiError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from moorage_operator.api.inference_runtime import InferenceRuntime
+from moorage_operator.kube import errors
 from moorage_operator.reconcile.runtime_fleet import RuntimeFleet
 from moorage_operator.reconcile.runtime_turns import RuntimeTurns
 from moorage_operator.store.runtimes import RuntimeStore
@@ -40,6 +41,19 @@ class Statuses:
         assert runtime.name == "triton"
         self.written.append(status)
         self.runtimes.put_runtime({**BODY, "status": status})
+
+
+class Refused(Statuses):
+    """Writes nothing, with this error."""
+
+    def __init__(self, runtimes: RuntimeStore, error: errors.ApiError) -> None:
+        super().__init__(runtimes)
+        self.error = error
+        self.asked: list[str] = []
+
+    async def write(self, runtime: InferenceRuntime, status: dict[str, Any]) -> None:  # noqa: ARG002 -- as above
+        self.asked.append(runtime.name)
+        raise self.error
 
 
 @pytest.fixture
@@ -86,6 +100,25 @@ async def test_a_changed_status_is_written_once(runtimes: RuntimeStore) -> None:
     await looking.look_now()
 
     assert [(each["models"], each["observedGeneration"]) for each in statuses.written] == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (errors.Forbidden("denied by a webhook", code=403), ["triton", "vllm"]),
+        (errors.NotLeading("not the leader"), ["triton"]),
+    ],
+)
+async def test_a_status_that_is_refused_does_not_stop_the_others(
+    runtimes: RuntimeStore, error: errors.ApiError, expected: list[str]
+) -> None:
+    runtimes.put_runtime({**BODY, "metadata": {**BODY["metadata"], "name": "vllm", "uid": "v"}})
+    statuses = Refused(runtimes, error)
+
+    with pytest.raises(type(error)):
+        await fleet(runtimes, statuses).look_now()
+
+    assert statuses.asked == expected
 
 
 async def test_an_operator_of_a_part_of_the_models_writes_no_status(
