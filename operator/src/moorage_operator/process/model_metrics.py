@@ -35,7 +35,7 @@ _NOTABLE: Mapping[str, tuple[str, Callable[[ModelRecord], bool]]] = {
         lambda record: record.model.paused,
     ),
     "moorage_model_route_pending": (
-        "1 for each InferenceModel whose RouteAccepted is not True; other models have no series.",
+        "1 for each InferenceModel that wants replicas and whose RouteAccepted is not True.",
         lambda record: record.awaits_route,
     ),
 }
