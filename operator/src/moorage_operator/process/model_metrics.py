@@ -27,7 +27,7 @@ _NAME = ("model_namespace", "model_name")
 
 _NOTABLE: Mapping[str, tuple[str, Callable[[ModelRecord], bool]]] = {
     "moorage_model_stalled": (
-        "1 for each InferenceModel with the condition Stalled; other models have no series.",
+        "1 for each InferenceModel that wants replicas and has the condition Stalled.",
         lambda record: record.is_stalled,
     ),
     "moorage_model_paused": (

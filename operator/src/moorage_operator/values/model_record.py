@@ -63,5 +63,6 @@ class ModelRecord:
 
     @property
     def is_stalled(self) -> bool:
-        """Whether it has the condition Stalled."""
-        return find_condition(self.status, ConditionType.STALLED).get("status") == "True"
+        """Whether it has the condition Stalled, although replicas are wanted."""
+        condition = find_condition(self.status, ConditionType.STALLED)
+        return condition.get("status") == "True" and not has(self.ready, Trait.IDLE)

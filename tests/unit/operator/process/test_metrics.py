@@ -59,6 +59,20 @@ def test_only_stalled_models_have_a_stalled_series():
     assert 'moorage_model_stalled{model_name="fine"' not in metrics.text().decode()
 
 
+def test_a_suspended_model_has_no_stalled_series_after_a_failed_rollout():
+    store, metrics = deaf_store(), Metrics()
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": "Suspended"},
+        {"type": "Stalled", "status": "True", "reason": "RolledBack"},
+    ]
+    metadata = {"name": "iris", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+    store.put_model({"metadata": metadata, "spec": {}, "status": {"conditions": conditions}})
+
+    metrics.read(store.models)
+
+    assert "moorage_model_stalled{" not in metrics.text().decode()
+
+
 def test_only_paused_models_have_a_paused_series():
     store, metrics = deaf_store(), Metrics()
     for name, paused in {"held": True, "free": False}.items():
