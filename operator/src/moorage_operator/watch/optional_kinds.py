@@ -131,6 +131,10 @@ class OptionalKinds:
         with suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_SECONDS):
                 await _listed(self.reflectors)
+        # The tasks of the watches may look a moment later. A plan that does not know a kind would
+        # delete its children.
+        listed = {kind for kind, each in self._watches.items() if _are_listed(each.reflectors)}
+        self._report(self._available | listed)
         self.settled.set()
 
     async def _wait(self) -> None:
@@ -166,10 +170,13 @@ class OptionalKinds:
 
 async def _listed(reflectors: Sequence[Reflector]) -> None:
     """Wait until all are listed; refused ones do not delay the others."""
-    while not all(  # noqa: ASYNC110 -- there is no event for a refusal
-        each.synced.is_set() or _is_refused(each) for each in reflectors
-    ) or (reflectors and all(map(_is_refused, reflectors))):
+    while not _are_listed(reflectors):  # noqa: ASYNC110 -- there is no event for a refusal
         await asyncio.sleep(LISTED_LOOK_SECONDS)
+
+
+def _are_listed(reflectors: Sequence[Reflector]) -> bool:
+    known = all(each.synced.is_set() or _is_refused(each) for each in reflectors)
+    return known and not (reflectors and all(map(_is_refused, reflectors)))
 
 
 def _is_refused(reflector: Reflector) -> bool:

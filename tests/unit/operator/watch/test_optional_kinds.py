@@ -1,7 +1,7 @@
 """Optional kinds that are installed and removed, with a simulated API server."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -127,6 +127,26 @@ async def test_an_installed_kind_is_listed_before_startup_completes() -> None:
         assert run.reported == [frozenset({KIND})]
         assert run.sink.uids == {"uid-iris"}
         assert [each.kind for each in run.kinds.reflectors] == [kinds.SCALED_OBJECTS]
+
+
+async def test_startup_reports_a_listed_kind_whose_task_looks_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed = optional_kinds._listed
+
+    async def late(reflectors: Sequence[Reflector]) -> None:
+        await listed(reflectors)
+        task = asyncio.current_task()
+        await asyncio.sleep(0.2 if task and task.get_name().startswith("watch") else 0)
+
+    monkeypatch.setattr(optional_kinds, "_listed", late)
+    cluster = Cluster()
+    cluster.served = True
+
+    async with running(cluster) as run:
+        assert run.reported == [frozenset({KIND})]
+        await asyncio.sleep(0.3)
+        assert run.reported == [frozenset({KIND})]
 
 
 async def test_a_kind_that_appears_and_vanishes_is_followed() -> None:
