@@ -21,6 +21,7 @@ from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import INFERENCE_MODEL_STATUS, Kind
 from moorage_operator.kube.reflector import Reflector
 from moorage_operator.reconcile.workqueue import WorkQueue
+from moorage_operator.store.store import Store
 from moorage_operator.values.observed import Refusal
 from moorage_operator.write import children
 from simulation.history import Outcome
@@ -86,6 +87,11 @@ def miss_deletions() -> None:
     Reflector._list = broken
 
 
+def keep_dropped_models() -> None:
+    """Go on with a model that was deleted or moved to another installation meanwhile."""
+    Store.has = lambda *_: True
+
+
 def write_while_paused() -> None:
     """Apply the children of a paused model."""
     plan._without_writes = lambda made: made
@@ -108,6 +114,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "no-retry-of-passes": never_retry_passes,
     "no-retry-of-children": never_retry_children,
     "missed-deletions": miss_deletions,
+    "dropped-models": keep_dropped_models,
     "write-while-idle": write_while_idle,
     "write-while-paused": write_while_paused,
 }

@@ -4,16 +4,19 @@ seed --> steps under faults --> calm --> end state == a fresh model's --> idle -
 """
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from simulation.api_server import Object, Refused
+from simulation.api_server import Object, Refused, labels_of
 from simulation.clock import timestamp
 from simulation.kubelets import key_of
 from simulation.network import AFTER, BEFORE, Ambush
 from simulation.properties import (
     FAULT_SECONDS,
+    LENT_SECONDS,
     MOMENT_SECONDS,
+    OURS,
     Watchdog,
     is_served,
     left_behind,
@@ -34,6 +37,10 @@ QUIET_SECONDS = 60.0
 IDLE_SECONDS = 1800.0
 IDLE_SHARE = 0.02
 GONE_SECONDS = 60.0
+
+SELECTOR = ",".join(f"{name}={value}" for name, value in OURS.items())
+LOANS = (0.02, 0.3, 150.0, 150.0)
+"""For how many seconds another installation serves the model."""
 
 PAUSES = (0.0, 0.02, 0.3, 1.0, 3.0, 12.0, 40.0)
 
@@ -112,6 +119,12 @@ SHARES = {
 LEADER_SHARES = {**SHARES, "cut operator": 25, "freeze operator": 50}
 """The same for two processes: leader election matters."""
 
+LENDING_SHARE = 0.2
+"""The share of histories in which labels move the model to another installation and back."""
+
+LEND_SHARE = 0.4
+"""The share of steps in them that are followed by this."""
+
 AMBUSH_SHARE = 0.3
 """The share of steps that happen in the middle of a write."""
 
@@ -134,11 +147,14 @@ class Outcome:
 def play(seed: int) -> Outcome:
     """Play the history of a seed."""
     chance = random.Random(f"history {seed}")
-    world = World(seed, leaders=2 if chance.random() < 0.25 else 1)
+    lending = random.Random(f"lending {seed}")
+    selector = SELECTOR if lending.random() < LENDING_SHARE else ""
+    world = World(seed, leaders=2 if chance.random() < 0.25 else 1, selector=selector)
     watchdog = Watchdog(world)
     outcome = Outcome(seed, history=world.history)
     try:
-        _Player(world, watchdog, chance, random.Random(f"fields {seed}")).play(outcome)
+        fields = random.Random(f"fields {seed}")
+        _Player(world, watchdog, chance, fields, lending).play(outcome)
     finally:
         outcome.writes, outcome.seconds = watchdog.writes, world.loop.time()
         world.close()
@@ -148,12 +164,18 @@ def play(seed: int) -> Outcome:
 
 class _Player:
     def __init__(
-        self, world: World, watchdog: Watchdog, chance: random.Random, fields: random.Random
+        self,
+        world: World,
+        watchdog: Watchdog,
+        chance: random.Random,
+        fields: random.Random,
+        lending: random.Random,
     ) -> None:
         self._world = world
         self._watchdog = watchdog
         self._chance = chance
         self._fields = fields
+        self._lending = lending
 
     def play(self, outcome: Outcome) -> None:
         """Play the steps, end all faults, and check the end state."""
@@ -173,6 +195,8 @@ class _Player:
                 self._prepare(do)
             else:
                 self._do(do)
+            if world.selector and self._lending.random() < LEND_SHARE:
+                self._prepare_to_lend()
         world.run(chance.choice(PAUSES))
         if chance.random() < 0.8:
             self._write(self._spec(SERVING[:2]))
@@ -322,8 +346,45 @@ class _Player:
         spec = self._present()
         self._write({**spec, "rollout": {**spec.get("rollout", {}), **verbs}})
 
+    def _prepare_to_lend(self) -> None:
+        """Move the model to another installation now or in the middle of a write."""
+        if self._lending.random() < AMBUSH_SHARE:
+            self._lend()
+        else:
+            moment = self._lending.choice((BEFORE, AFTER))
+            self._world.weather.ambush = Ambush(1, moment, self._lend)
+
+    def _lend(self) -> None:
+        seconds = self._lending.choice(LOANS)
+        self._world.note(f"step: another installation serves the model for {seconds} s")
+        self._label({})
+        self._world.loop.call_later(seconds, lambda: self._label(OURS))
+        for after in (2 * LENT_SECONDS, 2 * FAULT_SECONDS):
+            if after < seconds:  # an operator that kept the model would create them again
+                self._world.loop.call_later(after, self._delete_services)
+
+    def _delete_services(self) -> None:
+        """Delete the Services of a model that another installation serves."""
+        model = self._world.api.get("inferencemodels", (NAMESPACE, NAME))
+        if model is None or labels_of(model) == OURS:
+            return
+        for body in self._world.api.all("services", NAMESPACE):
+            self._world.api.delete("services", key_of(body), {}, USER)
+
+    def _label(self, labels: Mapping[str, str]) -> None:
+        key = (NAMESPACE, NAME)
+        model = self._world.api.get("inferencemodels", key)
+        if model and labels_of(model) != labels:
+            self._world.api.edit(
+                "inferencemodels",
+                key,
+                lambda body: body["metadata"].update(labels=dict(labels)),
+                USER,
+            )
+
     def _release(self) -> None:
-        """Resume a paused model and withdraw an abort, which both are meant to last."""
+        """Take the model back, resume it if it is paused, and withdraw an abort."""
+        self._label(OURS)
         if self._world.api.get("inferencemodels", (NAMESPACE, NAME)) is None:
             return
         spec = self._present()

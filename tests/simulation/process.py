@@ -62,6 +62,7 @@ class Process:
         identity: Its name for leader election; empty for a single process.
         ended: Called when the process exits on its own.
         has_runtimes: Whether the kind InferenceRuntime is installed.
+        selector: Label selector of the models that it serves; "" for all.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Process:
         ended: Callable[["Process", str], None],
         *,
         has_runtimes: bool = False,
+        selector: str = "",
     ) -> None:
         self.network = network
         self.identity = identity
@@ -83,6 +85,7 @@ class Process:
         self._owner = Owner()
         self._is_dead = False
         self._has_runtimes = has_runtimes
+        self._selector = selector
 
     def start(self) -> None:
         """Start the process, with all tasks in its own context."""
@@ -121,7 +124,7 @@ class Process:
             self._ended(self, why)
 
     async def _work(self) -> None:  # noqa: PLR0915 -- assembles everything, like App
-        loop, servers = self._loop, self._servers
+        loop, servers, selector = self._loop, self._servers, self._selector
         queue: WorkQueue[ObjectKey] = WorkQueue(
             call_later=loop.call_later,
             clock=loop.time,
@@ -183,7 +186,7 @@ class Process:
             runtimes,
             turns,
             RuntimeStatusWriter(client, wrote=lambda _: None),
-            have_arrived=Arrival(client, store, lambda: (), "", loop.time).is_complete,
+            have_arrived=Arrival(client, store, lambda: (), selector, loop.time).is_complete,
             now=now,
             again=queue.add,
         )
@@ -216,7 +219,7 @@ class Process:
                 group.create_task(reflector.run())
             take = partial(kopf_source.take, store, existence)
             apart = APART_SECONDS if self._has_runtimes else 0.0
-            group.create_task(_watch_models(client, store, take, relist, apart))
+            group.create_task(_watch_models(client, store, take, relist, apart, selector))
             for reflector in reflectors:
                 await reflector.synced.wait()
             leads = asyncio.Event()
@@ -240,7 +243,7 @@ class Process:
             if self._has_runtimes:
                 group.create_task(fleet.run())
             group.create_task(events.run())
-            group.create_task(_sweep(client, store))
+            group.create_task(_sweep(client, store, selector))
 
 
 async def _watch_models(
@@ -249,6 +252,7 @@ async def _watch_models(
     take: Callable[[Any], None],
     relist: asyncio.Event,
     apart_seconds: float,
+    selector: str,
 ) -> None:
     """List, watch and list again like kopf, which does not report missed deletions.
 
@@ -259,15 +263,18 @@ async def _watch_models(
         try:
             if not version or relist.is_set():
                 relist.clear()
-                await kopf_source.sweep(client, store, ())
-                page = await client.page(kinds.INFERENCE_MODELS)
+                await kopf_source.sweep(client, store, (), selector=selector)
+                page = await client.page(kinds.INFERENCE_MODELS, selector=selector)
                 for body in page.items:
                     take({"type": None, "object": body})
                     if apart_seconds:
                         await asyncio.sleep(apart_seconds * random.random())
                 version = page.resource_version
             async for change in client.watch(
-                kinds.INFERENCE_MODELS, resource_version=version, seconds=watch_seconds()
+                kinds.INFERENCE_MODELS,
+                selector=selector,
+                resource_version=version,
+                seconds=watch_seconds(),
             ):
                 if change.type != "BOOKMARK":
                     take({"type": change.type, "object": change.object})
@@ -278,10 +285,10 @@ async def _watch_models(
             await asyncio.sleep(RESTART_SECONDS)
 
 
-async def _sweep(client: SimulatedClient, store: Store) -> None:
+async def _sweep(client: SimulatedClient, store: Store, selector: str) -> None:
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
         try:
-            await kopf_source.sweep(client, store, ())
+            await kopf_source.sweep(client, store, (), selector=selector)
         except errors.ApiError:
             continue

@@ -16,6 +16,14 @@ from support.testbed.api import KINDS
 from support.testbed.end_state import differences, end_state
 
 MODEL_LABEL = "moorage.dev/model"
+OURS = {"served-by": "ours"}
+"""The labels of a model that the simulated operators serve."""
+
+LENT_SECONDS = 5.0
+"""A write may follow for so long after the model moved to another installation, or so much longer
+than `FAULT_SECONDS` if an operator may know the cluster as it was before.
+"""
+
 MOMENT_SECONDS = 1.0
 """The largest age of the observations of a status while nothing fails."""
 
@@ -55,6 +63,7 @@ class Watchdog:
         self._served: dict[str, float] = {}  # by the uid of the model
         self._owners: dict[str, str] = {}
         self._held: set[str] = set()  # uids of models whose pause the operator has reported
+        self._lent: dict[str, float] = {}  # since when, by the uid of the model
         world.api.followers.append(self.follow)
 
     def follow(self, write: Write) -> None:
@@ -66,6 +75,7 @@ class Watchdog:
             self._served[self._owner_of(write.before)] = self._world.loop.time()
         if write.plural == "inferencemodels":
             self._follow_pause(write)
+            self._follow_lending(write)
         now = self._world.loop.time()
         if not write.who.startswith("operator"):
             self._changed = now
@@ -77,6 +87,7 @@ class Watchdog:
         self.last_write = now
         self._check_leader(write)
         self._check_pause(write)
+        self._check_lending(write)
         if write.plural == "inferencemodels" and write.after is not None:
             self._check_status(write.after)
 
@@ -124,6 +135,29 @@ class Watchdog:
         is_child = write.plural in COLLECTED and write.plural != "pods"
         if is_child and self._held.intersection(owners_of(body)):
             self._fail(f"{write.who} {write.verb} {write.plural} {write.key[1]} of a paused model")
+
+    def _follow_lending(self, write: Write) -> None:
+        """Take note of a model that another installation serves, until it returns."""
+        model = write.after or write.before or {}
+        uid, labels = model["metadata"]["uid"], model["metadata"].get("labels") or {}
+        if write.after is None or OURS.items() <= labels.items():
+            self._lent.pop(uid, None)
+        else:
+            self._lent.setdefault(uid, self._world.loop.time())
+
+    def _check_lending(self, write: Write) -> None:
+        """A model of another installation is left alone, once its move is known."""
+        if not self._world.selector:
+            return
+        limit = LENT_SECONDS + (FAULT_SECONDS if self._world.is_disturbed else 0.0)
+        body = write.after or write.before or {}
+        for uid in {body["metadata"]["uid"], *owners_of(body)} & self._lent.keys():
+            ago = self._world.loop.time() - self._lent[uid]
+            if ago > limit:
+                self._fail(
+                    f"{write.who} {write.verb} {write.plural} {write.key[1]} of a model that "
+                    f"another installation has served for {ago:.1f} s"
+                )
 
     def _check_status(self, model: Object) -> None:
         name, status = model["metadata"]["name"], model["status"]
@@ -239,7 +273,7 @@ def write_model(world: World, name: str, spec: Object) -> None:
     body: dict[str, Any] = {
         "apiVersion": "moorage.dev/v1alpha1",
         "kind": "InferenceModel",
-        "metadata": {"name": name, "namespace": NAMESPACE},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": dict(OURS)},
         "spec": spec,
     }
     if world.api.get("inferencemodels", (NAMESPACE, name)) is None:

@@ -23,13 +23,16 @@ class World:
         seed: The seed of all random numbers, including the operators'.
         leaders: The number of processes that share a lease; a single process needs none.
         has_runtimes: Whether the kind InferenceRuntime is installed.
+        selector: Label selector of the models that the operators serve; "" for all.
 
     Attributes:
         history: One line per action and write.
         troubles: Exits of processes, and the errors that they logged.
     """
 
-    def __init__(self, seed: object, leaders: int = 1, *, has_runtimes: bool = False) -> None:
+    def __init__(
+        self, seed: object, leaders: int = 1, *, has_runtimes: bool = False, selector: str = ""
+    ) -> None:
         random.seed(f"operator {seed}")
         self.chance = random.Random(f"world {seed}")
         self.loop = SimulatedLoop()
@@ -42,8 +45,10 @@ class World:
         self.api.followers.append(self._note_write)
         self.leaders = leaders
         self._has_runtimes = has_runtimes
+        self.selector = selector
         self.processes: list[Process | None] = [None] * leaders
         self._starts = 0
+        self._was_cut = False
         for slot in range(leaders):
             self.start(slot)
 
@@ -70,6 +75,7 @@ class World:
             identity,
             self._ended,
             has_runtimes=self._has_runtimes,
+            selector=self.selector,
         )
         self.processes[slot] = process
         self.note(f"{who}: starts")
@@ -85,10 +91,17 @@ class World:
         self.processes[slot] = None
         self.loop.call_later(restart_seconds, lambda: self.start(slot))
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether an operator may know the cluster as it was long ago."""
+        weather = self.weather
+        return self._was_cut or bool(weather.requests or weather.events or weather.old_lists)
+
     def cut(self, slot: int, seconds: float, *, reset: bool) -> None:
         """Disconnect the operator of a slot from the network for a while."""
         process = self.processes[slot]
         if process is not None:
+            self._was_cut = True
             self.note(f"{process.network.who}: is cut off for {seconds:.1f} s")
             process.network.cut()
             self.loop.call_later(seconds, lambda: self._mend(process, reset=reset))
@@ -106,6 +119,7 @@ class World:
         """Suspend the operator of a slot for a while."""
         process = self.processes[slot]
         if process is not None:
+            self._was_cut = True
             self.note(f"{process.network.who}: is frozen for {seconds:.1f} s")
             process.freeze()
             self.loop.call_later(seconds, lambda: self._thaw(process))

@@ -184,7 +184,6 @@ def take(store: Store, existence: Existence, event: Mapping[str, Any]) -> None:
 def take_over(event: Mapping[str, Any]) -> dict[str, Any]:
     """Copy a watch event without managed fields, to pass it to the event loop.
 
-
     Large parts are removed from the event itself. kopf keeps each object in cyclic references
     until a full garbage collection, but afterwards only needs its name and finalizers. With 10,000
     models at a restart, whole objects took 60 MiB that the process never returned.
