@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from moorage_cli.commands.deploy import OPERATOR_SELECTOR
 from support.chart import refusal, rendered, template
 from support.chart_rights import CHART, NAMESPACE, PROGRAMS
 
@@ -71,6 +72,13 @@ def test_the_operator_knows_its_name_label(words: tuple[str, ...], name: str):
     (container,) = template["spec"]["containers"]
     told = next(item for item in container["env"] if item["name"] == "MOORAGE_NAME_LABEL")
     assert told["value"] == template["metadata"]["labels"]["app.kubernetes.io/name"] == name
+
+
+def test_the_command_finds_an_operator_with_any_name():
+    deployment = rendered("--set", "nameOverride=serving")["Deployment", "moorage"]
+
+    name, _, value = OPERATOR_SELECTOR.partition("=")
+    assert deployment["metadata"]["labels"][name] == value
 
 
 def texts_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

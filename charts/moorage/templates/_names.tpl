@@ -1,5 +1,7 @@
 {{- define "moorage.labels" -}}
 {{ include "moorage.selector" . }}
+{{- /* Whatever nameOverride is, the tool moorage finds the operator by it. */}}
+app.kubernetes.io/part-of: moorage
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}

@@ -50,7 +50,7 @@ from moorage_cli.printing.sanitizing import clean, clean_document
 
 __all__ = ["run_deploy"]
 
-OPERATOR_SELECTOR = "app.kubernetes.io/name=moorage"
+OPERATOR_SELECTOR = "app.kubernetes.io/part-of=moorage"
 IMAGE_VARIABLE = "MOORAGE_RUNTIME_IMAGE"
 SECRETS_VARIABLE = "MOORAGE_IMAGE_PULL_SECRETS"
 POLL_SECONDS = 0.5

@@ -32,7 +32,7 @@ AWAITED_REASONS = frozenset({"AwaitingAnswer", "AwaitingMetadata", "Running"})
 NO_OPERATOR = (
     "if this lasts longer than a few seconds, check that the operator runs and watches this "
     "namespace: "
-    "kubectl get pods -A -l app.kubernetes.io/name=moorage"
+    "kubectl get pods -A -l app.kubernetes.io/part-of=moorage"
 )
 EVENT_LIMIT = 10
 _EARLIEST = datetime.min.replace(tzinfo=UTC)

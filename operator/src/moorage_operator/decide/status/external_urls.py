@@ -149,6 +149,10 @@ def _of_ingress(model: InferenceModel, observed: Observed) -> Iterator[BaseUrl]:
 
 
 def _port(point: LoadBalancerPoint, is_secure: bool) -> int:
-    """Return the default port, unless the controller reports only one other port."""
+    """Return the default port, unless the controller reports only one other port.
+
+    The default port of the other scheme does not serve this one.
+    """
     default = DEFAULT_PORT[is_secure]
-    return point.ports[0] if len(point.ports) == 1 else default
+    is_known = len(point.ports) == 1 and point.ports[0] != DEFAULT_PORT[not is_secure]
+    return point.ports[0] if is_known else default

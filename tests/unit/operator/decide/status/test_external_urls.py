@@ -199,6 +199,17 @@ def test_the_number_of_urls_is_limited() -> None:
             [("192.0.2.7", ())],
             ["https://iris.example.com"],
         ),
+        (
+            {**HOST, "ingress": {"tlsSecretName": "iris-tls"}},
+            [("192.0.2.7", (80,))],
+            ["https://iris.example.com"],
+        ),
+        (
+            {**HOST, "ingress": {"tlsSecretName": "iris-tls"}},
+            [("192.0.2.7", (8443,))],
+            ["https://iris.example.com:8443"],
+        ),
+        ({**HOST, "ingress": {}}, [("192.0.2.7", (443,))], ["http://iris.example.com"]),
         ({"hostnames": ["*.a"], "ingress": {}}, [("192.0.2.7", ())], []),
         (
             {**HOST, "parentRefs": WEB, "ingress": {}},
