@@ -147,7 +147,7 @@ class Watchdog:
 
     def _check_lending(self, write: Write) -> None:
         """A model of another installation is left alone, once its move is known."""
-        if not self._world.selector:
+        if not self._world.selector or self._world.weather.old_lists:
             return
         limit = LENT_SECONDS + (FAULT_SECONDS if self._world.is_disturbed else 0.0)
         body = write.after or write.before or {}
