@@ -20,10 +20,11 @@ from moorage_runtime.repository.contents import choice
 from moorage_runtime.repository.contents import config as model_config
 from moorage_runtime.repository.contents.config import ModelConfig
 from moorage_runtime.repository.contents.layout import Stamp, VersionLayout
+from moorage_runtime.repository.contents.lfs_pointer import is_lfs_pointer
 from moorage_runtime.repository.daemon_thread import in_daemon_thread
 from moorage_runtime.repository.registry import Loaded
 from moorage_runtime.values.budget import ByteBudget
-from moorage_runtime.values.errors import InvalidConfig
+from moorage_runtime.values.errors import InvalidConfig, RuntimeFault
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +83,19 @@ def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., None]) -> Call
     return schedule
 
 
+def _load(backend: Backend, source: ModelSource) -> LoadedModel:
+    """Load the model, and say what its file is if that explains a failure."""
+    try:
+        return backend.load(source)
+    except RuntimeFault as fault:
+        if is_lfs_pointer(source.path):
+            raise InvalidConfig(
+                f"{source.path.name} is a pointer of Git LFS, and not the model itself: run git "
+                "lfs pull in the clone that it comes from"
+            ) from fault
+        raise
+
+
 class Loading:
     """Loads the versions of models.
 
@@ -133,7 +147,7 @@ class Loading:
             self._source(name, item.version, path, config),
             report=self._reported(report, asyncio.get_running_loop()),
         )
-        loaded = await in_daemon_thread(lambda: backend.load(source), f"load-{name}")
+        loaded = await in_daemon_thread(lambda: _load(backend, source), f"load-{name}")
         try:
             return self._finish(name, item.version, loaded, config)
         except BaseException:

@@ -53,6 +53,23 @@ async def test_a_model_yaml_that_is_not_a_file_fails_its_model(tmp_path, kind):
     assert expected in server.dataplane.model_ready("a").message
 
 
+async def test_a_pointer_of_git_lfs_is_called_so(tmp_path):
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 123\n"
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "model.onnx").write_text(pointer)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "model.onnx").write_text("version 1")
+    server = Server(tmp_path)
+
+    await server.load()
+
+    assert server.states() == {("a", "1"): "FAILED", ("b", "1"): "FAILED"}
+    message = server.dataplane.model_ready("a").message
+    assert "model.onnx is a pointer of Git LFS" in message
+    assert "git lfs pull" in message
+    assert "LFS" not in server.dataplane.model_ready("b").message
+
+
 @pytest.mark.parametrize("kind", [kind for kind in ODD if kind != "folder"])
 async def test_a_model_file_that_is_not_a_file_fails_its_model(tmp_path, kind):
     make, expected = ODD[kind]
