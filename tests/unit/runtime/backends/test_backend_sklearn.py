@@ -244,6 +244,15 @@ def test_an_invalid_file_is_reported_without_its_path(tmp_path, suffix, content,
     assert str(tmp_path) not in caught.value.message
 
 
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x08ab", b"\x80\x05\x95"])
+def test_a_file_that_is_not_a_pickle_is_called_so(tmp_path, content):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(content)
+
+    with pytest.raises(InvalidConfig, match=r"it is not a pickle, or is damaged \("):
+        ScikitLearnBackend().load(ModelSource("m", "1", path, options={"allow_pickle": True}))
+
+
 def test_another_suffix_is_refused(tmp_path):
     with pytest.raises(InvalidConfig, match=r"model\.npy is not a scikit-learn file.*\.pkl"):
         ScikitLearnBackend().load(ModelSource("m", "1", tmp_path / "model.npy"))

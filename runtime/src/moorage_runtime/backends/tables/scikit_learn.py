@@ -6,6 +6,8 @@ skops does not trust, such as a function or a decision tree: it is then refused 
 """
 
 import logging
+import pickle
+import struct
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -92,4 +94,12 @@ def _attempt(source: ModelSource, read: Callable[[], Any]) -> Any:
     except BaseException as error:
         log.exception("the model's file failed to load")
         problem = sentence_of(error).replace(f"{source.path.parent}/", "")
+        if source.path.suffix in _PICKLES and _is_damage(error):
+            problem = f"it is not a pickle, or is damaged ({problem})"
         raise InvalidConfig(f"{source.path.name} cannot be loaded: {problem}") from error
+
+
+def _is_damage(error: BaseException) -> bool:
+    """Whether reading a pickle ends so in the middle of other bytes, which name no cause."""
+    is_unknown_code = isinstance(error, KeyError) and isinstance(error.args[0], int)
+    return is_unknown_code or isinstance(error, (EOFError, pickle.UnpicklingError, struct.error))
