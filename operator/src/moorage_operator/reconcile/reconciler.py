@@ -189,7 +189,7 @@ class Reconciler:
             if not unread:
                 break
             # A revision that no longer exists is stored as None, so that each one is read once.
-            store.put_history(key, await self._hands.history.read(key, unread))
+            store.put_history(record, await self._hands.history.read(key, unread))
         plan = planning.plan(model, observed, now=self._now(), config=config, rendered=rendered)
         store.keep_history(key, plan.history)
         self._ask(key, observed, plan)

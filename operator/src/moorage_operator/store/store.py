@@ -397,9 +397,10 @@ class Store:
 
     # -------------------------------------------------------------------- earlier revisions
 
-    def put_history(self, key: ObjectKey, found: Mapping[str, RevisionRecord | None]) -> None:
-        """Add earlier revisions of a model that exists."""
-        self._history[key] = {**self._history.get(key, {}), **found}
+    def put_history(self, record: ModelRecord, found: Mapping[str, RevisionRecord | None]) -> None:
+        """Add earlier revisions of the model; ignored if it was dropped."""
+        if self.has(record.key, record.model.uid):
+            self._history[record.key] = {**self._history.get(record.key, {}), **found}
 
     def keep_history(self, key: ObjectKey, revisions: Collection[str]) -> None:
         """Remove all other earlier revisions of the model."""

@@ -631,8 +631,11 @@ def test_a_recreated_model_replaces_the_deleted_one(recorder: Recorder) -> None:
     recorder.store.put_model(model(4, uid="other"))
 
     assert recorder.store.observed(KEY).refusals == ()
-    recorder.store.put_refusal(previous, refusal)  # of a write that was under way
+    # A write and a read that were under way.
+    recorder.store.put_refusal(previous, refusal)
+    recorder.store.put_history(previous, {"r1": None})
     assert recorder.store.observed(KEY).refusals == ()
+    assert recorder.store.observed(KEY).history == {}
     # Late events of the previous one: kopf orders the events of one uid only.
     recorder.store.put_model(model(3, status={"observedGeneration": 1}))
     recorder.store.drop_model(KEY, "uid-iris")
