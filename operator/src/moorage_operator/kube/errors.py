@@ -17,7 +17,8 @@ Exceptions of libraries (aiohttp, ssl, OSError) are wrapped as Unreachable with 
 because callers handle all of them in the same way: wait and retry.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -87,6 +88,21 @@ class ServerError(ApiError):
 
 class NotLeading(ApiError):
     """No request was sent, because only the leader may write."""
+
+
+@contextmanager
+def collected(failures: list[ApiError]) -> Generator[None]:
+    """Collect the error of a failed step, so that the other steps follow.
+
+    Raises:
+        NotLeading: Another process is the leader, so no other step may follow.
+    """
+    try:
+        yield
+    except NotLeading:
+        raise
+    except ApiError as error:
+        failures.append(error)
 
 
 BY_CODE: Mapping[int, type[ApiError]] = {

@@ -12,8 +12,7 @@ that of earlier revisions, if the plan needs them.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -139,21 +138,21 @@ class Reconciler:
         rendered = self._render(record.model)
         plan = await self._plan(record, rendered, runtime)
         if _retracts(record.status, plan.status):
-            with _collected(failures):
+            with errors.collected(failures):
                 if await self._write_status(record, plan) is not None:
                     return 0.0  # the next reconcile makes the other writes
-        with _collected(failures):
+        with errors.collected(failures):
             await hands.statuses.write_gates(record, plan.gates)
         changed = False
         if not plan.leaves_children:
-            with _collected(failures):
+            with errors.collected(failures):
                 changed = await hands.applier.apply(
                     record, plan.objects, keeps_others=plan.keeps_others
                 )
         if changed or failures:  # failed writes may have taken long
             plan = await self._plan(record, rendered, runtime)
         later = None
-        with _collected(failures):
+        with errors.collected(failures):
             later = await self._write_status(record, plan)
         if failures:
             raise failures[0]
@@ -254,21 +253,6 @@ class Reconciler:
         self._resolutions.forget(key)
         if uid := self._seen.pop(key, None):
             self._hands.statuses.forget(uid)
-
-
-@contextmanager
-def _collected(failures: list[errors.ApiError]) -> Generator[None]:
-    """Collect the error of a failed step, so that the other steps follow.
-
-    Raises:
-        NotLeading: Another process is the leader, so no other step may follow.
-    """
-    try:
-        yield
-    except errors.NotLeading:
-        raise
-    except errors.ApiError as error:
-        failures.append(error)
 
 
 def rest_seconds(pods: int) -> float:

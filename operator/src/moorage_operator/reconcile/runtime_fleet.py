@@ -137,13 +137,8 @@ class RuntimeFleet:
         for runtime in runtimes.by_name.values():
             before = self._runtimes.statuses.get(runtime.name, {})
             status = runtime_status(runtime, runtimes, users, before, self._now())
-            if status == before:
-                continue
-            try:
-                await self._statuses.write(runtime, status)
-            except errors.NotLeading:
-                raise
-            except errors.ApiError as error:
-                failures.append(error)
+            if status != before:
+                with errors.collected(failures):
+                    await self._statuses.write(runtime, status)
         if failures:
             raise failures[0]

@@ -143,12 +143,8 @@ class Applier:
             is_planned = (child.kind, child.name) in planned
             if is_planned or child.deleting or child.kind in refused:
                 continue
-            try:
+            with errors.collected(failures):
                 changed |= await self._delete_child(record, child)
-            except errors.NotLeading:
-                raise
-            except errors.ApiError as error:
-                failures.append(error)
         if failures:
             raise failures[0]
         return changed

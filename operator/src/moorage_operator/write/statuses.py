@@ -8,6 +8,7 @@ that the next reconcile never sees an older one.
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,18 +150,12 @@ class StatusWriter:
                 },
                 "status": {"conditions": [condition]},
             }
-            try:
+            # A pod that was deleted needs no gate; its watch event will arrive.
+            with errors.collected(failures), suppress(errors.NotFound, errors.Conflict):
                 await self._client.apply(
                     kinds.POD_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
                 )
-            except (errors.NotFound, errors.Conflict):
-                continue  # the pod was deleted; its watch event will arrive
-            except errors.NotLeading:
-                raise
-            except errors.ApiError as error:
-                failures.append(error)
-                continue
-            self._wrote("Pod")
+                self._wrote("Pod")
         if failures:
             raise failures[0]
 
