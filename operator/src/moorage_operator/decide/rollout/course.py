@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
-from moorage_operator.api.conditions import Finding, Reason, timestamp
+from moorage_operator.api.conditions import Finding, Reason, timestamp, truncated
 from moorage_operator.api.reasons import Trait, has
 from moorage_operator.api.v1alpha1 import InferenceModel, OnFailure
 from moorage_operator.decide.pods.replicas import Replica, worst
@@ -114,7 +114,8 @@ def give_up(
     found = worst(each.finding for each in replicas if each.current and each.finding)
     against = (*definite, stopped, found, blamed, Finding(Reason.PROGRESS_DEADLINE_EXCEEDED, late))
     cause = next(finding for finding in against if finding)
-    return Rejection(course.revisions.current, str(cause.reason), cause.message, timestamp(now))
+    message = truncated(cause.message)  # the API server quotes webhooks at any length
+    return Rejection(course.revisions.current, str(cause.reason), message, timestamp(now))
 
 
 def _aborted(course: Course, now: datetime) -> Rejection | None:

@@ -143,7 +143,8 @@ def test_a_revision_past_its_deadline_is_given_up_with_its_cause():
 
 
 def test_a_revision_without_pods_is_given_up_with_what_prevents_them():
-    quota = DeploymentCondition("ReplicaFailure", status=True, message="exceeded quota: cpu")
+    message = "exceeded quota: cpu" + 5000 * "."
+    quota = DeploymentCondition("ReplicaFailure", status=True, message=message)
     conditions = (*STUCK, quota)
     where = deployment(revision=revision(BAD), conditions=conditions)
 
@@ -152,6 +153,7 @@ def test_a_revision_without_pods_is_given_up_with_what_prevents_them():
     rejected = plan.status["revisions"]["rejected"]
     assert rejected["reason"] == "ForbiddenByQuota"
     assert "exceeded quota: cpu" in rejected["message"]
+    assert len(rejected["message"]) <= 1024
 
 
 def test_a_condition_of_an_older_deployment_is_ignored():
