@@ -18,7 +18,7 @@ from .owned import make_owned
 __all__ = ["make_disruption_budget"]
 
 
-def make_disruption_budget(model: InferenceModel, revision: str = "") -> dict[str, Any] | None:
+def make_disruption_budget(model: InferenceModel, revision: str) -> dict[str, Any] | None:
     """Build the budget of a model that may have more than one replica; otherwise None.
 
     Args:

@@ -7,6 +7,7 @@ import pytest
 
 from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import InferenceModel
+from moorage_operator.resources.disruption import make_disruption_budget
 from moorage_operator.resources.network_policy import make_network_policy
 from moorage_operator.resources.pod_template import make_pod_template
 from moorage_operator.values.objects import Scheduled
@@ -65,6 +66,17 @@ def test_a_budget_is_for_models_that_may_have_several_replicas(
     if has_one:
         assert budget["spec"]["maxUnavailable"] == 1
         assert budget["spec"]["selector"]["matchLabels"]["moorage.dev/model"] == "digits"
+
+
+def test_a_budget_selects_one_revision_or_all_pods():
+    of = model(replicas=2)
+    of_all, of_one = (make_disruption_budget(of, each) for each in ("", "r1"))
+
+    assert of_all is not None
+    assert of_one is not None
+    selected = of_all["spec"]["selector"]["matchLabels"]
+    assert "moorage.dev/revision" not in selected
+    assert of_one["spec"]["selector"]["matchLabels"] == {**selected, "moorage.dev/revision": "r1"}
 
 
 # ---------------------------------------------------------------------- the network

@@ -46,6 +46,7 @@ def test_a_value_that_fits_is_converted(values, of, to):
         ([np.nan], Datatype.FP32, Datatype.INT64, "'age' contains nan: must be an integer from"),
         ([-np.inf], Datatype.FP16, Datatype.INT64, "'age' contains -inf: must be an integer"),
         ([2.0**63], Datatype.FP64, Datatype.INT64, r"contains 9\.223372036854776e\+18: must"),
+        ([256.0], Datatype.FP16, Datatype.UINT8, r"contains 256\.0: must be an integer from 0 to"),
         ([300], Datatype.INT64, Datatype.UINT8, "contains 300: must be an integer from 0 to 255"),
         ([-1], Datatype.INT8, Datatype.UINT64, "contains -1: must be an integer from 0 to 1844"),
         ([2**63], Datatype.UINT64, Datatype.INT64, "contains 9223372036854775808: must be an int"),
