@@ -332,7 +332,7 @@ def _beside(decided: _Decided, observed: Observed) -> Iterator[dict[str, Any]]:
     kind = autoscaler_kind(model)
     if kind and (kind != KEDA_AUTOSCALER or kind in observed.available_kinds):
         yield make_autoscaler(model)
-    is_shared = split is not None and split.weight > 0
+    is_shared = bool(split and split.weight)
     if budget := make_disruption_budget(model, "" if is_shared else decided.arrangement.selected):
         yield budget
 

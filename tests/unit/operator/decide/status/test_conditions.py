@@ -310,12 +310,16 @@ def test_a_missing_object_is_named_until_it_exists(reference, reason, pods):
     assert verdict(there) == ("False", "Pending")
 
 
-def test_an_object_that_an_earlier_spec_required_is_not_reported():
-    of = model(generation=2, model={"uri": "configmap://corrected"})
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [({"model": {"uri": "configmap://corrected"}}, "Pending"), ({"replicas": -1}, "InvalidSpec")],
+)
+def test_an_object_that_an_earlier_spec_required_is_not_reported(spec, reason):
+    plan = planned(
+        model(generation=2, **spec), observed(references={CONFIG_MAP: ReferenceState.MISSING})
+    )
 
-    plan = planned(of, observed(references={CONFIG_MAP: ReferenceState.MISSING}))
-
-    assert verdict(plan) == ("False", "Pending")
+    assert verdict(plan) == ("False", reason)
     assert CONFIG_MAP.name not in condition(plan, "Ready")["message"]
 
 
