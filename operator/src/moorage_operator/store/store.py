@@ -159,11 +159,17 @@ class Store:
         finally:
             del self._expected_statuses[key]
 
-    def drop_model(self, key: ObjectKey, uid: str) -> None:
-        """Remove a deleted resource, unless another one has its name."""
+    def drop_model(self, key: ObjectKey, uid: str, version: str = "") -> None:
+        """Remove a deleted resource, unless another one has its name.
+
+        It may also have left the label selector for a while. So nothing is done if the resource is
+        known in a newer version than that of the event, `version`.
+        """
         place = _place(key)
         family = self._families.get(place)
         if family is None or family.record is None or family.record.model.uid != uid:
+            return
+        if version and family.version and is_newer(family.version, version):
             return
         family.record = None
         self._tidy(place)

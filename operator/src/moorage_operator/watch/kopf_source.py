@@ -174,7 +174,7 @@ def take(store: Store, existence: Existence, event: Mapping[str, Any]) -> None:
     if event["type"] == "DELETED":
         metadata = body["metadata"]
         key = ObjectKey(metadata["namespace"], metadata["name"])
-        store.drop_model(key, metadata["uid"])
+        store.drop_model(key, metadata["uid"], metadata.get("resourceVersion", ""))
     else:
         if not body.get("status"):  # its children are about to be created
             existence.saw(body["metadata"]["uid"])

@@ -644,6 +644,28 @@ def test_a_recreated_model_replaces_the_deleted_one(recorder: Recorder) -> None:
     assert record.model.uid == "other"
 
 
+def test_an_event_of_an_earlier_absence_does_not_drop_a_model(recorder: Recorder) -> None:
+    recorder.store.put_model(model(1))
+    recorder.store.put_model(model(6, status={"newer": True}))  # read in answer to a conflict
+
+    recorder.store.drop_model(KEY, "uid-iris", "2")  # it had left the selector
+    recorder.store.put_model(model(3))
+
+    assert recorder.store.observed(KEY).status == {"newer": True}
+    recorder.store.forget_versions()  # etcd was restored
+    recorder.store.drop_model(KEY, "uid-iris", "4")
+    assert recorder.store.model(KEY) is None
+
+
+@pytest.mark.parametrize("version", ["6", "7", ""])
+def test_the_last_event_of_a_model_drops_it(recorder: Recorder, version: str) -> None:
+    recorder.store.put_model(model(6))
+
+    recorder.store.drop_model(KEY, "uid-iris", version)
+
+    assert recorder.store.model(KEY) is None
+
+
 def test_the_answer_to_a_write_does_not_restore_a_dropped_model(recorder: Recorder) -> None:
     recorder.store.put_model(model(1))
     record = recorder.store.model(KEY)
