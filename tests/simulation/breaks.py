@@ -88,7 +88,7 @@ def miss_deletions() -> None:
 
 
 def keep_dropped_models() -> None:
-    """Go on with a model that was deleted or moved to another installation meanwhile."""
+    """Finish the reconcile of a model that has left the store."""
     Store.has = lambda *_: True
 
 

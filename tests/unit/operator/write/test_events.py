@@ -78,15 +78,19 @@ async def test_an_event_names_its_model_and_is_posted_once_in_ten_minutes() -> N
     assert len(last["note"]) == events.NOTE_LIMIT_BYTES
 
 
-def posted(name: str, message: str) -> Mapping[str, Any]:
-    """The body of an event about a model of this name."""
-    api = Api()
-    poster = EventPoster(
-        api,  # type: ignore[arg-type]
+def stopped_poster() -> EventPoster:
+    """A poster that keeps its events in the queue."""
+    return EventPoster(
+        Api(),  # type: ignore[arg-type]
         instance="pod",
         clock=lambda: 0.0,
         now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
     )
+
+
+def posted(name: str, message: str) -> Mapping[str, Any]:
+    """The body of an event about a model of this name."""
+    poster = stopped_poster()
     metadata = {**BODY["metadata"], "name": name}
     record = ModelRecord(ObjectKey("ns", name), parse({**BODY, "metadata": metadata}), "1", {})
     poster.post(record, PlannedEvent("Normal", "Serving", message))
@@ -111,13 +115,7 @@ def test_the_name_of_an_event_is_valid_for_every_name_of_a_model(name: str) -> N
 
 
 async def test_a_flood_of_events_is_limited() -> None:
-    api = Api()
-    poster = EventPoster(
-        api,  # type: ignore[arg-type]
-        instance="pod",
-        clock=lambda: 0.0,
-        now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
-    )
+    poster = stopped_poster()
 
     for number in range(events.QUEUE + 5):
         poster.post(RECORD, PlannedEvent("Normal", "Serving", str(number)))
