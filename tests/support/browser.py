@@ -22,6 +22,7 @@ DRIVER = shutil.which("chromedriver")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 ABSENT = "Chromium and chromedriver are not installed; make browser installs them"
 SECONDS = 60
+DRIVER_STARTS = 5
 # WebDriver, "Keyboard actions": keys without a character.
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Shift": "\ue008"}
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -34,15 +35,9 @@ def is_installed() -> bool:
 @contextmanager
 def chromium(folder: Path) -> Iterator["Browser"]:
     """A browser with a profile in a folder."""
-    assert DRIVER is not None, ABSENT
     assert CHROMIUM is not None, ABSENT
-    process = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, text=True)
+    process, port = _started_driver()
     try:
-        assert process.stdout is not None
-        lines = iter(process.stdout.readline, "")
-        port = next(
-            found[1] for line in lines if (found := re.search(r"successfully on port (\d+)", line))
-        )
         arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]
         arguments += ["--disable-dev-shm-usage", "--hide-scrollbars", "--lang=en-US"]
         arguments.append(f"--user-data-dir={folder}")
@@ -63,6 +58,23 @@ def chromium(folder: Path) -> Iterator["Browser"]:
     finally:
         process.terminate()
         process.communicate(timeout=SECONDS)
+
+
+def _started_driver() -> tuple[subprocess.Popen[str], str]:
+    """A chromedriver and its port.
+
+    It lets IPv4 choose the port and then binds the same one on IPv6, where another process may
+    hold it; it exits then, and the next one chooses another port.
+    """
+    assert DRIVER is not None, ABSENT
+    for _ in range(DRIVER_STARTS):
+        process = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        for line in process.stdout:
+            if found := re.search(r"successfully on port (\d+)", line):
+                return process, found[1]
+        process.wait(timeout=SECONDS)
+    raise AssertionError(f"chromedriver exited without a port {DRIVER_STARTS} times")
 
 
 class Browser:
