@@ -158,7 +158,7 @@ class ApiServer:
             if method == "GET" and name:
                 return Answer(200, self._need(plural, (namespace, name)).raw)
             if method == "GET":
-                return Answer(200, self.listed(plural, namespace, query.get("labelSelector", "")))
+                return Answer(200, self.listed(plural, namespace, query))
             document = msgspec.json.decode(body) if body else {}
             if method == "DELETE":
                 self.delete(plural, (namespace, name), document.get("preconditions") or {}, who)
@@ -195,8 +195,10 @@ class ApiServer:
             if not namespace or where == namespace
         ]
 
-    def listed(self, plural: str, namespace: str, selector: str, at: int = 0) -> bytes:
+    def listed(self, plural: str, namespace: str, query: Mapping[str, str], at: int = 0) -> bytes:
         """Return a list as JSON, at the current or an earlier version."""
+        selector = query.get("labelSelector", "")
+        wanted = query.get("fieldSelector", "").removeprefix("metadata.name=")
         found: dict[Key, tuple[Mapping[str, str], bytes]] = {}
         if at:
             for event in self._log.get(plural, ()):
@@ -211,8 +213,10 @@ class ApiServer:
             }
         items = [
             raw
-            for (where, _), (labels, raw) in found.items()
-            if (not namespace or where == namespace) and matches(selector, labels)
+            for (where, name), (labels, raw) in found.items()
+            if (not namespace or where == namespace)
+            and (not wanted or name == wanted)
+            and matches(selector, labels)
         ]
         version = str(at or self.version).encode()
         head = b'{"kind":"List","metadata":{"resourceVersion":"' + version + b'"},"items":['

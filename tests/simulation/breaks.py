@@ -87,9 +87,14 @@ def miss_deletions() -> None:
     Reflector._list = broken
 
 
-def keep_dropped_models() -> None:
-    """Finish the reconcile of a model that has left the store."""
-    Store.has = lambda *_: True
+def keep_lent_models() -> None:
+    """Read a model that moved to another installation into the store."""
+    Store.has, find = lambda *_: True, KubeClient.find
+
+    async def broken(self: KubeClient, *of: Any, selector: str) -> dict[str, Any] | None:
+        return await find(self, *of, selector="")
+
+    KubeClient.find = broken
 
 
 def write_while_paused() -> None:
@@ -114,7 +119,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "no-retry-of-passes": never_retry_passes,
     "no-retry-of-children": never_retry_children,
     "missed-deletions": miss_deletions,
-    "dropped-models": keep_dropped_models,
+    "lent-models": keep_lent_models,
     "write-while-idle": write_while_idle,
     "write-while-paused": write_while_paused,
 }

@@ -139,7 +139,7 @@ class Network:
         self, method: str, path: str, query: Mapping[str, str], body: bytes, content_type: str
     ) -> Answer | None:
         """Return the response to a request, None if it is lost."""
-        fault, losses = self._fault(method, path), self._losses
+        fault, losses = self._fault(method, path, query), self._losses
         is_write = method != "GET" and "/leases" not in path and "/events" not in path
         await asyncio.sleep(self._delay(LATE_SECONDS if fault == "late" else 0.0))
         if is_write:
@@ -169,16 +169,16 @@ class Network:
     def _old_list(self, path: str, query: Mapping[str, str]) -> Answer:
         """Return a list from before the start of the process."""
         plural, namespace, *_ = parse(path)
-        selector = query.get("labelSelector", "")
         at = max(self.api.compacted, self._born_at - self._chance.randrange(1, 40))
-        return Answer(200, self.api.listed(plural, namespace, selector, at))
+        return Answer(200, self.api.listed(plural, namespace, query, at))
 
-    def _fault(self, method: str, path: str) -> str:
+    def _fault(self, method: str, path: str, query: Mapping[str, str]) -> str:
         weather = self.weather
         if (
             weather.old_lists
             and method == "GET"
             and parse(path)[2] == ""
+            and "fieldSelector" not in query  # as current as a read of the object
             and "replicasets" not in path
         ):
             return "old"

@@ -193,7 +193,7 @@ class Process:
         hands = Hands(
             store,
             applier,
-            StatusWriter(client, store, existence, wrote=lambda _: None),
+            StatusWriter(client, store, existence, selector=selector, wrote=lambda _: None),
             poller,
             lookups,
             History(client),

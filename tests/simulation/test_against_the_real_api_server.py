@@ -74,6 +74,12 @@ class Side:
             self.seen[name] = document
         self.answers.append(answer)
 
+    async def find(self, path: str, query: dict[str, str]) -> None:
+        """Record the names of a list."""
+        code, document = await self.send("GET", path, query, b"", PLAIN)
+        found = [each["metadata"]["name"] for each in document["items"]]
+        self.answers.append({"what": f"GET {path} {query}", "code": code, "names": found})
+
     def metadata(self, name: str) -> Object:
         """The last metadata of the object."""
         return self.seen[name]["metadata"]
@@ -214,6 +220,9 @@ async def write_statuses(side: Side) -> None:
     other = {"uid": "11111111-1111-1111-1111-111111111111"}
     await side.ask("model", "PATCH", f"{path}/status", status(1, "Other", **other), APPLY, query)
     await side.ask("model", "GET", path)
+    for name, labels in (("iris", ""), ("iris", "team=a"), ("other", "")):
+        of_name = {"fieldSelector": f"metadata.name={name}", "labelSelector": labels}
+        await side.find(MODELS, of_name)
 
 
 async def write_gates(side: Side) -> None:
@@ -287,7 +296,7 @@ NOT_COUNTED = {"Service", "Pod"}
 
 def differences(simulated: list[Object], real: list[Object]) -> Iterator[str]:
     for mine, theirs in zip(simulated, real, strict=True):
-        for name in ("what", "code", "reason", "written", "same", "ours"):
+        for name in ("what", "code", "reason", "written", "same", "ours", "names"):
             if mine.get(name) != theirs.get(name):
                 yield f"{mine['what']}: {name} {mine.get(name)!r} is {theirs.get(name)!r}"
         shown = msgspec.json.decode(msgspec.json.encode(mine.get("object") or {}))

@@ -368,7 +368,13 @@ class App:
         return Hands(
             self._store,
             applier,
-            StatusWriter(self._client, self._store, self._existence, wrote=self._metrics.wrote),
+            StatusWriter(
+                self._client,
+                self._store,
+                self._existence,
+                selector=self._settings.watch_label_selector,
+                wrote=self._metrics.wrote,
+            ),
             self._poller,
             self._lookups,
             History(self._client),

@@ -136,6 +136,15 @@ class KubeClient:
             "get", kind, path, headers=headers, timeout_seconds=timeout_seconds
         )
 
+    async def find(
+        self, kind: Kind, namespace: str, name: str, *, selector: str
+    ) -> dict[str, Any] | None:
+        """Get an object, None if it does not exist or does not match a label selector."""
+        query = {"fieldSelector": f"metadata.name={name}"}
+        query |= {"labelSelector": selector} if selector else {}
+        answer = await self._request("list", kind, kind.path(namespace), query=query)
+        return next(iter(read_page(answer).items), None)
+
     async def page(
         self,
         kind: Kind,

@@ -40,6 +40,7 @@ class StatusWriter:
         client: The API.
         store: Takes the statuses.
         existence: Records that a written model exists.
+        selector: Label selector of the models of this installation; "" for all.
         wrote: Called with the kind of each write, "status" for a model's.
     """
 
@@ -49,11 +50,13 @@ class StatusWriter:
         store: Store,
         existence: Existence,
         *,
+        selector: str = "",
         wrote: Callable[[str], None],
     ) -> None:
         self._client = client
         self._store = store
         self._existence = existence
+        self._selector = selector
         self._wrote = wrote
         self._pruned: dict[str, _Pruned] = {}
 
@@ -109,19 +112,14 @@ class StatusWriter:
         """Read the current version of the model into the store.
 
         Raises:
-            ModelGone: The model no longer exists, its name belongs to another object, or the store
-                dropped it meanwhile, because it belongs to another installation now.
+            ModelGone: The model no longer exists, its name belongs to another object, another
+                installation serves it now, or the store dropped it meanwhile.
         """
-        key = record.key
-        try:
-            live = await self._client.get(kinds.INFERENCE_MODELS, key.namespace, key.name)
-        except errors.NotFound as error:
-            # Without a name, the kind was not found, as while its CRD is being replaced.
-            if error.name == key.name:
-                raise ModelGone from error
-            raise
-        uid = record.model.uid
-        if live["metadata"]["uid"] != uid or not self._store.has(key, uid):
+        key, uid = record.key, record.model.uid
+        live = await self._client.find(
+            kinds.INFERENCE_MODELS, key.namespace, key.name, selector=self._selector
+        )
+        if live is None or live["metadata"]["uid"] != uid or not self._store.has(key, uid):
             raise ModelGone
         self._store.put_model(live)
 

@@ -106,6 +106,25 @@ async def test_apply_sends_the_object_with_manager_and_force() -> None:
     ]
 
 
+async def test_an_object_is_found_by_its_name_and_labels() -> None:
+    asked: list[tuple[str, dict[str, str]]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append((request.path, dict(request.query)))
+        items = [{"metadata": {"name": "iris"}}] if request.query.get("labelSelector") else []
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": items})
+
+    async with serving(answer) as server, KubeClient(Access(server)) as client:
+        kind = kinds.SERVICES
+        assert await client.find(kind, "ns", "iris", selector="team=a") == {
+            "metadata": {"name": "iris"}
+        }
+        assert await client.find(kind, "ns", "iris", selector="") is None
+
+    path, name = "/api/v1/namespaces/ns/services", {"fieldSelector": "metadata.name=iris"}
+    assert asked == [(path, {**name, "labelSelector": "team=a"}), (path, name)]
+
+
 async def test_delete_only_deletes_the_known_version() -> None:
     seen: list[tuple[str, str, Any]] = []
 
