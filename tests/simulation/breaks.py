@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "localcluster")]
 
 from moorage_operator.decide import plan
+from moorage_operator.kube.bodies import Page
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import INFERENCE_MODEL_STATUS, Kind
 from moorage_operator.kube.reflector import Reflector
@@ -89,12 +90,12 @@ def miss_deletions() -> None:
 
 def keep_lent_models() -> None:
     """Read a model that moved to another installation into the store."""
-    Store.has, find = lambda *_: True, KubeClient.find
+    Store.has, page = lambda *_: True, KubeClient.page
 
-    async def broken(self: KubeClient, *of: Any, selector: str) -> dict[str, Any] | None:
-        return await find(self, *of, selector="")
+    async def broken(self: KubeClient, *of: Any, name: str = "", **options: Any) -> Page:
+        return await page(self, *of, name=name, **options | ({"selector": ""} if name else {}))
 
-    KubeClient.find = broken
+    KubeClient.page = broken
 
 
 def write_while_paused() -> None:

@@ -40,7 +40,7 @@ def test_every_seed_keeps_every_property() -> None:
 
 
 # In both, the deadline of a rollout passes while nothing else happens, and many writes follow.
-@pytest.mark.parametrize("seed", [11549, 97701, 1003405, 1014181, 1312325, 2000207])
+@pytest.mark.parametrize("seed", [11549, 97701, 1003405, 1014181, 1312325, 2000207, 2015722])
 def test_a_seed_that_once_failed_keeps_every_property(seed: int) -> None:
     done = run("--seed", seed)
 

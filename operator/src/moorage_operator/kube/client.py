@@ -136,30 +136,23 @@ class KubeClient:
             "get", kind, path, headers=headers, timeout_seconds=timeout_seconds
         )
 
-    async def find(
-        self, kind: Kind, namespace: str, name: str, *, selector: str
-    ) -> dict[str, Any] | None:
-        """Get an object, None if it does not exist or does not match a label selector."""
-        query = {"fieldSelector": f"metadata.name={name}"}
-        query |= {"labelSelector": selector} if selector else {}
-        answer = await self._request("list", kind, kind.path(namespace), query=query)
-        return next(iter(read_page(answer).items), None)
-
     async def page(
         self,
         kind: Kind,
         namespace: str = "",
         *,
+        name: str = "",
         selector: str = "",
         continue_: str = "",
         metadata_only: bool = False,
     ) -> Page:
-        """Get a page of a list.
+        """Get a page of a list, which may be limited to one name.
 
         Raises:
             Gone: The continue token has expired; list again.
         """
         query = {"limit": str(PAGE)}
+        query |= {"fieldSelector": f"metadata.name={name}"} if name else {}
         query |= {"labelSelector": selector} if selector else {}
         query |= {"continue": continue_} if continue_ else {}
         headers = {"Accept": _METADATA_LIST} if metadata_only else {}

@@ -128,8 +128,8 @@ class Reconciler:
         self._hands.turns.wait(key, resolution.state.awaits)
         try:
             return await self._pass(replace(record, model=resolution.model), resolution.state)
-        except ModelGone:
-            self._hands.store.drop_model(key, record.model.uid)
+        except ModelGone as gone:
+            self._hands.store.drop_model(key, record.model.uid, gone.version)
             return None
 
     async def _pass(self, record: ModelRecord, runtime: RuntimeState) -> float | None:

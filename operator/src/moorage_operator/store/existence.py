@@ -19,7 +19,15 @@ created at once, the last one waits this long for its Deployment."""
 
 
 class ModelGone(Exception):
-    """The InferenceModel no longer exists, so its reconcile ends."""
+    """The InferenceModel no longer exists, so its reconcile ends.
+
+    Attributes:
+        version: Of a list that lacks it, if it may only have left the label selector for a while.
+    """
+
+    def __init__(self, version: str = "") -> None:
+        super().__init__()
+        self.version = version
 
 
 class Existence:

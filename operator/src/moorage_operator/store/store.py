@@ -163,7 +163,7 @@ class Store:
         """Remove a deleted resource, unless another one has its name.
 
         It may also have left the label selector for a while. So nothing is done if the resource is
-        known in a newer version than that of the event, `version`.
+        known in a newer version than that of the event or the list, `version`.
         """
         place = _place(key)
         family = self._families.get(place)
@@ -212,13 +212,15 @@ class Store:
             self._tell(place, Urgency.SPEC)  # the caller of that apply assumes it exists
             return
         known = self._child(place, child.kind, child.name)
-        same = known is not None and known.uid == child.uid
-        if known and same and not is_newer(child.resource_version, known.resource_version):
-            is_same = child.resource_version == known.resource_version
-            if is_same or not _is_covered(known.resource_version, listed_at):
-                if not news and known.applied_state != child.applied_state:
-                    self._tell(place)  # edited before our apply returned
-                return
+        if (
+            known
+            and known.uid == child.uid
+            and not is_newer(child.resource_version, known.resource_version)
+            and not _is_covered(known.resource_version, listed_at)
+        ):
+            if not news and known.applied_state != child.applied_state:
+                self._tell(place)  # edited before our apply returned
+            return
         if self._child_places.get(child.uid, place) != place:
             self.drop_child(child.uid)  # its label was edited
         slot = (place, child.kind, child.name)
@@ -320,7 +322,7 @@ class Store:
         """Set the kinds of children that may not be read, each with a namespace ("" for all)."""
         changed = {namespace for _, namespace in unreadable ^ self._unreadable_kinds}
         self._unreadable_kinds = unreadable
-        for key in self.uids() if changed else ():
+        for key in self.uids():
             if changed & {"", key.namespace}:
                 self._changed(key, Urgency.ROUTINE)
 
@@ -332,7 +334,7 @@ class Store:
         known = family.pods.get(pod.uid) if family else None
         if known == pod:
             return
-        if self._pod_places.get(pod.uid, place) != place:
+        if self._pod_places.get(pod.uid) != place:
             self.drop_pod(pod.uid)
         self._family(place).pods[pod.uid] = pod
         self._pod_places[pod.uid] = place
@@ -347,7 +349,7 @@ class Store:
         place = self._pod_places.pop(uid, None)
         if place is None:
             return
-        self._family(place).pods.pop(uid, None)
+        del self._families[place].pods[uid]
         self._tell(place, Urgency.READINESS)
         self._tidy(place)
 
@@ -396,10 +398,7 @@ class Store:
 
     def clear_refusal(self, key: ObjectKey, kind: str, name: str) -> None:
         """Remove the refusal of a child that was applied."""
-        kept = self._refusals.get(key, {})
-        kept.pop((kind, name), None)
-        if not kept:
-            self._refusals.pop(key, None)
+        self._refusals.get(key, {}).pop((kind, name), None)
 
     # -------------------------------------------------------------------- earlier revisions
 

@@ -116,10 +116,13 @@ class StatusWriter:
                 installation serves it now, or the store dropped it meanwhile.
         """
         key, uid = record.key, record.model.uid
-        live = await self._client.find(
-            kinds.INFERENCE_MODELS, key.namespace, key.name, selector=self._selector
+        page = await self._client.page(
+            kinds.INFERENCE_MODELS, key.namespace, name=key.name, selector=self._selector
         )
-        if live is None or live["metadata"]["uid"] != uid or not self._store.has(key, uid):
+        live = next(iter(page.items), None)
+        if live is None:
+            raise ModelGone(page.resource_version)
+        if live["metadata"]["uid"] != uid or not self._store.has(key, uid):
             raise ModelGone
         self._store.put_model(live)
 

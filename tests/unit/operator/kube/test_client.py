@@ -116,13 +116,13 @@ async def test_an_object_is_found_by_its_name_and_labels() -> None:
 
     async with serving(answer) as server, KubeClient(Access(server)) as client:
         kind = kinds.SERVICES
-        assert await client.find(kind, "ns", "iris", selector="team=a") == {
-            "metadata": {"name": "iris"}
-        }
-        assert await client.find(kind, "ns", "iris", selector="") is None
+        found = await client.page(kind, "ns", name="iris", selector="team=a")
+        assert list(found.items) == [{"metadata": {"name": "iris"}}]
+        assert not list((await client.page(kind, "ns", name="iris")).items)
 
-    path, name = "/api/v1/namespaces/ns/services", {"fieldSelector": "metadata.name=iris"}
-    assert asked == [(path, {**name, "labelSelector": "team=a"}), (path, name)]
+    path, query = "/api/v1/namespaces/ns/services", {"fieldSelector": "metadata.name=iris"}
+    query["limit"] = "250"
+    assert asked == [(path, {**query, "labelSelector": "team=a"}), (path, query)]
 
 
 async def test_delete_only_deletes_the_known_version() -> None:

@@ -1,8 +1,10 @@
 """API objects in the store, and the observations that it returns."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from moorage_operator.api import labels, names, v1alpha1
@@ -56,10 +58,11 @@ def owned(name: str, version: int = 1, uid: str = "uid-iris") -> dict[str, Any]:
 class Recorder:
     def __init__(self) -> None:
         self.keys: list[ObjectKey] = []
+        self.urgencies: list[Urgency] = []
         self.pods: list[str] = []
         self.without_child: list[str] = []
         self.store = Store(
-            changed=lambda key, _: self.keys.append(key),
+            changed=self._changed,
             pod_moved=self.pods.append,
             child_gone=self.without_child.append,
         )
@@ -67,13 +70,75 @@ class Recorder:
         self.deployments = parse_objects.Children("Deployment", self.store)
         self.services = parse_objects.Children("Service", self.store)
 
+    def _changed(self, key: ObjectKey, urgency: Urgency) -> None:
+        self.keys.append(key)
+        self.urgencies.append(urgency)
+
 
 @pytest.fixture
 def recorder() -> Recorder:
     made = Recorder()
     made.store.put_model(model())
     made.keys.clear()
+    made.urgencies.clear()
     return made
+
+
+def pod_named(name: str, **status: Any) -> dict[str, Any]:
+    """A pod of iris that the Deployment of the model created."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "iris-h", "controller": True}
+    marks = {**LABELS, "pod-template-hash": "h", "moorage.dev/revision": "r"}
+    about = metadata(name, labels=marks, ownerReferences=[owner])
+    return {"metadata": about, "spec": {}, "status": status}
+
+
+def put_written_after_an_edit(recorder: Recorder) -> None:
+    record = recorder.store.model(KEY)
+    assert record is not None
+    recorder.store.put_written(record, {"metadata": metadata("iris", 3, generation=2), "spec": {}})
+
+
+def drop_then_keep(recorder: Recorder) -> None:
+    recorder.services.put({"metadata": owned("iris", 2)})
+    recorder.services.drop("uid-iris", "3")
+    recorder.urgencies.clear()
+    recorder.services.keep({"metadata": owned("iris", 1)})
+
+
+def drop_pod(recorder: Recorder) -> None:
+    recorder.pods_sink.put(pod_named("p"))
+    recorder.urgencies.clear()
+    recorder.pods_sink.drop("uid-p")
+
+
+def drop_service(recorder: Recorder) -> None:
+    recorder.services.put({"metadata": owned("iris")})
+    recorder.urgencies.clear()
+    recorder.services.drop("uid-iris", "2")
+
+
+SECRET = {Reference(ReferenceKind.SECRET, "s"): ReferenceState.MISSING}
+CHANGES: tuple[tuple[Callable[[Recorder], None], Urgency], ...] = (
+    (put_written_after_an_edit, Urgency.SPEC),
+    (drop_then_keep, Urgency.SPEC),
+    (drop_service, Urgency.SPEC),
+    (drop_pod, Urgency.READINESS),
+    (lambda to: to.store.put_probe(KEY, ProbeResult("uid-p", "c")), Urgency.READINESS),
+    (lambda to: to.store.drop_model(KEY, "uid-iris"), Urgency.ROUTINE),
+    (lambda to: to.store.put_available_kinds(frozenset({"HTTPRoute"})), Urgency.ROUTINE),
+    (lambda to: to.store.put_unreadable_kinds(frozenset({("Service", "")})), Urgency.ROUTINE),
+    (lambda to: to.store.put_references(KEY, SECRET), Urgency.ROUTINE),
+)
+
+
+@pytest.mark.parametrize(("change", "urgency"), CHANGES)
+def test_a_change_affects_its_model_and_has_an_urgency(
+    recorder: Recorder, change: Callable[[Recorder], None], urgency: Urgency
+) -> None:
+    change(recorder)
+
+    assert set(recorder.keys) == {KEY}
+    assert recorder.urgencies == [urgency]
 
 
 def store_with_urgencies() -> tuple[Store, list[Urgency]]:
@@ -373,7 +438,8 @@ def test_changes_that_affect_traffic_are_more_urgent(
 
 
 @pytest.mark.parametrize(
-    "end", [{"deletionTimestamp": "2026-01-01T00:00:00Z"}, {"phase": "Failed"}]
+    "end",
+    [{"deletionTimestamp": "2026-01-01T00:00:00Z"}, {"phase": "Failed"}, {"phase": "Succeeded"}],
 )
 def test_the_end_of_a_pod_that_still_reports_ready_is_urgent(end: dict[str, str]) -> None:
     store, urgencies = store_with_urgencies()
@@ -697,11 +763,184 @@ def test_children_of_a_kind_are_stored_by_name(recorder: Recorder) -> None:
 
 
 def test_a_change_of_the_available_kinds_affects_every_model(recorder: Recorder) -> None:
+    assert recorder.store.observed(KEY).available_kinds == frozenset()
     recorder.store.put_available_kinds(frozenset({"ScaledObject"}))
     recorder.store.put_available_kinds(frozenset({"ScaledObject"}))
 
     assert recorder.keys == [KEY]
     assert recorder.store.observed(KEY).available_kinds == {"ScaledObject"}
+
+
+def test_kinds_that_may_not_be_read_affect_the_models_of_their_namespaces(
+    recorder: Recorder,
+) -> None:
+    services, routes = ("Service", "ns"), ("HTTPRoute", "")
+    elsewhere = ("Ingress", "elsewhere")
+    put = recorder.store.put_unreadable_kinds
+
+    put(frozenset({elsewhere}))
+    assert recorder.keys == []
+    put(frozenset({elsewhere, services, routes}))
+    put(frozenset({elsewhere, services, routes}))
+    assert recorder.keys == [KEY]
+    assert recorder.store.observed(KEY).unreadable_kinds == {"Service", "HTTPRoute"}
+    put(frozenset({elsewhere, services}))
+    assert recorder.keys == [KEY, KEY]
+    put(frozenset({services}))
+    assert recorder.keys == [KEY, KEY]
+    put(frozenset())
+    assert recorder.keys == [KEY, KEY, KEY]
+    assert recorder.store.observed(KEY).unreadable_kinds == set()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "expected"),
+    [
+        ({"image": "example/server:1"}, b""),
+        ({"image": "example/server:1", "name": "triton"}, None),
+        ({"name": "triton"}, None),
+        ({}, None),
+    ],
+)
+def test_the_spec_of_a_model_that_may_take_a_runtime_is_kept(
+    recorder: Recorder, runtime: dict[str, str], expected: bytes | None
+) -> None:
+    spec = {"runtime": runtime} if runtime else {}
+
+    recorder.store.put_model({"metadata": metadata("iris", 2, generation=2), "spec": spec})
+
+    record = recorder.store.model(KEY)
+    assert record is not None
+    assert record.spec == (msgspec.json.encode(spec) if expected is None else expected)
+
+
+def test_a_model_that_returns_has_its_children_and_pods_but_no_refusals(
+    recorder: Recorder,
+) -> None:
+    recorder.services.put({"metadata": owned("iris")})
+    recorder.pods_sink.put(pod_named("p"))
+    record = recorder.store.model(KEY)
+    assert record is not None
+    recorder.store.put_refusal(record, Refusal("Service", "iris", "h", 422, "Invalid", "m"))
+    recorder.store.put_history(record, {"r1": None})
+
+    recorder.store.drop_model(KEY, "uid-iris")
+    recorder.store.put_model(model(2))
+
+    observed = recorder.store.observed(KEY)
+    assert set(observed.children) == {("Service", "iris")}
+    assert [pod.name for pod in observed.pods] == ["p"]
+    assert (observed.refusals, observed.history) == ((), {})
+    recorder.store.drop_model(KEY, "uid-iris")
+    recorder.pods_sink.drop("uid-p")
+    recorder.pods_sink.drop("never seen")
+    recorder.store.put_model(model(3))
+    assert set(recorder.store.observed(KEY).children) == {("Service", "iris")}
+
+
+def test_a_pod_may_be_seen_before_its_model() -> None:
+    recorder = Recorder()
+    recorder.pods_sink.put(pod_named("p"))
+    assert recorder.keys == []
+
+    recorder.store.put_model(model())
+    assert [pod.name for pod in recorder.store.observed(KEY).pods] == ["p"]
+    recorder.store.drop_model(KEY, "uid-iris")
+    recorder.store.put_model(model(2))
+    assert [pod.name for pod in recorder.store.observed(KEY).pods] == ["p"]
+
+
+def test_another_model_of_the_name_does_not_get_the_history(recorder: Recorder) -> None:
+    record = recorder.store.model(KEY)
+    assert record is not None
+    recorder.store.put_history(record, {"r1": None})
+    recorder.store.put_history(record, {"r2": None})
+    assert set(recorder.store.observed(KEY).history) == {"r1", "r2"}
+    recorder.store.keep_history(KEY, ["r2"])
+    assert set(recorder.store.observed(KEY).history) == {"r2"}
+    recorder.store.keep_history(KEY, ["r3"])
+    assert recorder.store.observed(KEY).history == {}
+    recorder.store.put_history(record, {"r2": None})
+
+    recorder.store.put_model(model(4, uid="other"))
+
+    assert recorder.store.observed(KEY).history == {}
+
+
+def test_a_child_and_a_pod_follow_an_edit_of_their_label(recorder: Recorder) -> None:
+    other = {**LABELS, "moorage.dev/model": "other"}
+    recorder.services.put({"metadata": metadata("iris")})  # without an owner
+    recorder.pods_sink.put(pod_named("p"))
+    recorder.pods_sink.put(pod_named("q"))
+
+    recorder.services.put({"metadata": metadata("iris", 2, labels=other)})
+    moved = pod_named("p")
+    recorder.pods_sink.put({**moved, "metadata": {**moved["metadata"], "labels": other}})
+
+    assert recorder.store.child(KEY, "Service", "iris") is None
+    assert recorder.store.child(ObjectKey("ns", "other"), "Service", "iris") is not None
+    assert recorder.store.count_pods(KEY) == 1
+    assert recorder.store.count_pods(ObjectKey("ns", "other")) == 1
+    assert recorder.store.count_pods(ObjectKey("ns", "missing")) == 0
+
+
+def test_the_addresses_and_deployments_of_pods_are_known(recorder: Recorder) -> None:
+    missing = ObjectKey("ns", "missing")
+    recorder.pods_sink.put(pod_named("p", podIP="10.0.0.1"))
+    ended = pod_named("q")
+    ended["metadata"]["deletionTimestamp"] = NOON
+    ended["metadata"]["ownerReferences"][0]["name"] = "iris-r-h"
+    recorder.pods_sink.put(ended)
+    alone = pod_named("s")
+    recorder.pods_sink.put({**alone, "metadata": metadata("s")})
+
+    assert recorder.store.addresses(KEY) == ["10.0.0.1"]
+    assert recorder.store.deployments_of_pods(KEY) == {"iris"}
+    assert recorder.store.addresses(missing) == []
+    assert recorder.store.deployments_of_pods(missing) == frozenset()
+
+
+def test_only_so_many_deleted_children_are_remembered(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage_operator.store.store.GONE", 2)
+    for name in ("a", "b"):
+        recorder.services.drop(f"uid-{name}", "5")
+    recorder.services.put({"metadata": owned("a", 4)})
+    assert recorder.store.child(KEY, "Service", "a") is None
+
+    recorder.services.drop("uid-c", "5")
+    for name in ("a", "b", "c"):
+        recorder.services.put({"metadata": owned(name, 4)})
+
+    found = {name for name in "abc" if recorder.store.child(KEY, "Service", name)}
+    assert found == {"a"}
+
+
+def test_a_late_event_does_not_restore_a_child_that_a_list_lacked(recorder: Recorder) -> None:
+    recorder.services.keep({"metadata": owned("iris", 2)})
+    recorder.services.end_list("", "5")
+
+    recorder.services.put({"metadata": owned("iris", 3)})
+
+    assert recorder.store.child(KEY, "Service", "iris") is None
+
+
+def test_a_child_that_is_written_again_without_effect_triggers_nothing(
+    recorder: Recorder,
+) -> None:
+    recorder.services.put({"metadata": owned("iris", 2)})
+    recorder.keys.clear()
+
+    # An autoscaler wrote a measurement, or the API server stored an equal object.
+    recorder.services.put({"metadata": owned("iris", 3)})
+    recorder.services.keep({"metadata": owned("iris", 3)})
+    recorder.services.put({"metadata": owned("iris", 1)})
+
+    assert recorder.keys == []
+    child = recorder.store.child(KEY, "Service", "iris")
+    assert child is not None
+    assert child.resource_version == "3"
 
 
 def test_the_answers_of_a_pod_that_a_list_omits_for_a_moment_stay(recorder: Recorder) -> None:
@@ -727,6 +966,7 @@ def test_the_answers_of_a_pod_that_is_no_longer_polled_are_removed(recorder: Rec
     recorder.store.put_probe(KEY, ProbeResult("uid-p", "c"))
 
     recorder.store.forget_probe("uid-p")
+    recorder.store.forget_probe("never polled")
 
     assert recorder.store.observed(KEY).probes == {}
 
@@ -789,6 +1029,8 @@ def test_only_a_relevant_change_of_a_pod_triggers_a_poll(recorder: Recorder) -> 
 
 def test_references_are_stored_until_the_model_is_dropped(recorder: Recorder) -> None:
     states = {Reference(ReferenceKind.SECRET, "s"): ReferenceState.MISSING}
+    recorder.store.put_references(KEY, {})
+    assert recorder.keys == []
     recorder.store.put_references(KEY, states)
     recorder.store.put_references(KEY, dict(states))
     assert recorder.keys == [KEY]

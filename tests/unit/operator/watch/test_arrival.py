@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from moorage_operator.kube import errors
 from moorage_operator.kube.bodies import Page
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import Kind
@@ -12,17 +13,30 @@ from moorage_operator.watch.arrival import RELIST_SECONDS, Arrival
 
 
 class Models(KubeClient):
-    """Has models of these names and versions, and counts its lists."""
+    """Has models of these names and versions, a page for each, and counts its lists."""
 
     def __init__(self, **versions: str) -> None:
         self.versions = versions
         self.lists = 0
+        self.namespaces: list[str] = []
 
-    async def page(self, kind: Kind, namespace: str = "", **_: Any) -> Page:
-        assert (kind.plural, namespace) == ("inferencemodels", "")
-        self.lists += 1
-        items = [model(name, version) for name, version in self.versions.items()]
-        return Page(items, "9", "")
+    async def page(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        selector: str = "",
+        continue_: str = "",
+        metadata_only: bool = False,
+    ) -> Page:
+        assert (kind.plural, selector, metadata_only) == ("inferencemodels", "team=a", True)
+        if not continue_:
+            self.lists += 1
+            self.namespaces.append(namespace)
+        names = list(self.versions)
+        at = names.index(continue_) if continue_ else 0
+        items = [model(name, self.versions[name]) for name in names[at : at + 1]]
+        return Page(items, "9", next(iter(names[at + 1 :]), ""))
 
 
 def model(name: str, version: str) -> dict[str, Any]:
@@ -40,8 +54,10 @@ def clock() -> list[float]:
     return [0.0]
 
 
-def arrival(client: Models, store: Store, clock: list[float]) -> Arrival:
-    return Arrival(client, store, lambda: (), "", lambda: clock[0])
+def arrival(
+    client: Models, store: Store, clock: list[float], namespaces: tuple[str, ...] = ()
+) -> Arrival:
+    return Arrival(client, store, lambda: namespaces, "team=a", lambda: clock[0])
 
 
 async def test_all_models_have_arrived_once_the_store_has_their_versions(
@@ -66,6 +82,7 @@ async def test_a_model_that_is_deleted_before_it_arrives_is_not_awaited(
 ) -> None:
     client = Models(iris="5")
     arriving = arrival(client, store, clock)
+    clock[0] = 3 * RELIST_SECONDS
     assert not await arriving.is_complete()
     client.versions.clear()
 
@@ -74,3 +91,31 @@ async def test_a_model_that_is_deleted_before_it_arrives_is_not_awaited(
 
     assert not before
     assert await arriving.is_complete()
+
+
+async def test_only_the_namespaces_that_are_served_are_listed(
+    store: Store, clock: list[float]
+) -> None:
+    client = Models()
+
+    assert await arrival(client, store, clock, ("a", "b")).is_complete()
+
+    assert client.namespaces == ["a", "b"]
+
+
+async def test_arrival_is_not_complete_if_the_list_fails(
+    store: Store, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Models(iris="5")
+
+    async def failing(*_: Any, **__: Any) -> Page:
+        raise errors.Unreachable("no answer", code=0)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(client, "page", failing)
+        arriving = arrival(client, store, clock)
+        for _ in range(2):
+            with pytest.raises(errors.Unreachable):
+                await arriving.is_complete()
+
+    assert not await arriving.is_complete()

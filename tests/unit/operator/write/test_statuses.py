@@ -7,6 +7,7 @@ import pytest
 
 from moorage_operator.api import names
 from moorage_operator.kube import errors, kinds
+from moorage_operator.kube.bodies import Page
 from moorage_operator.kube.kinds import Kind
 from moorage_operator.store.existence import Existence, ModelGone
 from moorage_operator.store.store import Store
@@ -30,6 +31,7 @@ class World:
         self.prunes = False
         self.crd_is_missing = False
         self.is_lent = False
+        self.event_comes_first = False
         self.refuse: errors.ApiError | None = None
         self.wrote: list[str] = []
         self.urgencies: list[Urgency] = []
@@ -57,6 +59,8 @@ class World:
         if not self.live:
             raise errors.NotFound("gone", code=404, name="iris")
         metadata = self.live["metadata"]
+        assert (body["apiVersion"], body["kind"]) == (names.API_VERSION, names.KIND)
+        assert (body["metadata"]["name"], body["metadata"]["namespace"]) == ("iris", "ns")
         for field in ("uid", "resourceVersion"):
             if metadata[field] != body["metadata"].get(field, metadata[field]):
                 raise errors.Conflict(field, code=409)
@@ -64,16 +68,16 @@ class World:
         status = {} if self.prunes else body["status"]
         metadata = {**metadata, "resourceVersion": str(100 + self.writes)}
         self.live = {"metadata": metadata, "spec": {}, "status": status}
+        if self.event_comes_first:
+            self.store.put_model(self.live)
         return self.live
 
-    async def find(
-        self, kind: Kind, namespace: str, name: str, *, selector: str
-    ) -> dict[str, Any] | None:
+    async def page(self, kind: Kind, namespace: str, *, name: str, selector: str) -> Page:
         assert (kind, namespace, name) == (kinds.INFERENCE_MODELS, "ns", "iris")
         assert selector == "team=ours"
         if self.crd_is_missing:
             raise errors.NotFound("the server could not find the requested resource", code=404)
-        return None if self.is_lent else self.live or None
+        return Page([] if self.is_lent or not self.live else [self.live], "50", "")
 
     @property
     def record(self) -> ModelRecord:
@@ -87,9 +91,11 @@ def world() -> World:
     return World()
 
 
+@pytest.mark.parametrize("event_comes_first", [True, False])
 async def test_a_write_proves_that_the_model_exists_and_triggers_no_reconcile(
-    world: World,
+    world: World, event_comes_first: bool
 ) -> None:
+    world.event_comes_first = event_comes_first
     world.urgencies.clear()
 
     await world.writer.write(world.record, {"a": 1})
@@ -110,8 +116,31 @@ async def test_a_status_is_written_when_it_differs(world: World) -> None:
 async def test_a_status_with_pruned_fields_is_written_once(world: World) -> None:
     world.prunes = True
 
+    assert await world.writer.write(world.record, {"unknown": 1, "another": 1})
+    assert not await world.writer.write(world.record, {"another": 1, "unknown": 1})
+    assert await world.writer.write(world.record, {"another": 1, "unknown": 2})
+
+
+async def test_a_status_is_written_after_the_crd_knows_its_fields(world: World) -> None:
+    world.prunes = True
+    await world.writer.write(world.record, {"unknown": 1})
+    world.prunes = False
+    await world.writer.write(world.record, {"unknown": 2})
+    metadata = {**world.live["metadata"], "resourceVersion": "999"}
+    world.live = {**world.live, "metadata": metadata, "status": {}}  # by hand
+    world.store.put_model(world.live)
+
     assert await world.writer.write(world.record, {"unknown": 1})
-    assert not await world.writer.write(world.record, {"unknown": 1})
+
+
+async def test_a_forgotten_model_is_written_again(world: World) -> None:
+    world.prunes = True
+    await world.writer.write(world.record, {"unknown": 1})
+
+    world.writer.forget("u")
+    world.writer.forget("never written")
+
+    assert await world.writer.write(world.record, {"unknown": 1})
 
 
 async def test_a_status_edited_by_hand_is_written_again(world: World) -> None:
@@ -133,8 +162,10 @@ async def test_the_status_of_a_deleted_model_ends_its_reconcile(
     if recreated:
         world.live = {"metadata": {"uid": "another", "resourceVersion": "1"}}
 
-    with pytest.raises(ModelGone):
+    with pytest.raises(ModelGone) as gone:
         await world.writer.write(record, {"a": 1})
+
+    assert gone.value.version == ("" if recreated else "50")
 
 
 def edited(world: World, version: str = "7") -> dict[str, Any]:
@@ -161,9 +192,10 @@ async def test_the_version_of_a_model_that_left_the_selector_is_not_stored(world
     record = world.record
     world.live, world.is_lent = edited(world), True
 
-    with pytest.raises(ModelGone):
+    with pytest.raises(ModelGone) as gone:
         await world.writer.write(record, {"a": 1})
 
+    assert gone.value.version == "50"
     assert world.record is record
 
 
@@ -223,5 +255,5 @@ async def test_an_outdated_crd_is_reported(world: World) -> None:
     with pytest.raises(errors.ServerError) as caught:
         await world.writer.write(world.record, {"new": 1})
 
-    assert "the installed CRD is older than this operator" in caught.value.message
+    assert caught.value.message.startswith("the installed CRD is older than this operator")
     assert text in caught.value.message

@@ -245,24 +245,27 @@ def writer(pods: Pods, wrote: list[str]) -> tuple[StatusWriter, Any]:
 GATE = PodGate("p", "uid-p", is_open=True, reason="ModelReady", since="2026-03-04T05:06:07Z")
 
 
-async def test_only_the_pods_own_condition_is_its_gate():
+@pytest.mark.parametrize(("is_open", "status"), [(True, "True"), (False, "False")])
+async def test_only_the_pods_own_condition_is_its_gate(is_open, status):
     pods, wrote = Pods(), []
     made, record = writer(pods, wrote)
 
-    await made.write_gates(record, (GATE,))
+    await made.write_gates(record, (replace(GATE, is_open=is_open),))
 
-    (body,) = pods.written
-    assert body["metadata"] == {"name": "p", "namespace": "ns", "uid": "uid-p"}
-    assert body["status"] == {
-        "conditions": [
-            {
-                "type": "moorage.dev/model-ready",
-                "status": "True",
-                "reason": "ModelReady",
-                "lastTransitionTime": "2026-03-04T05:06:07Z",
-            }
-        ]
+    condition = {
+        "type": "moorage.dev/model-ready",
+        "status": status,
+        "reason": "ModelReady",
+        "lastTransitionTime": "2026-03-04T05:06:07Z",
     }
+    assert pods.written == [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "ns", "uid": "uid-p"},
+            "status": {"conditions": [condition]},
+        }
+    ]
     assert wrote == ["Pod"]
 
 
