@@ -69,7 +69,7 @@ class Arrival:
 
 
 async def list_versions(
-    client: KubeClient, namespaces: Sequence[str], *, selector: str = ""
+    client: KubeClient, namespaces: Sequence[str], *, selector: str
 ) -> dict[str, str]:
     """List the resourceVersion of each model by uid; no namespaces means all.
 

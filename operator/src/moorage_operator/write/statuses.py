@@ -50,7 +50,7 @@ class StatusWriter:
         store: Store,
         existence: Existence,
         *,
-        selector: str = "",
+        selector: str,
         wrote: Callable[[str], None],
     ) -> None:
         self._client = client

@@ -168,6 +168,7 @@ class World:
             self.cluster,  # type: ignore[arg-type]
             self.store,
             self.existence,
+            selector="",
             wrote=self.wrote.append,
         )
         self.applier = Applier(

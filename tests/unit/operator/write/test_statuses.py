@@ -143,11 +143,14 @@ async def test_a_forgotten_model_is_written_again(world: World) -> None:
     assert await world.writer.write(world.record, {"unknown": 1})
 
 
-async def test_a_status_edited_by_hand_is_written_again(world: World) -> None:
+@pytest.mark.parametrize("edited", [{"a": "edited"}, {}])
+async def test_a_status_edited_by_hand_is_written_again(
+    world: World, edited: dict[str, str]
+) -> None:
     await world.writer.write(world.record, {"a": 1})
     live = world.live
     metadata = {**live["metadata"], "resourceVersion": "999"}
-    world.live = {**live, "metadata": metadata, "status": {"a": "edited"}}
+    world.live = {**live, "metadata": metadata, "status": edited}
     world.store.put_model(world.live)
 
     assert await world.writer.write(world.record, {"a": 1})

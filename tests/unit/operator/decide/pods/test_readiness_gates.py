@@ -238,7 +238,7 @@ def writer(pods: Pods, wrote: list[str]) -> tuple[StatusWriter, Any]:
     metadata = {"name": "iris", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
     store.put_model({"metadata": metadata, "spec": {}})
     record = store.model(ObjectKey("ns", "iris"))
-    made = StatusWriter(pods, store, Existence(lambda: 0.0), wrote=wrote.append)  # type: ignore[arg-type]
+    made = StatusWriter(pods, store, Existence(lambda: 0.0), selector="", wrote=wrote.append)  # type: ignore[arg-type]
     return made, record
 
 
