@@ -418,7 +418,7 @@ class Applier:
             raise
         if found["metadata"]["uid"] != record.model.uid:
             raise ModelGone
-        return int(found["metadata"].get("generation", 0))
+        return int(found["metadata"]["generation"])
 
     def _keep(self, record: ModelRecord, body: Object, written: dict[str, Any]) -> None:
         (kind, name), uid = _key(body), str(written["metadata"]["uid"])

@@ -11,12 +11,12 @@ from moorage_operator.kube.kinds import Kind
 from moorage_operator.resources.owned import make_owner_reference
 from moorage_operator.store import parse_objects
 from moorage_operator.store.existence import KNOWN_SECONDS, Existence, ModelGone
+from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import REFUSAL_RETRY_SECONDS, ObjectKey, Refusal
 from moorage_operator.write.children import APPLY_SECONDS, HELD_SHARE, Applier
 from moorage_operator.write.statuses import StatusWriter
 from moorage_operator.write.turns import Turns
-from support.operator_values import deaf_store
 
 KEY = ObjectKey("ns", "iris")
 REFUSED_SECONDS = REFUSAL_RETRY_SECONDS * HELD_SHARE
@@ -66,6 +66,7 @@ class Cluster:
         self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False
     ) -> dict[str, Any]:
         assert namespace == "ns"
+        assert metadata_only or kind is not kinds.INFERENCE_MODELS
         self.reads.append(kind.plural)
         if kind.plural in self.missing_kinds:
             raise errors.NotFound("the server could not find the requested resource", code=404)
@@ -155,11 +156,16 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, places: int = 32) -> None:
         self.cluster = Cluster()
         self.now = 0.0
         self.wrote: list[str] = []
-        self.store = deaf_store()
+        self.changes: list[ObjectKey] = []
+        self.store = Store(
+            changed=lambda key, _: self.changes.append(key),
+            pod_moved=lambda _: None,
+            child_gone=lambda _: None,
+        )
         self.store.put_model(self.cluster.objects["inferencemodels", "iris"])
         self.sink = parse_objects.Children("Service", self.store)
         self.missing = 0
@@ -177,7 +183,7 @@ class World:
             self.existence,
             {kind: parse_objects.Children(kind, self.store) for kind in kinds.CHILDREN},
             wrote=self.wrote.append,
-            turns=Turns(32),
+            turns=Turns(places),
             missing=self.note_missing,
             clock=lambda: self.now,
         )
@@ -593,7 +599,7 @@ async def test_an_unlabelled_deployment_is_found_before_another_is_created(
     side["metadata"] |= {"uid": "side", **change}
     world.cluster.objects["deployments", "iris-r2"] = side
 
-    await world.apply(workload())
+    assert await world.apply(workload())
 
     made = [each for each in world.cluster.writes if each.endswith("deployments")]
     assert made == (["patch deployments"] if found else ["deployments"])
@@ -647,7 +653,13 @@ async def test_a_model_is_suspended_even_without_its_network_policy(world: World
     await world.apply(policy(), service(), workload())
     world.fail({"networkpolicies"})
 
-    await world.apply(policy("p2"), service("h2"), workload("d2", replicas=0))
+    for _ in range(2):  # the second time, the failed write is not tried again yet
+        assert await world.apply(policy("p2"), service("h2"), workload("d2", replicas=0))
+        stopped = world.cluster.objects["deployments", "iris"]["spec"]["replicas"] == 0
+        assert stopped
+        await world.apply(workload("d1"), keeps_others=True)
+
+    assert await world.apply(policy("p2"), service("h2"), workload("d2", replicas=0))
 
     assert world.cluster.objects["deployments", "iris"]["spec"]["replicas"] == 0
     assert world.applied() == {"iris": "h1"}
@@ -846,3 +858,278 @@ async def test_a_removed_kind_triggers_discovery(world: World, kind: str, expect
 
     await world.apply(service(kind=kind))
     assert world.missing == expected
+
+
+async def test_every_write_of_a_reconcile_needs_a_new_plan(world: World) -> None:
+    kept = service(name="kept")
+    await world.apply(policy(), service(), kept)
+
+    assert await world.apply(policy(), service("h2"), kept)  # the first, but not the last
+    assert await world.apply(policy("p2"), service("h2"), kept)  # only the guard
+    world.cluster.refuse_delete = errors.Forbidden("no right", code=403)
+    assert await world.apply(policy("p2"), service("h3"))  # "kept" cannot be deleted
+    assert not await world.apply(policy("p2"), service("h3"))
+
+
+async def test_a_refused_change_needs_no_new_plan_twice(world: World) -> None:
+    await world.apply(service())
+    world.cluster.refuse = errors.Invalid("bad", code=422)
+
+    assert await world.apply(service("h2"))
+    assert not await world.apply(service("h2"))
+    assert world.cluster.writes == ["services", "services"]
+    assert await world.apply(service())  # as it was, so nothing is refused any more
+    assert world.store.refusal(KEY, "Service", "iris") is None
+    assert not await world.apply(service())
+
+
+async def test_the_deletion_of_another_owners_child_is_reported(world: World) -> None:
+    theirs = service(uid="x", resourceVersion="5", ownerReferences=[OTHER_OWNER])
+    theirs["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.cluster.objects["services", "iris"] = theirs
+    world.sink.put(theirs)
+
+    assert await world.apply(service())
+
+    refusal = world.refusal()
+    assert refusal.reason == "AwaitingDeletion"
+    assert "Service 'iris'" in refusal.message
+    assert world.cluster.writes == []
+
+
+async def test_a_failed_write_after_a_refusal_counts_from_one(world: World) -> None:
+    world.cluster.refuse = errors.Invalid("bad", code=422)
+    await world.apply(service())
+    world.cluster.refuse = errors.ServerError("a webhook does not answer", code=500)
+    world.now += REFUSED_SECONDS
+    await world.apply(service())
+
+    assert (world.refusal().transient, world.refusal().tries) == (True, 1)
+
+
+@pytest.mark.parametrize("remembered", [0, 1, 100])
+async def test_what_the_api_server_drops_is_known_for_each_child(
+    world: World, monkeypatch: pytest.MonkeyPatch, remembered: int
+) -> None:
+    monkeypatch.setattr("moorage_operator.write.children.INTACT", remembered)
+    body = service()
+    body["spec"]["unknown"] = 1
+
+    async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+        spec = written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+        spec.pop("f:unknown", None)
+        return written
+
+    world.cluster.apply = dropping  # type: ignore[method-assign]
+    plain = service("h9", name="plain")
+    await world.apply(body, plain)
+
+    for _ in range(2):
+        assert not await world.apply(body, plain)
+    world.edit(lambda live: live["metadata"]["managedFields"][0]["fieldsV1"].pop("f:spec"))
+    assert await world.apply(body, plain)
+    assert not await world.apply(body, plain)
+
+
+async def test_a_field_that_the_api_server_no_longer_drops_is_restored(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage_operator.write.children.INTACT", 0)
+    body = service()
+    body["spec"]["unknown"] = 1
+    drops = True
+
+    async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+        if drops:
+            del written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:unknown"]
+        return written
+
+    def without_unknown(live: dict[str, Any]) -> None:
+        live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"].pop("f:unknown", None)
+
+    world.cluster.apply = dropping  # type: ignore[method-assign]
+    await world.apply(body)
+    drops = False
+    world.edit(lambda live: live["metadata"]["managedFields"][0]["fieldsV1"].pop("f:spec"))
+    assert await world.apply(body)  # now kept
+    world.edit(without_unknown)
+
+    assert await world.apply(body)
+
+
+async def test_nothing_is_known_about_the_children_of_a_forgotten_model(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage_operator.write.children.INTACT", 0)
+    body = service()
+    body["spec"]["unknown"] = 1
+
+    async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+        del written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:unknown"]
+        return written
+
+    world.cluster.apply = dropping  # type: ignore[method-assign]
+    await world.apply(body)
+
+    world.applier.forget(KEY)
+
+    assert await world.apply(body)
+
+
+async def test_the_event_of_a_child_that_is_being_created_triggers_nothing(world: World) -> None:
+    async def shown(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+        world.sink.put(copy.deepcopy(written))
+        return written
+
+    world.cluster.apply = shown  # type: ignore[method-assign]
+    world.changes.clear()
+
+    await world.apply(service())
+
+    assert world.changes == []
+
+
+async def test_pods_of_known_deployments_cause_no_lookups(world: World) -> None:
+    await world.statuses.write(world.record, {"revisions": {"current": "r3"}})
+    await world.apply(workload(), {**workload(), "metadata": workload_metadata("iris-r2")})
+    world.cluster.reads.clear()
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True, "uid": "r"}
+    for name, made_by, revision in (("p", "iris-h", "r1"), ("q", "iris-r2-h", "r2")):
+        marks = {
+            "moorage.dev/model": "iris",
+            "pod-template-hash": "h",
+            "moorage.dev/revision": revision,
+        }
+        about = {"name": name, "namespace": "ns", "uid": name, "labels": marks}
+        about |= {"resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        about["ownerReferences"] = [{**owner, "name": made_by}]
+        parse_objects.Pods(world.store).put({"metadata": about, "spec": {}})
+    assert world.store.deployments_of_pods(KEY) == {"iris", "iris-r2"}
+
+    assert not await world.apply(workload(), keeps_others=True)
+
+    assert world.cluster.reads == []
+
+
+async def test_a_changed_plan_needs_no_lookup(world: World) -> None:
+    await world.apply(service())
+    world.cluster.reads.clear()
+
+    await world.apply(service("h2"))
+
+    assert world.cluster.reads == []
+
+
+async def test_a_child_that_was_just_refused_needs_no_lookup_of_its_model(world: World) -> None:
+    world.cluster.refuse = errors.Invalid("bad", code=422)
+    await world.apply(service())
+    world.cluster.reads.clear()
+    world.existence.doubt("u")
+
+    await world.apply(service())
+
+    assert world.cluster.reads == []
+
+
+async def test_leftovers_of_an_edit_without_an_event_are_taken_over(world: World) -> None:
+    body = service()
+    body["spec"]["ports"] = [{"name": "http", "port": 8000, "protocol": "TCP"}]
+    await world.apply(copy.deepcopy(body))
+    edited_port(world.cluster.objects["services", "iris"])
+    world.refuse_duplicates()
+    body["metadata"]["annotations"] = {names.APPLIED_HASH: "h2"}
+
+    assert await world.apply(body)
+
+    assert world.cluster.writes[1:] == ["services", "patch services", "services"]
+    assert world.applied() == {"iris": "h2"}
+
+
+async def test_a_guard_with_a_dropped_field_is_in_place(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage_operator.write.children.INTACT", 0)
+    guard = policy()
+    guard["spec"]["unknown"] = 1
+
+    async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+        written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"].pop("f:unknown", None)
+        return written
+
+    world.cluster.apply = dropping  # type: ignore[method-assign]
+
+    await world.apply(guard, service())
+
+    assert world.applied() == {"iris": "h1"}
+
+
+async def test_workloads_are_created_last() -> None:
+    world = World(places=1)
+    begun: list[str] = []
+
+    async def recording(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        begun.append(kind.plural)
+        await asyncio.sleep(0)
+        return await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+
+    world.cluster.apply = recording  # type: ignore[method-assign]
+
+    await world.apply(service(name="a"), workload(), service(name="b"))
+
+    assert begun == ["services", "services", "deployments"]
+
+
+async def test_a_creation_ends_before_its_reconcile_does(world: World) -> None:
+    ended: list[str] = []
+
+    async def losing(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        if body["metadata"]["name"] == "a":
+            raise errors.NotLeading("another one leads")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        ended.append(body["metadata"]["name"])
+        return await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+
+    world.cluster.apply = losing  # type: ignore[method-assign]
+
+    with pytest.raises(errors.NotLeading):
+        await world.apply(service(name="a"), service(name="b"))
+
+    assert ended == ["b"]
+
+
+def workload_metadata(name: str) -> dict[str, Any]:
+    return {**workload()["metadata"], "name": name}
+
+
+async def test_the_log_names_the_child(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    await world.apply(service())
+    world.edit(lambda live: live["metadata"]["managedFields"][0]["fieldsV1"].pop("f:spec"))
+    await world.apply(service())
+    world.cluster.refuse = errors.Invalid("bad", code=422)
+    await world.apply(service("h2"))
+    world.cluster.refuse = errors.ServerError("no webhook", code=500)
+    await world.apply(service("h3"))
+    world.cluster.refuse, world.cluster.refuse_delete = None, errors.Forbidden("no", code=403)
+    await world.apply()
+    world.cluster.refuse_delete = None
+    await world.apply()
+
+    facts = [
+        (each.message, *(each.__dict__.get(name) for name in ("kind", "object", "error")))
+        for each in caplog.records
+    ]
+    assert facts == [
+        ("child was edited", "Service", "iris", None),
+        ("child refused", "Service", "iris", "bad"),
+        ("child write failed", "Service", "iris", "no webhook"),
+        ("child cannot be deleted", "Service", "iris", "no"),
+        ("child deleted", "Service", "iris", None),
+    ]
+    assert caplog.records[0].__dict__["fields"] == [".spec"]
