@@ -9,11 +9,25 @@ import skops.io
 import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.compose import ColumnTransformer, make_column_transformer
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import (
+    ColumnTransformer,
+    TransformedTargetRegressor,
+    make_column_transformer,
+)
+from sklearn.ensemble import (
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    StackingRegressor,
+    VotingClassifier,
+)
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -89,6 +103,53 @@ def test_a_pipeline_for_mixed_columns_has_an_input_for_each_column_that_it_uses(
         ("rooms", Datatype.FP64, (-1,), True),
     ]
     assert model.merge_obstacle == ""
+
+
+def for_mixed_columns(last):
+    """A pipeline for the columns "city" and "rooms", before it is fitted."""
+    return make_pipeline(
+        make_column_transformer((OneHotEncoder(), ["city"]), (StandardScaler(), ["rooms"])), last
+    )
+
+
+CLASSIFIER = for_mixed_columns(LogisticRegression())
+REGRESSOR = for_mixed_columns(LinearRegression())
+CLASSES = np.arange(30) % 2
+
+
+@pytest.mark.parametrize(
+    ("estimator", "targets"),
+    [
+        (GridSearchCV(REGRESSOR, {"linearregression__fit_intercept": [True, False]}), PRICES),
+        (make_pipeline(GridSearchCV(CLASSIFIER, {"logisticregression__C": [0.5, 1.0]})), CLASSES),
+        (TransformedTargetRegressor(REGRESSOR, transformer=StandardScaler()), PRICES),
+        (CalibratedClassifierCV(CLASSIFIER), CLASSES),
+        (FixedThresholdClassifier(CLASSIFIER, threshold=0.4), CLASSES),
+        (FrozenEstimator(for_mixed_columns(LogisticRegression()).fit(FRAME, CLASSES)), CLASSES),
+        (VotingClassifier([("a", CLASSIFIER), ("b", CLASSIFIER)]), CLASSES),
+        (StackingRegressor([("a", REGRESSOR)]), PRICES),
+        (OneVsRestClassifier(CLASSIFIER), np.arange(30) % 3),
+        (MultiOutputRegressor(REGRESSOR), np.stack([PRICES, PRICES**2], axis=1)),
+    ],
+    ids=[
+        "search", "search in a pipeline", "target", "calibration", "threshold", "frozen",
+        "voting", "stacking", "one against the rest", "several outputs",
+    ],
+)  # fmt: skip
+def test_an_estimator_around_a_pipeline_has_the_inputs_of_the_pipeline(
+    tmp_path, estimator, targets
+):
+    fitted = estimator.fit(FRAME, targets)
+
+    model = pickled(tmp_path, fitted)
+
+    assert [(spec.name, spec.datatype) for spec in model.inputs] == [
+        ("city", Datatype.BYTES),
+        ("rooms", Datatype.FP64),
+    ]
+    answer = ask(model, column("city", CITIES), column("rooms", [1, 2, 3]))["predict"]
+    frame = FRAME.assign(rooms=[1, 2, 3] * 10)[:3]
+    assert np.array_equal(answer, fitted.predict(frame))
 
 
 def test_a_column_that_the_estimator_drops_may_be_declared(tmp_path, mixed):

@@ -205,6 +205,23 @@ def test_a_step_that_drops_columns_says_nothing_about_the_others():
     ).columns == columns("size", "rooms")
 
 
+def test_a_column_transformer_within_another_takes_the_columns_that_it_is_given():
+    inner = ColumnTransformer([("encode", OneHotEncoder(), [1])], remainder="passthrough")
+    fitted = transformed(
+        ("both", make_pipeline(inner, StandardScaler(with_mean=False)), ["size", "city"])
+    )
+
+    assert features_of(fitted).columns == columns("city", "size", city=True)
+
+
+def test_a_union_takes_the_columns_of_all_its_transformers():
+    encode = ColumnTransformer([("encode", OneHotEncoder(), ["city"])])
+    scale = ColumnTransformer([("scale", StandardScaler(), ["size"])])
+    fitted = FeatureUnion([("a", encode), ("b", scale), ("c", "drop")]).fit(FRAME)
+
+    assert features_of(make_pipeline(fitted)).columns == columns("city", "size", city=True)
+
+
 def test_gradient_boosting_encodes_its_categories_itself():
     frame = FRAME.assign(city=FRAME["city"].astype("category"))[["city", "size"]]
     fitted = HistGradientBoostingRegressor(max_iter=1, categorical_features="from_dtype").fit(

@@ -2,20 +2,51 @@
 
 An estimator that was fitted with a data frame keeps the names of its columns, but not their types.
 Columns of text show in the fitted state of the transformer that takes them: the categories of an
-encoder, the fill values of an imputer, the vocabulary of a vectorizer.
+encoder, the fill values of an imputer, the vocabulary of a vectorizer. A search of parameters, an
+ensemble and similar estimators pass their columns on to those that they contain.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from sklearn.compose import ColumnTransformer
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.ensemble import (
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from moorage_runtime.backends.tables.layout import Features, pandas
 from moorage_runtime.values.errors import InvalidConfig
 from moorage_runtime.values.tensors import Datatype, TensorSpec
+
+# Estimators that pass all their columns on -> the attribute with the fitted ones that take them.
+_PASSING_ON: Final[Sequence[tuple[tuple[type, ...], str]]] = (
+    ((FixedThresholdClassifier, TunedThresholdClassifierCV), "estimator_"),
+    ((FrozenEstimator,), "estimator"),
+    ((TransformedTargetRegressor,), "regressor_"),
+    (
+        (
+            MultiOutputClassifier,
+            MultiOutputRegressor,
+            OneVsRestClassifier,
+            StackingClassifier,
+            StackingRegressor,
+            VotingClassifier,
+            VotingRegressor,
+        ),
+        "estimators_",
+    ),
+)
 
 
 def features_of(estimator: Any) -> Features:
@@ -30,22 +61,15 @@ def features_of(estimator: Any) -> Features:
         return Features(None if count is None else int(count), certain=False)
     examples: dict[str, Any] = {}
     used: set[str] = set()
-    table = _column_transformer(estimator)
-    if table is None:
-        transformers: Sequence[Any] = [(first_step(estimator), list(names))]
-    else:
-        transformers = [
-            (transformer, _selected(columns, names))
-            for _, transformer, columns in table.transformers_
-            if transformer != "drop"
-        ]
-    for transformer, columns in transformers:
+    is_split = False
+    for transformer, columns, is_part in _readers(estimator, list(names)):
+        is_split = is_split or is_part
         used.update(columns)
         for place, name in enumerate(columns):
             example = _example(transformer, place)
             if example is not None and not isinstance(examples.get(name), str):
                 examples[name] = example
-    if table is None and not any(isinstance(value, str) for value in examples.values()):
+    if not is_split and not any(isinstance(value, str) for value in examples.values()):
         return Features(len(names), names, examples=examples, certain=False, framed=True)
     kept = [name for name in names if name in used]
     specs = tuple(_spec(name, examples.get(name)) for name in kept)
@@ -80,8 +104,44 @@ def _passes(step: Any) -> bool:
     return type(step) is FunctionTransformer and cast("Any", step).func is None
 
 
-def _column_transformer(estimator: Any) -> Any:
+def _readers(
+    estimator: Any, columns: list[str], *, is_part: bool = False
+) -> Iterator[tuple[Any, list[str], bool]]:
+    """What reads these columns first: transformers, each with its columns.
+
+    The last item is whether a column transformer has selected the columns. The whole pipeline is
+    listed for a part of a column transformer, as any of its steps may know about them.
+    """
     first = first_step(estimator)
+    table = _column_transformer(first)
+    if table is not None:
+        for _, part, chosen in table.transformers_:
+            if part != "drop":
+                yield from _readers(part, _selected(chosen, columns), is_part=True)
+    elif inner := _passed_on(first):
+        for each in inner:
+            yield from _readers(each, columns, is_part=is_part)
+    else:
+        yield estimator if is_part else first, columns, is_part
+
+
+def _passed_on(estimator: Any) -> list[Any]:
+    """The fitted estimators to which one passes all its columns; [] if it takes them itself."""
+    if isinstance(estimator, FeatureUnion):
+        return [step for _, step in cast("Any", estimator).transformer_list if step != "drop"]
+    if isinstance(estimator, CalibratedClassifierCV):
+        fitted: Sequence[Any] = cast("Any", estimator).calibrated_classifiers_
+        return [each.estimator for each in fitted]
+    found: Any = getattr(estimator, "best_estimator_", None)  # of any search of parameters
+    for kinds, attribute in _PASSING_ON:
+        if isinstance(estimator, kinds):
+            found = getattr(estimator, attribute)
+    if found is None:
+        return []
+    return list(found) if isinstance(found, list) else [found]
+
+
+def _column_transformer(first: Any) -> Any:
     if isinstance(first, ColumnTransformer):
         return first
     # HistGradientBoosting encodes its categorical columns itself
