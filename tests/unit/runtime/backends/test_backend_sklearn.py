@@ -4,13 +4,19 @@ from pathlib import Path
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+)
 from sklearn.tree import DecisionTreeClassifier
 
 from moorage_runtime.backends.base import ModelSource
@@ -23,6 +29,10 @@ from moorage_runtime.values.validation import RequestRules
 ROWS = np.array([[0.0, 0.0], [1.0, 0.5], [4.0, 5.0], [5.0, 4.0]])
 PREDICT = TensorSpec("predict", Datatype.INT64, (-1,))
 INPUT = TensorSpec("input-0", Datatype.FP64, (-1, 2), any_number=True)
+
+
+def named(rows):
+    return pd.DataFrame(rows, columns=["a", "b"])
 
 
 def halve(rows):
@@ -183,16 +193,44 @@ def test_a_declared_datatype_is_what_the_estimator_gets(tmp_path):
 
 
 def test_declared_outputs_need_no_trial_run(tmp_path):
-    encoder = OneHotEncoder(sparse_output=False).fit([[1.0], [2.0]])
+    encoder = make_pipeline(FunctionTransformer(halve), OneHotEncoder(sparse_output=False))
+    encoder.fit(np.array([[2.0], [4.0]]))
     declared = (TensorSpec("transform", Datatype.FP64, (-1, 2)),)
 
     with pytest.raises(
-        InvalidConfig, match=r"model\.joblib: transform failed for an example of zeros or empty"
+        InvalidConfig,
+        match=r"model\.joblib: transform failed for an example of zeros or empty .*: declare the "
+        "inputs in model.yaml if some are text, otherwise the outputs",
     ):
         saved(tmp_path, encoder)
+    with pytest.raises(InvalidConfig, match=r"\): declare the outputs in model.yaml"):
+        saved(tmp_path, encoder, inputs=(TensorSpec("x", Datatype.FP64, (-1, 1)),))
     model = saved(tmp_path, encoder, outputs=declared)
 
-    assert ask(model, [[2.0]])["transform"].array.tolist() == [[0.0, 1.0]]
+    assert ask(model, [[4.0]])["transform"].array.tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize("encoder", [OneHotEncoder(sparse_output=False), OrdinalEncoder()])
+@pytest.mark.parametrize("wrap", [np.array, named])
+def test_the_trial_row_has_categories_that_the_encoder_knows(tmp_path, encoder, wrap):
+    rows = wrap([[3, 5], [4, 7]])
+    known = encoder.fit_transform(rows)
+
+    model = saved(tmp_path, encoder)
+
+    assert ask(model, [[3.0, 5.0], [4.0, 7.0]])["transform"].array.tolist() == known.tolist()
+    with pytest.raises(InvalidRequest, match="Found unknown categories"):
+        ask(model, [[0.0, 0.0]])
+
+
+def test_the_trial_row_of_declared_text_has_categories_that_the_encoder_knows(tmp_path):
+    encoder = OrdinalEncoder().fit(np.array([["a", "x"], ["b", "y"]], np.object_))
+
+    model = saved(tmp_path, encoder, inputs=(TensorSpec("words", Datatype.BYTES, (-1, 2)),))
+
+    words = np.array([[b"b", b"x"]], np.object_)
+    answer = ask(model, words, datatype=Datatype.BYTES)["transform"].array
+    assert answer.tolist() == [[1.0, 0.0]]
 
 
 def test_values_that_the_estimator_refuses_are_a_client_error(tmp_path):

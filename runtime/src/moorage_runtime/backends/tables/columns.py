@@ -55,20 +55,24 @@ def features_of(estimator: Any) -> Features:
     Raises:
         InvalidConfig: It has text columns that cannot be identified.
     """
-    count = getattr(estimator, "n_features_in_", None)
     names = tuple(map(str, _list(getattr(estimator, "feature_names_in_", None))))
-    if not names:
-        return Features(None if count is None else int(count), certain=False)
+    count = len(names) or getattr(estimator, "n_features_in_", None)
+    if count is None:
+        return Features(None, certain=False)
+    # columns without names are called by their places
+    columns = list(names) or [str(place) for place in range(int(count))]
     examples: dict[str, Any] = {}
     used: set[str] = set()
     is_split = False
-    for transformer, columns, is_part in _readers(estimator, list(names)):
+    for transformer, taken, is_part in _readers(estimator, columns):
         is_split = is_split or is_part
-        used.update(columns)
-        for place, name in enumerate(columns):
+        used.update(taken)
+        for place, name in enumerate(taken):
             example = _example(transformer, place)
             if example is not None and not isinstance(examples.get(name), str):
                 examples[name] = example
+    if not names:
+        return Features(int(count), examples=examples, certain=False)
     if not is_split and not any(isinstance(value, str) for value in examples.values()):
         return Features(len(names), names, examples=examples, certain=False, framed=True)
     kept = [name for name in names if name in used]

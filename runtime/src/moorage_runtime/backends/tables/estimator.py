@@ -159,8 +159,10 @@ def _merge_obstacle(estimator: Any) -> str:
     return f"estimator {kind.__name__} is not known to keep the rows of a batch apart"
 
 
-def _way_out(estimator: Any) -> str:
+def _way_out(source: ModelSource, estimator: Any) -> str:
     save = _SAVE_BOOSTER.get(_library(estimator))
+    if save is None and source.inputs is None:
+        return "declare the inputs in model.yaml if some are text, otherwise the outputs"
     if save is None:
         return "declare the outputs in model.yaml"
     return (
@@ -197,7 +199,7 @@ def _tried_outputs(
             if name == methods[0]:
                 raise InvalidConfig(
                     f"{source.path.name}: {name} failed for an example of zeros or empty text "
-                    f"({sentence_of(error)}): {_way_out(estimator)}"
+                    f"({sentence_of(error)}): {_way_out(source, estimator)}"
                 ) from error
             log.info("model '%s' has no output '%s': %s", source.name, name, sentence_of(error))
     return first_by_default(found)

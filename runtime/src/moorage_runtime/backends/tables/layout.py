@@ -38,7 +38,8 @@ class Features(msgspec.Struct, frozen=True):
         columns: One input per column; None if one matrix of numbers is enough.
         datatype: Datatype of the matrix.
         categories: Column to its categories, for libraries that need pandas' categorical type.
-        examples: Column to a value that the model accepts; by default 0 or empty text.
+        examples: Column to a value that the model accepts; by default 0 or empty text. A column
+            without a name is called by its place.
         coded: Columns of text that may also be declared as whole numbers or booleans, which the
             library itself writes as text.
         certain: The file says which columns are text, so that a declaration cannot differ.
@@ -62,11 +63,15 @@ class Matrix:
     Args:
         spec: The input.
         names: Names of the columns; empty for a plain array.
+        examples: A value of each column that the model accepts, or None; empty without columns.
     """
 
-    def __init__(self, spec: TensorSpec, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, spec: TensorSpec, names: Sequence[str] = (), examples: Sequence[Any] = ()
+    ) -> None:
         self.specs = (spec,)
         self._names = list(names)
+        self._examples = examples
 
     def table(self, inputs: Sequence[Tensor]) -> Any:
         """The request's rows: an array, or a data frame if the columns have names.
@@ -78,10 +83,13 @@ class Matrix:
         return pandas.DataFrame(array, columns=self._names) if self._names else array
 
     def example(self) -> tuple[Tensor, ...]:
-        """One row of zeros or of empty text."""
+        """One row that the model accepts, as far as its file says."""
         spec = self.specs[0]
-        shape = tuple(max(size, 1) for size in spec.shape)
-        return (_filled(spec, shape, None),)
+        if not self._examples:
+            shape = tuple(max(size, 1) for size in spec.shape)
+            return (_filled(spec, shape, None),)
+        columns = [_filled(spec, (1, 1), value).array for value in self._examples]
+        return (Tensor(spec.name, spec.datatype, np.concatenate(columns, axis=1)),)
 
 
 class Columns:
@@ -193,7 +201,8 @@ def _undeclared(source: ModelSource, features: Features) -> Layout:
         )
     shape = (-1, features.count)
     spec = TensorSpec(INPUT_NAME, features.datatype, shape, any_number=True)
-    return Matrix(spec, features.names if features.framed else ())
+    names = features.names if features.framed else ()
+    return Matrix(spec, names, _examples(features, spec.datatype))
 
 
 def _declared_matrix(source: ModelSource, features: Features, spec: TensorSpec) -> Layout:
@@ -214,8 +223,20 @@ def _declared_matrix(source: ModelSource, features: Features, spec: TensorSpec) 
             f"because {source.path.name} has {count} features"
         )
     shape = spec.shape if count is None else (spec.shape[0], count)
-    names = features.names if features.framed and len(shape) == 2 else ()
-    return Matrix(msgspec.structs.replace(spec, shape=shape, any_number=not is_text), names)
+    has_columns = len(shape) == 2
+    return Matrix(
+        msgspec.structs.replace(spec, shape=shape, any_number=not is_text),
+        features.names if features.framed and has_columns else (),
+        _examples(features, spec.datatype) if has_columns else (),
+    )
+
+
+def _examples(features: Features, datatype: Datatype) -> list[Any]:
+    """An example for each column of a matrix; None where the file has none of its datatype."""
+    names = features.names or tuple(map(str, range(features.count or 0)))
+    is_text = datatype is Datatype.BYTES
+    found = [features.examples.get(name) for name in names]
+    return [value if isinstance(value, str) is is_text else None for value in found]
 
 
 def _declared_columns(
