@@ -16,6 +16,8 @@ import grpc
 import httpx
 import pytest
 
+from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.python.process import IsolatedModel
 from moorage_runtime.codec._generated import oip_pb2
 from support.runtime import Runtime, running, serving
 from support.waiting import eventually
@@ -320,6 +322,41 @@ def test_readiness_says_that_a_process_restarts(runtime):
         lambda found: found == 200,
         60,
     )
+
+
+SLOW = """\
+import os
+import pathlib
+import time
+
+from moorage_runtime.backends.python import PythonModel
+
+
+class Model(PythonModel):
+    def load(self, context):
+        (context.folder / f"{os.getpid()}.pid").touch()
+        while (context.folder / "wait").exists():
+            time.sleep(0.01)
+"""
+
+
+def test_a_process_that_restarts_ends_with_its_model(tmp_path):
+    (tmp_path / "model.py").write_text(SLOW)
+    model = IsolatedModel(ModelSource("slow", "1", tmp_path / "model.py"))
+    (first,) = pids(tmp_path)
+    (tmp_path / "wait").touch()
+    os.kill(first, signal.SIGKILL)
+    (second,) = eventually("it restarts", lambda: pids(tmp_path) - {first}, bool, 20)
+
+    model.close()
+
+    place = Path(f"/proc/{second}")
+    eventually("the process ends", place.exists, lambda found: not found, 20)
+
+
+def pids(folder: Path) -> set[int]:
+    """The processes that have begun to load the model of a folder."""
+    return {int(file.stem) for file in folder.glob("*.pid")}
 
 
 def test_a_request_that_takes_too_long_gets_504(runtime):

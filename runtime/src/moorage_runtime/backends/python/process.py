@@ -209,6 +209,7 @@ class IsolatedModel:
         self._what = f"model '{source.name}' version '{source.version}'"
         self._timeout_seconds: float = source.options.get("python_timeout_seconds", 0.0)
         self._process: _Process | None = None
+        self._starting: _Process | None = None
         self._problem = "its process is starting"
         self._changed: list[Callable[[], None]] = []
         self._closing = threading.Event()
@@ -269,8 +270,11 @@ class IsolatedModel:
     def close(self) -> None:
         """Close the model and end its process."""
         self._closing.set()
-        if self._process is not None:
-            self._process.close()
+        process, starting = self._process, self._starting
+        if process is not None:
+            process.close()
+        elif starting is not None:
+            starting.kill()
 
     def _call(self, call: Call) -> Generator[Part | HttpPart]:
         process = self._process
@@ -328,7 +332,9 @@ class IsolatedModel:
         """Start the process, wait for its end, and describe it."""
         process: _Process | None = None
         try:
-            process = _Process(self._source, self._packages)
+            process = self._starting = _Process(self._source, self._packages)
+            if self._closing.is_set():
+                process.kill()
             ready = process.ready()
         except Exception as error:  # noqa: BLE001 - the supervisor must continue
             if process is not None:
