@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import skops.io
 from sklearn.cluster import KMeans
+from sklearn.ensemble import BaggingRegressor
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -314,6 +315,12 @@ def test_an_unknown_type_in_a_skops_file_is_refused_and_named_unless_pickles_are
         (make_pipeline(StandardScaler(), LogisticRegression()), ""),
         # a custom function may use the mean of the batch
         (make_pipeline(FunctionTransformer(halve), LogisticRegression()), "FunctionTransformer"),
+        (BaggingRegressor(LinearRegression(), n_estimators=2), ""),
+        # an ensemble is as its estimators are
+        (
+            BaggingRegressor(make_pipeline(FunctionTransformer(halve), LinearRegression())),
+            "FunctionTransformer",
+        ),
         # a subclass is not in the list
         (Picky(), "Picky"),
     ],

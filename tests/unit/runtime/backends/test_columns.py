@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer, make_column_selector
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import BaggingRegressor, HistGradientBoostingRegressor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
@@ -260,6 +260,7 @@ def test_names_that_are_not_text_are_read_as_text():
 
 SCALER, ENCODER = StandardScaler(), OneHotEncoder()
 LENGTHS = FunctionTransformer(len)
+BAGGING = BaggingRegressor(LinearRegression(), n_estimators=2).fit(NUMBERS, PRICES)
 
 
 @pytest.mark.parametrize(
@@ -269,10 +270,11 @@ LENGTHS = FunctionTransformer(len)
          [SCALER, LENGTHS]),
         (FeatureUnion([("a", SCALER), ("b", "drop"), ("c", LENGTHS)]), [SCALER, LENGTHS]),
         (ColumnTransformer([("a", SCALER, [0]), ("b", "drop", [1])]), [SCALER]),
+        (BAGGING, BAGGING.estimators_[:1]),
         (SCALER, None),
         (type("Special", (Pipeline,), {})([("a", SCALER)]), None),
     ],
-    ids=["pipeline", "union", "column transformer", "one", "subclass"],
+    ids=["pipeline", "union", "column transformer", "ensemble", "one", "subclass"],
 )  # fmt: skip
 def test_steps_are_those_that_change_something(estimator, steps):
     assert steps_of(estimator) == steps

@@ -13,6 +13,10 @@ from typing import Any, Final, cast
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import (
+    AdaBoostClassifier,
+    AdaBoostRegressor,
+    BaggingClassifier,
+    BaggingRegressor,
     StackingClassifier,
     StackingRegressor,
     VotingClassifier,
@@ -47,6 +51,9 @@ _PASSING_ON: Final[Sequence[tuple[tuple[type, ...], str]]] = (
         "estimators_",
     ),
 )
+
+# Ensembles of one kind of estimator, which may be any.
+_OF_ONE_KIND: Final = (AdaBoostClassifier, AdaBoostRegressor, BaggingClassifier, BaggingRegressor)
 
 
 def features_of(estimator: Any) -> Features:
@@ -98,6 +105,8 @@ def steps_of(estimator: Any) -> list[Any] | None:
         ]
     elif kind is FeatureUnion:
         found = [step for _, step in estimator.transformer_list]
+    elif kind in _OF_ONE_KIND:
+        found = list(estimator.estimators_[:1])
     else:
         return None
     return [step for step in found if not (step is None or isinstance(step, str) or _passes(step))]
