@@ -146,6 +146,16 @@ def test_a_port_in_use_is_reported():
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
+def test_an_address_of_another_machine_is_reported(host, workers):
+    done = command(f"--host={host}", "--http-port=0", "--grpc-port=0", f"--workers={workers}")
+
+    assert done.returncode == 1
+    assert f"--host (MOORAGE_HOST): '{host}' is invalid: " in done.stderr
+    assert "use a free port" not in done.stderr
+
+
+@pytest.mark.parametrize("workers", [1, 2])
 def test_an_execution_provider_that_is_not_installed_is_reported(workers):
     if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
         pytest.skip("CUDA is installed")

@@ -38,6 +38,7 @@ from moorage_runtime.frontends.http.message import Handler
 from moorage_runtime.frontends.http.metrics import MetricsFrontend
 from moorage_runtime.frontends.http.router import Mount, Router
 from moorage_runtime.frontends.http.server import HttpServer
+from moorage_runtime.frontends.listening import refused
 from moorage_runtime.frontends.oip import grpc as oip_grpc
 from moorage_runtime.frontends.oip.repository import RepositoryRestFrontend
 from moorage_runtime.frontends.oip.rest import OipRestFrontend
@@ -46,7 +47,7 @@ from moorage_runtime.repository.loader import Loader, LoaderOptions
 from moorage_runtime.repository.registry import Registry
 from moorage_runtime.settings import Settings, cores
 from moorage_runtime.values.budget import ByteBudget
-from moorage_runtime.values.errors import DeviceLost, ListenError
+from moorage_runtime.values.errors import DeviceLost
 from moorage_runtime.values.inference import ServerMetadata
 from moorage_runtime.workers.collected import Collected
 from moorage_runtime.workers.link import connect
@@ -125,8 +126,8 @@ async def run(settings: Settings, link: int | None = None) -> None:
     if member is not None:
         catching_up = asyncio.create_task(member.catch_up())
         await asyncio.wait((catching_up, stop), return_when=asyncio.FIRST_COMPLETED)
-    http_port = await _listen(http, "http_port", settings.http_port)
-    grpc_port = await _listen(grpc, "grpc_port", settings.grpc_port)
+    http_port = await _listen(http, "http_port", settings.host, settings.http_port)
+    grpc_port = await _listen(grpc, "grpc_port", settings.host, settings.grpc_port)
     log.info("listening on HTTP port %d and gRPC port %d", http_port, grpc_port)
     if member is not None:
         member.listens()
@@ -326,14 +327,11 @@ def _grpc_services(settings: Settings, dataplane: Dataplane) -> list[GrpcService
     return [*protocols, health_grpc.service(dataplane, [s.name for s in protocols])]
 
 
-async def _listen(server: HttpServer | GrpcListener, setting: str, port: int) -> int:
+async def _listen(server: HttpServer | GrpcListener, setting: str, host: str, port: int) -> int:
     try:
         return await server.start()
     except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ListenError(
-            f"{setting} {port} cannot be opened: {reason}: use a free port"
-        ) from error
+        raise refused(setting, host, port, error) from error
 
 
 def _log_failure(task: "asyncio.Task[None]") -> None:

@@ -1,4 +1,4 @@
-"""Closes a listening socket without losing clients that are already connected to it.
+"""Closes a listening socket without losing clients, and says why one cannot be opened.
 
 The kernel completes connections and queues them. Closing the socket would reset the queued ones,
 so they are accepted first. To leave no gap between the last accept and the close, the kernel drops
@@ -9,11 +9,14 @@ it has sent a request.
 import asyncio
 import contextlib
 import ctypes
+import errno
 import os
 import socket
 import ssl
 import struct
 from collections.abc import Callable
+
+from moorage_runtime.values.errors import ListenError
 
 Protocols = Callable[[], asyncio.BaseProtocol]
 
@@ -29,6 +32,26 @@ NO_SYN = b"".join(
     )
 )
 """A socket filter that drops what opens a connection (socket(7), SO_ATTACH_FILTER)."""
+
+
+def refused(setting: str, host: str, port: int, error: Exception) -> ListenError:
+    """The error for a port that cannot be opened, which names the setting to change.
+
+    Args:
+        setting: Setting of the port.
+        host: Address.
+        port: Number of the port.
+        error: What was raised.
+    """
+    number = (error.errno if isinstance(error, OSError) else None) or 0
+    # a failed resolution of a name has a number of its own, below 0
+    reason = os.strerror(number) if number > 0 else getattr(error, "strerror", "") or str(error)
+    if number in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT} or isinstance(error, socket.gaierror):
+        return ListenError(
+            f"--host (MOORAGE_HOST): '{host}' is invalid: {reason}: must be an address of this "
+            "machine"
+        )
+    return ListenError(f"{setting} {port} cannot be opened: {reason}: use a free port")
 
 
 async def close(listener: asyncio.Server, make: Protocols, tls: ssl.SSLContext | None) -> None:

@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
+from moorage_runtime.frontends.listening import refused
 from moorage_runtime.settings import Settings
-from moorage_runtime.values.errors import ListenError
 from moorage_runtime.workers.shared import messages
 from moorage_runtime.workers.shared.messages import Answer, Ask, Beat, FromWorker, State
 from moorage_runtime.workers.shared.server_state import Letters, ServerState
@@ -80,10 +80,7 @@ def _reserved(host: str, setting: str, port: int) -> Generator[socket.socket]:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         reserved.bind((host, port))
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ListenError(
-            f"{setting} {port} cannot be opened: {reason}: use a free port"
-        ) from error
+        raise refused(setting, host, port, error) from error
     with reserved:
         yield reserved
 

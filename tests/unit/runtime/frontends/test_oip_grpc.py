@@ -232,6 +232,12 @@ async def test_a_too_large_message_is_refused(serving):
         assert await call(channel, OIP + "ModelInfer", x_of([1.0] * 100))
 
 
+async def test_the_limit_of_a_message_may_be_larger_than_any_message(serving):
+    service = oip_grpc.service(FakeDataplane(identity("identity_fp32", "FP32", -1)))
+    async with serving(service, max_message_bytes=1 << 32) as channel:
+        assert await call(channel, OIP + "ModelInfer", x_of([1.0] * 100))
+
+
 async def test_compressed_requests_are_read(channel):
     compression = grpc.Compression.Gzip
     assert await call(channel, OIP + "ModelInfer", x_of([0.0] * 1000), compression=compression)

@@ -23,6 +23,8 @@ from moorage_runtime.frontends.grpc.methods import (
 )
 
 _UNLIMITED: Final = -1
+# grpcio's options are 32-bit integers.
+_LARGEST: Final = 2**31 - 1
 # Clients may send a keepalive ping this often; with grpcio's default of five minutes, common
 # client settings cause a GOAWAY.
 _PING_MILLISECONDS: Final = 10_000
@@ -72,7 +74,7 @@ class GrpcioServer:
         """
         server = grpc.aio.server(
             options=(
-                ("grpc.max_receive_message_length", self._max_message_bytes),
+                ("grpc.max_receive_message_length", min(self._max_message_bytes, _LARGEST)),
                 ("grpc.max_send_message_length", _UNLIMITED),
                 ("grpc.so_reuseport", int(self._reuse_port)),
                 ("grpc.http2.min_ping_interval_without_data_ms", _PING_MILLISECONDS),
