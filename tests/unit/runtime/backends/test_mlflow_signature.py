@@ -26,12 +26,14 @@ def test_columns_and_tensors_have_names_and_datatypes(form):
         {"type": "string"},
         {"name": "", **tensor()},
         {"name": 7, **tensor(dtype="int64", shape=[])},
+        {"name": 0, "type": "double"},
     ]
     assert specs_of({"outputs": form(items)}, "outputs", "x") == (
         TensorSpec("a", "FP64", (-1,)),
         TensorSpec("x", "BYTES", (-1,)),
         TensorSpec("x", "FP32", (-1, 2)),
         TensorSpec("7", "INT64", ()),
+        TensorSpec("0", "FP64", (-1,)),
     )
 
 

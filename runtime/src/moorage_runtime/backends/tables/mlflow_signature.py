@@ -66,7 +66,9 @@ def specs_of(signature: Any, side: str, unnamed: str) -> tuple[TensorSpec, ...] 
 
 
 def _spec(item: dict[str, Any], field: str, unnamed: str) -> TensorSpec:
-    name = str(item.get("name") or unnamed)
+    # the columns of a data frame without names are called 0, 1, ...
+    given = item.get("name")
+    name = unnamed if given is None or given == "" else str(given)
     kind = item.get("type")
     if kind == "tensor":
         tensor = _mapping(item.get("tensor-spec"), f"{field}.tensor-spec")
