@@ -227,6 +227,22 @@ def test_a_prompt_and_lower_case_precede_the_tokenizer(tmp_path):
     np.testing.assert_allclose(found, tokens[:, 0], atol=1e-6)
 
 
+@pytest.mark.parametrize("modules", [MODULES[:2], None])
+def test_white_space_around_a_text_counts_as_in_the_library_of_the_model(tmp_path, modules):
+    path = write_encoder(tmp_path, **({"modules": modules} if modules else {}), **{
+        "1_Pooling__config": {"pooling_mode_mean_tokens": True}
+    })  # fmt: skip
+    file = str(tmp_path / "tokenizer.json")
+    tokenizer = tokenizers.Tokenizer.from_file(file)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(" ", "isolated")
+    tokenizer.save(file)
+
+    plain, spaced = infer(load(path), "good answer", " good answer\n")["embedding"]
+
+    # Sentence Transformers removes it, Transformers does not
+    assert np.array_equal(plain, spaced) is (modules is not None)
+
+
 @pytest.mark.parametrize(
     "shape", [{"texts": 1}, {"tokens": 16}, {"texts": 1, "tokens": 16, "kind": TensorProto.INT32}]
 )

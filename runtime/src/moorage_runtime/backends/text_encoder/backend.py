@@ -160,6 +160,8 @@ class TextEncoder:
                 f"input 'text': element {index} is not UTF-8 text (at byte {error.start})"
             ) from None
         text = f"{self._description.prompt}{text}"
+        if self._description.strip:
+            text = text.strip()
         return text.lower() if self._description.lower else text
 
     def _rows(

@@ -65,6 +65,7 @@ class Description(msgspec.Struct, frozen=True):
         pooling: How an embedding is made.
         normalize: Whether embeddings have the length 1.
         max_tokens: Further tokens of a text are cut off; 0 is no limit.
+        strip: Whether white space around a text is removed before it is tokenized.
         lower: Whether text is converted to lower case before it is tokenized.
         prompt: Precedes every text.
         pad_id: Token for a graph with a fixed number of tokens.
@@ -77,6 +78,7 @@ class Description(msgspec.Struct, frozen=True):
     pooling: Pooling = Pooling.MEAN
     normalize: bool = False
     max_tokens: int = 0
+    strip: bool = False
     lower: bool = False
     prompt: str = ""
     pad_id: int = 0
@@ -115,6 +117,7 @@ def describe(read: Reader, task: str | None = None, max_tokens: int | None = Non
         pooling,
         modules is not None and "Normalize" in [kind for kind, _ in modules],
         max_tokens or _limit(config, tokenizer, own, pad_id),
+        modules is not None,  # as Sentence Transformers does, unlike Transformers
         own.get("do_lower_case") is True,
         prompt,
         pad_id,
