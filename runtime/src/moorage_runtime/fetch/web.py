@@ -28,6 +28,7 @@ from urllib3.exceptions import (
 
 from moorage_runtime.fetch.decide.answers import cleaned
 from moorage_runtime.fetch.decide.failures import BadSource, Corrupt, Unreachable
+from moorage_runtime.fetch.decide.proxies import parse_proxy
 from moorage_runtime.fetch.decide.redirects import REDIRECTS, follow, host_of
 
 __all__ = ["Answer", "Web"]
@@ -172,11 +173,17 @@ class Web:
         if proxy not in self._pools:
             timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
             self._pools[proxy] = (
-                urllib3.ProxyManager(proxy, ssl_context=self._context, timeout=timeout, maxsize=16)
+                self._proxied(proxy, timeout)
                 if proxy
                 else urllib3.PoolManager(ssl_context=self._context, timeout=timeout, maxsize=16)
             )
         return self._pools[proxy]
+
+    def _proxied(self, proxy: str, timeout: urllib3.Timeout) -> urllib3.ProxyManager:
+        address, headers = parse_proxy(proxy)
+        return urllib3.ProxyManager(
+            address, proxy_headers=headers, ssl_context=self._context, timeout=timeout, maxsize=16
+        )
 
 
 def _reason(error: BaseException) -> str:
