@@ -95,6 +95,10 @@ def test_half_a_password_is_refused(only):
     [
         ("reg.example:5000", "reg.example:5000"),
         ("https://reg.example:5000", "reg.example:5000"),
+        ("reg.example:5000/", "reg.example:5000"),
+        ("https://reg.example:5000/", "reg.example:5000"),
+        ("https://reg.example/v2/", "reg.example"),
+        ("http://reg.example/v1", "reg.example"),
         ("https://index.docker.io/v1/", "docker.io"),
         ("index.docker.io", "docker.io"),
         ("https://index.docker.io", "registry-1.docker.io"),
@@ -109,9 +113,12 @@ def test_a_registry_gets_its_own_entry_of_a_docker_configuration(name, host):
 
 
 def test_a_registry_without_an_entry_gets_no_credential():
-    configuration = {"auths": {"reg.example": {}, "b.example": "text", "c.example": {"auth": "x"}}}
+    entries = {"reg.example": {}, "b.example": "text", "c.example": {"auth": "x"}}
+    # the entry of one repository is not that of its registry
+    entries |= {"d.example/team": {"auth": "x"}, "https://d.example/v3/": {"auth": "x"}}
+    configuration = {"auths": entries}
 
-    for host in ("reg.example", "b.example", "docker.io"):
+    for host in ("reg.example", "b.example", "d.example", "docker.io"):
         assert docker(configuration).registry(host) == ""
 
 

@@ -8,6 +8,7 @@ the prefix, with lower precedence.
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -18,7 +19,9 @@ __all__ = ["PREFIX", "Credentials"]
 
 PREFIX = "MOORAGE_CREDENTIAL_"
 # The names for Docker Hub in Docker's own tools.
-DOCKER_HUB = ("https://index.docker.io/v1/", "index.docker.io", "docker.io")
+DOCKER_HUB = ("index.docker.io", "docker.io")
+# What the kubelet ignores in the address of a registry: the scheme, and the version of the API.
+AROUND = re.compile(r"^https?://|/(v[12]/?)?$")
 
 
 class Credentials:
@@ -87,9 +90,10 @@ class Credentials:
             return self.basic()
         auths = _auths(text)
         names = DOCKER_HUB if host in {"docker.io", "registry-1.docker.io"} else (host,)
-        for name in (*names, *(f"https://{name}" for name in names)):
-            if entry := auths.get(name):
-                return _entry(entry)
+        for name in names:
+            for known, entry in auths.items():
+                if entry and AROUND.sub("", known) == name:
+                    return _entry(entry)
         return ""
 
 
