@@ -95,13 +95,10 @@ class RequestRules:
             required += not rule.spec.optional
         if required != self._required:
             given = set(map(_name_of, inputs))
-            missing = [
-                name
-                for name, rule in self._inputs.items()
-                if name not in given and not rule.spec.optional
-            ]
+            needed = [name for name, rule in self._inputs.items() if not rule.spec.optional]
+            missing = [name for name in needed if name not in given]
             raise InvalidRequest(
-                f"input {_listed(missing)} is missing: the model requires {_listed(self._inputs)}"
+                f"input {_listed(missing)} is missing: the model requires {_listed(needed)}"
             )
 
     def _check_outputs(self, request: InferRequest) -> None:
