@@ -12,7 +12,7 @@ import importlib.util
 import logging
 import os
 import ssl
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,9 @@ TEXTS = {
     ),
     "context": ("cluster", "user", "namespace"),
 }  # fmt: skip
+BEARER = "BearerToken"  # the name of the package for the header Authorization
+INSECURE = "insecure-skip-tls-verify"
+IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 
 
 class _Wrong(Exception):
@@ -173,6 +176,9 @@ def _one_of(names: Mapping[str, object]) -> str:
 
 def _check_cluster(cluster: _Entry) -> None:
     path, fields = cluster.path, cluster.fields
+    # the package takes every text for true, also "false"
+    if not isinstance(fields.get(INSECURE) or False, bool):
+        raise _Wrong(f"{path}.{INSECURE} must be true or false, without quotes")
     _check_url(fields.get("server", ""), f"{path}.server", {"http", "https"})
     _check_base64(cluster, "certificate-authority-data")
     if proxy := fields.get("proxy-url", ""):
@@ -194,11 +200,16 @@ def _check_url(url: str, path: str, schemes: set[str]) -> None:
 
 
 def _check_user(user: _Entry) -> None:
+    # The package sends its requests as the user itself, who may do more.
+    for each in IMPERSONATION:
+        if user.fields.get(each):
+            raise _Wrong(
+                f"{user.path}.{each}: impersonation is not supported: use the credentials of the "
+                "user to act as"
+            )
     for each in ("client-certificate-data", "client-key-data"):
         _check_base64(user, each)
-    token = user.fields.get("token") or ""
-    if not (token.isascii() and token.isprintable()):
-        raise _Wrong(f"{user.path}.token has a character that no token has, such as a newline")
+    _check_token(user.fields.get("token") or "", f"{user.path}.token")
     command = user.fields.get("exec")
     if command is None:
         return
@@ -207,6 +218,11 @@ def _check_user(user: _Entry) -> None:
     for each in ("apiVersion", "command"):
         if not _text(cast("Mapping[str, Any]", command).get(each), f"{user.path}.exec.{each}"):
             raise _Wrong(f"{user.path}.exec.{each} is required")
+
+
+def _check_token(token: str, path: str) -> None:
+    if not (token.isascii() and token.isprintable()):
+        raise _Wrong(f"{path} has a character that no token has, such as a newline")
 
 
 def _check_base64(entry: _Entry, name: str) -> None:
@@ -231,6 +247,10 @@ def _configuration(paths: Sequence[str], context: str, cluster: _Entry, user: _E
         raise _Wrong(f"{where}: {reason_of(error)}") from error
     except Exception as error:  # the libraries of auth-provider raise any
         raise _Wrong(f"{user.path}: {str(error).rstrip('.')}") from error
+    if made.refresh_api_key_hook:
+        _strip_token(made, made.refresh_api_key_hook)
+        source = "exec" if "exec" in user.fields else "tokenFile"
+        _check_token(made.api_key[BEARER], f"{user.path}: the token of {source}")
     if "exec" in user.fields and not made.api_key and not made.cert_file:
         command = user.fields["exec"]["command"]
         reason = "; ".join(problems) or "it printed none"
@@ -238,6 +258,17 @@ def _configuration(paths: Sequence[str], context: str, cluster: _Entry, user: _E
     if made.host.startswith("https"):
         _check_certificates(made, cluster, user)
     return made
+
+
+def _strip_token(made: Any, renew: Callable[[Any], None]) -> None:
+    """Remove the newline at the end of the token, such as that of a file, before each use."""
+
+    def renew_stripped(configuration: Any) -> None:
+        renew(configuration)  # which makes itself the hook again
+        configuration.api_key[BEARER] = configuration.api_key[BEARER].strip()
+        configuration.refresh_api_key_hook = renew_stripped
+
+    renew_stripped(made)
 
 
 def _check_certificates(made: Any, cluster: _Entry, user: _Entry) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from moorage_cli.ask.api_failures import NoCluster
 from moorage_cli.ask.cluster import Cluster
+from moorage_cli.ask.kubeconfig import load_kubeconfig
 from moorage_cli.printing.failures import Failure
 
 SERVER = 'server: "http://127.0.0.1:1"'
@@ -56,6 +57,9 @@ UNUSABLE = {
     config('server: "not a url"'): "clusters[c].cluster.server: 'not a url' is invalid",
     config('server: "http://a:99999"'): "clusters[c].cluster.server: 'http://a:99999' is invalid",
     config('server: "http://["'): "clusters[c].cluster.server: 'http://[' is invalid",
+    config(f'{TLS}, insecure-skip-tls-verify: "false"'): (
+        "clusters[c].cluster.insecure-skip-tls-verify must be true or false, without quotes"
+    ),
     config(f"{SERVER}, proxy-url: nonsense"): "clusters[c].cluster.proxy-url: 'nonsense' is inv",
     config(f'{TLS}, certificate-authority-data: "!"'): (
         "clusters[c].cluster.certificate-authority-data is not valid base64"
@@ -70,6 +74,9 @@ UNUSABLE = {
     config(user="token: 3"): "users[u].user.token must be a string",
     config(user='token: "secret\\nb"'): "users[u].user.token has a character that no token has",
     config(user="tokenFile: /missing"): "/missing: no such file or directory",
+    # without this check, requests would be sent with the rights of the user that impersonates
+    config(user="token: t, as: viewer"): "users[u].user.as: impersonation is not supported: use",
+    config(user="token: t, as-groups: [g]"): "users[u].user.as-groups: impersonation is not",
     config(user="username: 3, password: x"): "users[u].user.username must be a string",
     config(user="exec: 3"): "users[u].user.exec must be an object",
     config(user="exec: {}"): "users[u].user.exec.apiVersion is required",
@@ -109,6 +116,28 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(Failure, match=f"is not a usable kubeconfig: .*{reason}"):
             Cluster(str(path))
+
+
+def test_a_token_of_a_file_may_end_with_a_newline(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t\n")
+    path = tmp_path / "kubeconfig"
+    path.write_text(config(user="tokenFile: token"))
+
+    configuration, _ = load_kubeconfig(str(path), "")
+    headers = [configuration.auth_settings()["BearerToken"]["value"] for _ in range(2)]
+
+    assert headers == ["Bearer t", "Bearer t"]
+
+
+def test_a_token_of_a_file_with_a_line_break_inside_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\nb")
+    path = tmp_path / "kubeconfig"
+    path.write_text(config(user="tokenFile: token"))
+
+    with pytest.raises(Failure, match="the token of tokenFile has a character") as refused:
+        Cluster(str(path))
+
+    assert "secret" not in str(refused.value)
 
 
 def test_a_credential_plugin_that_answers_is_used(tmp_path: Path) -> None:
