@@ -44,10 +44,10 @@ class Document:
     value: Any
     start: int
     end: int
-    head: str
-    is_marked: bool
-    is_ended: bool
-    has_comments: bool
+    head: str = ""
+    is_marked: bool = False
+    is_ended: bool = False
+    has_comments: bool = False
 
 
 @dataclass(slots=True)
@@ -67,6 +67,8 @@ def read_documents(text: str) -> list[Document]:
     Raises:
         DocumentError: The text is not valid YAML, or has values without a JSON equivalent.
     """
+    if (value := _json_object(text)) is not None:
+        return [Document(value, 0, len(text))]
     try:
         values = [_plain(item, len(text)) for item in yaml.load_all(text, _StrictLoader)]
         places = _places(text)
@@ -91,6 +93,37 @@ def read_documents(text: str) -> list[Document]:
             Document(value, place.start, end, head, place.is_marked, place.is_ended, is_within)
         )
     return found
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    """The only document of a text in JSON; None if it is in YAML, or invalid.
+
+    PyYAML, unlike kubectl, refuses JSON with tabs, and escapes of two halves of a character.
+    """
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite
+        )
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None  # the reader of YAML reports the line
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is duplicate")
+    return found
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("the number has no equivalent in JSON")
+    return value
 
 
 def dump(value: Any) -> str:

@@ -57,3 +57,27 @@ def test_a_large_text_without_aliases_is_accepted() -> None:
     (document,) = read_documents(f"a: {'x' * 2_000_000}\n")
 
     assert len(document.value["a"]) == 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{\n\t"a": {\n\t\t"b": [1, 2.5, null]\n\t}\n}\n', {"a": {"b": [1, 2.5, None]}}),
+        (r'{"a": "\ud83d\ude00 \/"}', {"a": "😀 /"}),
+        ('{"a": 1e3, "b": "on"}', {"a": 1000.0, "b": "on"}),
+    ],
+    ids=["tabs", "escaped halves of a character", "exponent"],
+)
+def test_json_is_read_as_kubectl_reads_it(text: str, value: object) -> None:
+    (document,) = read_documents(text)
+
+    assert document.value == value
+    assert text[document.start : document.end] == text
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', '{"a": "\\ud83d"}', '{"a": 1', '{"a": .nan}']
+)
+def test_invalid_json_is_refused(text: str) -> None:
+    with pytest.raises(DocumentError):
+        read_documents(text)
