@@ -1,8 +1,13 @@
 """The chart as rendered by helm: images, pull Secrets, and the rights that depend on values."""
 
-import pytest
+import shutil
+from pathlib import Path
 
-from support.chart import refusal, rendered
+import pytest
+import yaml
+
+from support.chart import refusal, rendered, template
+from support.chart_rights import CHART
 
 pytestmark = pytest.mark.integration
 
@@ -112,3 +117,35 @@ def test_a_service_monitor_has_a_service_to_find():
     )
     assert ("ServiceMonitor", "moorage") in rendered("--set", monitor)
     assert ("Service", "moorage-metrics") not in rendered("--set", "metrics.service=false")
+
+
+def notes_of(folder: Path, *words: str) -> str:
+    """What `helm install` prints, which `helm template` does not, of a copy of the chart."""
+    chart = shutil.copytree(CHART, folder / "chart")
+    notes = chart / "templates" / "NOTES.txt"
+    notes.rename(chart / "files" / "NOTES.txt")
+    notes.with_name("notes.yaml").write_text(
+        'notes: {{ tpl (.Files.Get "files/NOTES.txt") . | toJson }}'
+    )
+    done = template(
+        *("--set", "image.registry=localhost", *words, "-s", "templates/notes.yaml"), chart=chart
+    )
+    assert done.returncode == 0, done.stderr
+    return yaml.safe_load(done.stdout)["notes"]
+
+
+def test_the_notes_serve_the_first_model_in_the_current_namespace(tmp_path: Path):
+    said = notes_of(tmp_path)
+
+    assert "serves InferenceModels in all namespaces." in said
+    assert "apply -f examples/01-digits/inferencemodel.yaml\n" in said
+    assert "label selector" not in said
+
+
+def test_the_notes_serve_the_first_model_where_the_operator_watches(tmp_path: Path):
+    said = notes_of(tmp_path, "--set", "watchNamespaces={team-a,team-b},watchLabelSelector=a=b")
+
+    commands = [line for line in said.splitlines() if line.startswith("  kubectl ")]
+    assert len(commands) == 3
+    assert all(line.endswith(" --namespace team-a") for line in commands)
+    assert "ignores models that do not match the label selector a=b." in said
