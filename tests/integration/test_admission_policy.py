@@ -154,6 +154,26 @@ DENIED = {
         {"podTemplate": pod(securityContext={"seccompProfile": {"type": "Unconfined"}})},
         "spec.podTemplate.spec.securityContext:",
     ),
+    "an unconfined AppArmor profile": (
+        {"podTemplate": container(appArmorProfile={"type": "Unconfined"})},
+        "must not be loosened",
+    ),
+    "an unconfined AppArmor profile of the pod": (
+        {"podTemplate": pod(securityContext={"appArmorProfile": {"type": "Unconfined"}})},
+        "spec.podTemplate.spec.securityContext:",
+    ),
+    "an unconfined SELinux type": (
+        {"podTemplate": container(seLinuxOptions={"type": "spc_t"})},
+        "must not be loosened",
+    ),
+    "an unconfined SELinux type of the pod": (
+        {"podTemplate": pod(securityContext={"seLinuxOptions": {"type": "spc_t"}})},
+        "spec.podTemplate.spec.securityContext:",
+    ),
+    "a process of a Windows host": (
+        {"podTemplate": pod(securityContext={"windowsOptions": {"hostProcess": True}})},
+        "spec.podTemplate.spec.securityContext:",
+    ),
     "a service account": ({"serviceAccountName": "builder"}, "allowed: models, default"),
     "a service account in the pod template": (
         {"podTemplate": pod(serviceAccountName="builder")},
@@ -243,6 +263,11 @@ ALLOWED = {
     "a stricter container": {
         "podTemplate": container(
             readOnlyRootFilesystem=True, runAsUser=1000, capabilities={"drop": ["ALL"]}
+        )
+    },
+    "profiles of the runtime and levels of SELinux": {
+        "podTemplate": container(
+            appArmorProfile={"type": "RuntimeDefault"}, seLinuxOptions={"level": "s0:c1,c2"}
         )
     },
     "a group for volumes": {"podTemplate": pod(securityContext={"fsGroup": 65532})},
