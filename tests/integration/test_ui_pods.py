@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from moorage_cli.ask.api_failures import Missing
 from moorage_cli.page.access import Actions
 from moorage_cli.page.feed import Change, Feed
 from moorage_cli.page.local_access import HOST, LocalAccess
@@ -32,9 +33,11 @@ MODEL = {
     "status": {
         "observedGeneration": 1,
         "model": {"name": "iris", "inputs": [TENSOR, PICTURE], "outputs": []},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Serving"}],
         "replicaStatuses": [
             {"pod": f"iris-{name}", "ready": True, "modelReady": True} for name in ("a", "b")
         ],
+        "omittedReplicas": 30,
     },
 }
 LINES = 2500
@@ -49,14 +52,19 @@ class Cluster:
         self.asked: list[Mapping[str, Any]] = []
         self.more: SimpleQueue[str | None] = SimpleQueue()
         self.notes: list[str] = []
+        self.deleted = threading.Event()
         self._counter = itertools.count(1)
 
     def changes(self) -> Iterator[Change]:
         yield "ALL", [MODEL]
+        self.deleted.wait()
+        yield "DELETED", MODEL
         threading.Event().wait()
 
     def details(self, namespace: str, name: str) -> Mapping[str, Any]:
         assert (namespace, name) == ("models", "iris")
+        if self.deleted.is_set():
+            raise Missing("inferencemodel models/iris: not found")
         return details(MODEL, [], datetime.now(UTC))
 
     def log(self, namespace: str, pod: str) -> Iterator[str]:
@@ -194,3 +202,17 @@ def test_a_picture_becomes_a_tensor_and_the_rest_of_the_request_stays(page: Brow
         "id": LARGE,
         "inputs": [tensor | {"data": [255, 0, 0] * 16}],
     }
+
+
+def test_replicas_that_the_status_omits_are_counted(page: Browser) -> None:
+    assert "The status omits 30 more replicas." in page.text("#model")
+
+
+def test_a_deleted_model_no_longer_has_a_state(page: Browser, cluster: Cluster) -> None:
+    page.reads(".title .state", "serving")
+
+    cluster.deleted.set()
+
+    page.reads(".title .state", "not found")
+    page.reads("[role=alert]", "inferencemodel models/iris: not found")
+    assert page.run("return document.querySelector('.title').className") == "bar title"

@@ -22,7 +22,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from moorage_cli.ask.api_failures import Forbidden, Unauthenticated
+from moorage_cli.ask.api_failures import Forbidden, Missing, Unauthenticated
 from moorage_cli.page.access import Access, Refused, Rows, Visit
 from moorage_cli.printing.failures import Failure
 
@@ -242,6 +242,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self._refuse(HTTPStatus.UNAUTHORIZED, sentence)
             case Forbidden():
                 self._refuse(HTTPStatus.FORBIDDEN, str(failure))
+            case Missing():
+                self._refuse(HTTPStatus.NOT_FOUND, str(failure))
             case _:
                 self._refuse(HTTPStatus.CONFLICT, str(failure))
 

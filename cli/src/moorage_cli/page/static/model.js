@@ -47,8 +47,10 @@ export async function refresh() {
     const events = await run("events", at).then((each) => each.document.events, () => []);
     if (at === opened) show(at, found, events);
   } catch (error) {
-    // what was read earlier stays
-    if (at === opened) update(at.parts.facts, [make("p", { class: "bad", role: "alert" }, error.message)]);
+    if (at !== opened) return;
+    // what was read earlier stays, but a model that is deleted has no state
+    if (error.status === 404) { at.bar.className = "bar title"; at.state.textContent = "not found"; }
+    update(at.parts.facts, [make("p", { class: "bad", role: "alert" }, error.message)]);
   } finally {
     at.isReading = false;
     if (at.isStale && at === opened) { at.isStale = false; refresh(); }
@@ -70,6 +72,7 @@ function show(at, found, events) {
     table("Replicas", ["pod", "serves", "revision", "restarts", "reason"], (found.replicaStatuses || []).map((each) =>
       [each.pod, mark(each.ready && each.modelReady ? "True" : "False"), each.revision, String(each.restarts ?? 0),
         [each.reason, each.message].filter(Boolean).join(": ")])),
+    found.omittedReplicas ? make("p", { class: "dim" }, `The status omits ${found.omittedReplicas} more replicas.`) : "",
     table("Conditions", ["condition", "status", "reason", "message"], (found.conditions || []).map((each) =>
       [each.type, mark(each.status), each.reason, each.message])),
     table("Tensors", ["direction", "name", "datatype", "shape"], [
