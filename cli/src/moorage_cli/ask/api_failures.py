@@ -22,6 +22,7 @@ __all__ = [
     "NoCluster",
     "NotServed",
     "Unauthenticated",
+    "Unavailable",
     "failures_of",
     "raise_status",
 ]
@@ -58,6 +59,10 @@ class Unauthenticated(Failure):
 
 class Forbidden(Failure):
     """The user lacks the right (HTTP 403)."""
+
+
+class Unavailable(Failure):
+    """The API server does not answer, or cannot at present (HTTP 429 and 5xx)."""
 
 
 class Expired(Exception):
@@ -100,7 +105,8 @@ def failures_of(what: str) -> Generator[None]:
         sentence = _sentence(error)
         if error.status == 404 and "not found" not in sentence:
             raise _not_served(what, sentence) from error
-        kind = KINDS.get(error.status or 0, Failure)
+        is_busy = error.status == 429 or (error.status or 0) >= 500
+        kind = Unavailable if is_busy else KINDS.get(error.status or 0, Failure)
         raise kind(f"{what}: {sentence}") from error
     except MalformedAnswer as error:
         raise Failure(
@@ -108,7 +114,7 @@ def failures_of(what: str) -> Generator[None]:
         ) from error
     except (HTTPError, OSError) as error:
         where = _address(error)
-        raise Failure(
+        raise Unavailable(
             f"{what}: the API server does not answer: {_unanswered(error)}{where}"
         ) from error
 

@@ -22,6 +22,7 @@ from moorage_cli.ask.api_failures import (
     Missing,
     NoCluster,
     NotServed,
+    Unavailable,
     failures_of,
 )
 from moorage_cli.ask.kubeconfig import load_kubeconfig
@@ -259,20 +260,23 @@ class Cluster:
     def follow(self, namespace: str, name: str, seconds: float) -> Iterator[dict[str, Any]]:
         """One model as it is, then each change, until it is deleted or the time is over.
 
-        Without a change, it is yielded again every few seconds.
+        Without a change, it is yielded again every few seconds. An API server that stops to answer
+        is asked again until the time is over, because it may only be restarted.
 
         Raises:
-            Failure: It does not exist, or has been deleted.
+            Failure: It does not exist, has been deleted, or cannot be read.
         """
         deadline = time.monotonic() + seconds
+        found: dict[str, Any] = {}
         while True:
-            found = self.model(namespace, name)
-            yield found
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return
             began = time.monotonic()
             try:
+                found = self.model(namespace, name)
+                yield found
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return
+                began = time.monotonic()
                 limit = min(left, FOLLOW_SECONDS)
                 for kind, changed in self._watched(namespace, name, _version(found), limit):
                     if kind == "DELETED":
@@ -280,6 +284,9 @@ class Cluster:
                     yield changed
             except Expired:
                 continue
+            except Unavailable:
+                if not found or time.monotonic() >= deadline:
+                    raise
             _pause(began)
 
     def patch(self, namespace: str, name: str, patch: Patch) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from moorage_cli.ask import cluster as cluster_module
+from moorage_cli.ask.api_failures import Unavailable
 from moorage_cli.ask.cluster import Cluster
+from moorage_cli.printing.failures import Failure
 
 MODEL = {"metadata": {"name": "iris", "resourceVersion": "7"}}
 
@@ -47,3 +49,39 @@ def test_following_ends_when_its_time_is_over() -> None:
 
     assert list(cluster.follow("models", "iris", 0)) == [MODEL]
     assert cluster.watches == []
+
+
+class Restarted(Quiet):
+    """A cluster whose API server answers a read of the model for `+`, and does not for `-`."""
+
+    def __init__(self, answers: str) -> None:
+        super().__init__()
+        self._answers = iter(answers)
+
+    def model(self, namespace: str, name: str) -> dict[str, Any]:
+        if next(self._answers) == "-":
+            raise Unavailable("iris: the API server does not answer: connection refused")
+        return super().model(namespace, name)
+
+
+def test_an_api_server_that_is_restarted_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "SHORT_WATCH_SECONDS", 0.0)
+    cluster = Restarted("+--+")
+
+    assert list(islice(cluster.follow("models", "iris", 600), 2)) == [MODEL] * 2
+
+
+def test_an_api_server_that_never_answers_is_a_failure() -> None:
+    with pytest.raises(Failure, match="does not answer"):
+        next(Restarted("-").follow("models", "iris", 600))
+
+
+def test_an_api_server_that_is_away_until_the_end_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster_module, "SHORT_WATCH_SECONDS", 0.0)
+    feed = Restarted("+" + "-" * 1_000_000).follow("models", "iris", 0.05)
+
+    assert next(feed) == MODEL
+    with pytest.raises(Failure, match="does not answer"):
+        next(feed)
