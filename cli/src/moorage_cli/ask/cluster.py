@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kubernetes.config.config_exception import ConfigException
@@ -31,6 +32,7 @@ from moorage_cli.ask.port_forward import PortForward
 from moorage_cli.edit.model import Patch
 from moorage_cli.judge.model_view import moment
 from moorage_cli.judge.why import EventView
+from moorage_cli.manifests.object_names import is_namespace_name
 from moorage_cli.printing.failures import Failure
 
 __all__ = ["FIELD_MANAGER", "Cluster", "Conflict", "TokenAccount"]
@@ -46,6 +48,7 @@ SHORT_WATCH_SECONDS = 1.0
 # nothing.
 FOLLOW_SECONDS = 5.0
 FIELD_MANAGER = "moorage-cli"
+OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 ASKED: dict[str, Any] = {"_request_timeout": TIMEOUT_SECONDS, "_preload_content": False}
 
 # The last failure is reported as one sentence; the client's notes on its retries only repeat it.
@@ -118,7 +121,7 @@ class Cluster:
             config.load_incluster_config(client_configuration=configuration)
         except ConfigException:
             return False
-        self._configuration, self.namespace = configuration, "default"
+        self._configuration, self.namespace = configuration, _own_namespace()
         return True
 
     def models(self, namespace: str | None) -> list[dict[str, Any]]:
@@ -419,6 +422,15 @@ class Cluster:
         if namespace is None:
             return everywhere, [GROUP, VERSION, PLURAL]
         return in_namespace, [GROUP, VERSION, namespace, PLURAL]
+
+
+def _own_namespace() -> str:
+    """The namespace of the pod that this runs in, which kubectl uses as well."""
+    try:
+        found = OWN_NAMESPACE.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return "default"
+    return found if is_namespace_name(found) else "default"
 
 
 def _selected(name: str) -> dict[str, str]:

@@ -71,7 +71,8 @@ class Command:
 
 NAMESPACE = Argument(
     "-n", "--namespace", metavar="NS", type=namespace, default="",
-    help="namespace; defaults to the namespace of the kubeconfig's context",
+    help="namespace; defaults to that of the kubeconfig's context, or of the pod in which the "
+    "command runs",
 )  # fmt: skip
 ALL = Argument("-A", "--all-namespaces", action="store_true", help="models of all namespaces")
 CLUSTER = (

@@ -197,3 +197,17 @@ def test_a_malformed_default_kubeconfig_is_not_replaced_by_the_account_of_the_po
 
     with pytest.raises(Failure, match="is not valid YAML"):
         Cluster()
+
+
+@pytest.mark.parametrize(
+    ("text", "namespace"), [("models\n", "models"), ("", "default"), ("a/b", "default")]
+)
+def test_in_a_pod_its_namespace_is_the_default_as_for_kubectl(
+    text: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "namespace").write_text(text)
+    monkeypatch.setattr("kubernetes.config.load_incluster_config", lambda **_: None)
+    monkeypatch.setattr("moorage_cli.ask.cluster.OWN_NAMESPACE", tmp_path / "namespace")
+    monkeypatch.setenv("KUBECONFIG", "/missing")
+
+    assert Cluster().namespace == namespace
