@@ -267,6 +267,15 @@ def test_a_probe_gets_the_number_of_the_port_that_it_names():
     }
 
 
+@pytest.mark.parametrize("name", [[1], {"a": 1}])
+def test_a_port_whose_name_is_not_a_text_keeps_its_number(name):
+    ports = [{"name": name, "containerPort": 9000}]
+
+    spec = spec_of({"containers": [{**IMAGE, "ports": ports}]})
+
+    assert spec["runtime"]["ports"] == {"http": 9000}
+
+
 @pytest.mark.parametrize(
     ("server", "is_kept"),
     [

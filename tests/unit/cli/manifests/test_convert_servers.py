@@ -108,6 +108,14 @@ def test_an_ensemble_loses_its_models():
     assert "one model" in lost(convert_triton(text, SCHEMAS))["ensemble_scheduling"]
 
 
+def test_a_gpu_that_is_not_a_number_is_not_counted():
+    text = 'name: "m" platform: "p" instance_group { kind: KIND_GPU gpus: 0 gpus { at: 1 } }'
+
+    (resource,) = convert_triton(text, schemas()).resources
+
+    assert resource["spec"]["runtime"]["resources"] == {"limits": {"nvidia.com/gpu": 1}}
+
+
 def test_a_shape_tensor_has_no_shape_in_the_contract():
     tensor = 'name: "x" data_type: TYPE_INT32 dims: [2] is_shape_tensor: true'
 

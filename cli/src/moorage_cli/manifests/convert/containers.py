@@ -234,8 +234,9 @@ def _carry_ports(draft: Draft, at: Path, section: str) -> None:
 def _carry_probes(draft: Draft, at: Path) -> None:
     """Replace the names of ports in probes by numbers, because the operator names the ports."""
     numbers = {
-        mapping_of(item).get("name"): mapping_of(item).get("containerPort")
+        name: mapping_of(item).get("containerPort")
         for item in draft.items(*at, "ports")
+        if isinstance(name := mapping_of(item).get("name"), str)
     }
     for probe in _PROBES:
         for handler in ("httpGet", "tcpSocket"):

@@ -165,7 +165,7 @@ def _carry_gpus(draft: Draft) -> None:
     for number, item in enumerate(draft.items("instance_group")):
         group = mapping_of(item)
         if _single(draft, "instance_group", number, "kind") == "KIND_GPU":
-            gpus |= set(group.get("gpus", ()))
+            gpus |= {each for each in group.get("gpus", ()) if isinstance(each, int)}
             at_least = 1
     count = max(at_least, len(gpus))
     if not count:
