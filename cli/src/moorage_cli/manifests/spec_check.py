@@ -27,6 +27,7 @@ __all__ = [
 
 _POD_SPEC = "V1PodSpec"
 _RUNTIME_CONTAINER = "runtime"
+_NEVER_IN_DEPLOYMENTS = ("activeDeadlineSeconds", "ephemeralContainers")
 # The operator's limits of a smoke test in JSON.
 _BODY_LIMIT_BYTES = 64 << 10
 _VALUE_LIMIT_CHARACTERS = 4096
@@ -110,10 +111,16 @@ def _fits(value: Any, datatype: str) -> bool:
 
 
 def pod_template_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    """The unknown fields of the pod template of a model or a runtime."""
+    """The fields of the pod template of a model or a runtime that a Deployment refuses."""
     template = mapping(spec.get("podTemplate"))
     path = "spec.podTemplate.spec"
     yield from _unknown(template.get("spec"), _POD_SPEC, path)
+    pod = mapping(template.get("spec"))
+    if pod.get("restartPolicy", "Always") not in ("Always", None):
+        yield Problem(f"{path}.restartPolicy", "must be Always, as in every Deployment")
+    for name in _NEVER_IN_DEPLOYMENTS:
+        if pod.get(name):
+            yield Problem(f"{path}.{name}", "is not allowed in a Deployment: remove it")
 
 
 def _unknown(value: Any, kind: str, path: str) -> Iterator[Problem]:

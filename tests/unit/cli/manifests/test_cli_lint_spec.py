@@ -89,6 +89,26 @@ def test_json_tests_of_servers_without_tensors_are_accepted(spec):
             "spec.podTemplate.spec.volumes[0].emptyDir.size",
             "did you mean sizeLimit?",
         ),
+        (
+            {"podTemplate": {"spec": {"restartPolicy": "Never"}}},
+            "spec.podTemplate.spec.restartPolicy",
+            "must be Always",
+        ),
+        (
+            {"podTemplate": {"spec": {"restartPolicy": []}}},
+            "spec.podTemplate.spec.restartPolicy",
+            "must be Always",
+        ),
+        (
+            {"podTemplate": {"spec": {"activeDeadlineSeconds": 60}}},
+            "spec.podTemplate.spec.activeDeadlineSeconds",
+            "not allowed in a Deployment",
+        ),
+        (
+            {"podTemplate": {"spec": {"ephemeralContainers": [{"name": "a", "image": "b"}]}}},
+            "spec.podTemplate.spec.ephemeralContainers",
+            "not allowed in a Deployment",
+        ),
         ({"scaling": CPU}, "spec.scaling.metrics[0]", "spec.runtime.resources.requests.cpu"),
         (
             {"scaling": {"maxReplicas": 2}},
@@ -125,6 +145,7 @@ RUNTIME = {"name": "runtime", "resources": {"requests": {"cpu": 1}}}
         smoke_test("BYTES", [], ["a"]),
         smoke_test("BF16", [0], []),
         {"podTemplate": {"spec": {"runtimeClassName": "nvidia", "hostname": None}}},
+        {"podTemplate": {"spec": {"restartPolicy": "Always", "ephemeralContainers": None}}},
         {"podTemplate": {"spec": {"nodeSelector": {"any/label": "value"}}}},
         {"scaling": CPU, "runtime": {"resources": {"requests": {"cpu": "500m"}}}},
         {"scaling": CPU, "runtime": {"resources": {"limits": {"cpu": 2}}}},

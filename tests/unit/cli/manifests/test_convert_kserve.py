@@ -267,6 +267,16 @@ def test_a_probe_gets_the_number_of_the_port_that_it_names():
     }
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("restartPolicy", "Never"), ("activeDeadlineSeconds", 60)]
+)
+def test_a_pod_field_that_no_deployment_has_is_lost(field, value):
+    predictor = {**model(), field: value}
+
+    assert list(notes_of(predictor)) == [f"spec.predictor.{field}"]
+    assert field not in str(spec_of(predictor))
+
+
 @pytest.mark.parametrize("name", [[1], {"a": 1}])
 def test_a_port_whose_name_is_not_a_text_keeps_its_number(name):
     ports = [{"name": name, "containerPort": 9000}]
