@@ -263,7 +263,7 @@ class Cluster:
     def follow(self, namespace: str, name: str, seconds: float) -> Iterator[dict[str, Any]]:
         """One model as it is, then each change, until it is deleted or the time is over.
 
-        Without a change, it is yielded again every few seconds. An API server that stops to answer
+        Without a change, it is yielded again every few seconds. An API server that does not answer
         is asked again until the time is over, because it may only be restarted.
 
         Raises:

@@ -25,7 +25,7 @@ ROLLOUTS: tuple[Command, ...] = (
         "lasted for health.failureThreshold periods (15 seconds). Other causes, such as a missing "
         "Secret or a failed download, can still resolve, so the command waits. "
         "The exit status is 1 if the time is over first. Prints what moorage why prints. A canary "
-        "that waits for approval does not end the command, nor does an API server that stops to "
+        "that waits for approval does not end the command, nor does an API server that does not "
         "answer for a while.",
         (
             NAME,

@@ -232,11 +232,15 @@ def _declared_matrix(source: ModelSource, features: Features, spec: TensorSpec) 
 
 
 def _examples(features: Features, datatype: Datatype) -> list[Any]:
-    """An example for each column of a matrix; None where the file has none of its datatype."""
+    """An example for each column of a matrix; None where the file has none of its datatype.
+
+    Empty if it has none at all: a hashed text has a million columns.
+    """
     names = features.names or tuple(map(str, range(features.count or 0)))
     is_text = datatype is Datatype.BYTES
     found = [features.examples.get(name) for name in names]
-    return [value if isinstance(value, str) is is_text else None for value in found]
+    fitting = [value if isinstance(value, str) is is_text else None for value in found]
+    return fitting if any(value is not None for value in fitting) else []
 
 
 def _declared_columns(
