@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from moorage_operator.api.conditions import Finding, Reason
-from moorage_operator.api.names import FETCH_CONTAINER
+from moorage_operator.api.names import FETCH_CONTAINER, RUNTIME_CONTAINER
 from moorage_operator.api.v1alpha1 import Health
 from moorage_operator.values.objects import ContainerObserved, PodObserved
 from moorage_operator.values.observed import Reference, ReferenceKind, ReferenceState
@@ -161,9 +161,10 @@ def ended_reason(container: ContainerObserved, ended: Termination, health: Healt
         return Reason.CREATE_CONTAINER_CONFIG_ERROR
     if container.name == FETCH_CONTAINER:
         return Reason.ARTIFACT_DOWNLOAD_FAILED
-    if _ended_by_startup_probe(ended, health):
+    is_probed = container.name == RUNTIME_CONTAINER
+    if is_probed and _ended_by_startup_probe(ended, health):
         return Reason.STARTUP_TIMEOUT
-    if ended.exit_code in SIGNAL_EXIT_CODES:
+    if is_probed and ended.exit_code in SIGNAL_EXIT_CODES:
         return Reason.LIVENESS_FAILING
     return Reason.CRASH_LOOP_BACK_OFF
 
@@ -226,7 +227,7 @@ def _container_finding(container: ContainerObserved, health: Health) -> Finding 
     if waiting in CONFIG_REASONS:
         return _config_finding(container, detail)
     ended = last_run(container)
-    if ended is None or _completed_init(container, ended):
+    if ended is None or _completed_init(container, ended) or _is_sidecar_again(container):
         return None
     return _ended_finding(container, ended, health)
 
@@ -243,7 +244,15 @@ def _pull_sentence(image: str, detail: str) -> str:
 
 def _completed_init(container: ContainerObserved, ended: Termination) -> bool:
     """Whether an init container has completed; other containers must keep running."""
-    return container.name != "runtime" and ended.exit_code == 0
+    return container.name != RUNTIME_CONTAINER and ended.exit_code == 0
+
+
+def _is_sidecar_again(container: ContainerObserved) -> bool:
+    """Whether an init container runs for the life of the pod and works again after a failed run.
+
+    Only such a container is ready while it runs.
+    """
+    return container.running_since is not None and container.ready
 
 
 def _config_finding(container: ContainerObserved, detail: str) -> Finding:
@@ -263,6 +272,8 @@ def _ended_finding(container: ContainerObserved, ended: Termination, health: Hea
         if container.name == FETCH_CONTAINER
         else "raise its memory limit"
     )
+    is_server = container.name == RUNTIME_CONTAINER
+    server = ", but a model server must not exit" if is_server else ""
     how = {
         Reason.OOM_KILLED: f"ran out of memory and was killed; {advice}",
         Reason.STARTUP_TIMEOUT: (
@@ -273,9 +284,7 @@ def _ended_finding(container: ContainerObserved, ended: Termination, health: Hea
             f"was terminated by a signal (exit code {ended.exit_code}), "
             f"as happens when the liveness probe fails"
         ),
-        Reason.CRASH_LOOP_BACK_OFF: (
-            f"exited with code {ended.exit_code}, but a model server must not exit"
-        ),
+        Reason.CRASH_LOOP_BACK_OFF: f"exited with code {ended.exit_code}{server}",
     }[reason]
     tail = log_tail(ended.message)
     lines = f"; last log lines: {tail}" if tail else ""

@@ -267,6 +267,43 @@ def test_the_message_says_why_a_container_does_not_run(
     assert pod_finding(pod, HEALTH, {}) == Finding(reason, message)
 
 
+FAILED_ONCE = {
+    "restart_count": 1,
+    "last_terminated_exit_code": 1,
+    "last_terminated_message": "no server\n",
+}
+
+
+@pytest.mark.parametrize("facts", [{"exit_code": 143}, {"exit_code": 1, **FAILED_ONCE}])
+def test_another_init_container_is_not_called_a_model_server(facts: dict[str, Any]) -> None:
+    ended = {"terminated_started_at": NOW - timedelta(seconds=600), "terminated_at": NOW}
+    waiting = ContainerObserved("wait-for-it", **facts, **ended)
+
+    found = pod_finding(pending("p", OF, init=(waiting,)), HEALTH, {})
+
+    code = facts["exit_code"]
+    sentence = f"container wait-for-it exited with code {code}"
+    assert found == Finding(Reason.CRASH_LOOP_BACK_OFF, sentence)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"running_since": NOW, "started": True, "ready": True}, Reason.PENDING),
+        # An init container that is not a sidecar is never ready while it runs.
+        ({"running_since": NOW, "started": True}, Reason.CRASH_LOOP_BACK_OFF),
+        ({"waiting_reason": "CrashLoopBackOff"}, Reason.CRASH_LOOP_BACK_OFF),
+    ],
+)
+def test_a_sidecar_that_works_again_is_not_blamed(facts: dict[str, Any], expected: Reason) -> None:
+    proxy = ContainerObserved("istio-proxy", **FAILED_ONCE, **facts)
+
+    found = pod_finding(pending("p", OF, init=(proxy,)), HEALTH, {})
+
+    assert found is not None
+    assert found.reason is expected
+
+
 def test_the_run_that_ended_last_is_reported() -> None:
     before = {
         "last_terminated_reason": "Error",
