@@ -11,9 +11,10 @@ from collections.abc import Iterable
 
 from moorage_operator.api.conditions import Finding
 from moorage_operator.api.reasons import Trait, has
+from moorage_operator.values.answers import ProbeResult
 from moorage_operator.values.objects import PodObserved
 
-__all__ = ["is_admitted", "stays_in"]
+__all__ = ["has_ready_server", "is_admitted", "stays_in"]
 
 
 def is_admitted(pod: PodObserved, enforced: Iterable[Finding]) -> bool:
@@ -36,3 +37,19 @@ def stays_in(pod: PodObserved) -> bool:
     broken. The kubelet's probe decides instead.
     """
     return bool(pod.gate_open) and pod.runtime.ready
+
+
+def has_ready_server(
+    pod: PodObserved, result: ProbeResult | None, *, is_same_container: bool
+) -> bool:
+    """Whether a server with other models gets their traffic while this model is not ready.
+
+    Args:
+        pod: The replica's pod.
+        result: The answers of the server, if there are any.
+        is_same_container: Whether the previous status describes the container that runs now.
+    """
+    if result is None:  # the operator may have restarted
+        return is_same_container and stays_in(pod)
+    verdict = result.ready.verdict
+    return stays_in(pod) if verdict is None else verdict

@@ -18,6 +18,7 @@ from .replicas import Replica
 __all__ = ["make_gates"]
 
 OPEN, SHUT, REFUSED = "ModelReady", "ModelNotReady", "NotAdmitted"
+SERVER = "ServerReady"
 
 
 def make_gates(replicas: Sequence[Replica], now: datetime) -> tuple[PodGate, ...]:
@@ -45,5 +46,5 @@ def make_gates(replicas: Sequence[Replica], now: datetime) -> tuple[PodGate, ...
 
 def _reason(replica: Replica) -> str:
     if replica.admitted:
-        return OPEN
+        return OPEN if replica.model_ready else SERVER
     return REFUSED if replica.model_ready else SHUT

@@ -13,14 +13,14 @@ from typing import Any, cast
 
 from moorage_operator.api.conditions import Finding, Reason, truncated
 from moorage_operator.api.reasons import Trait, has
-from moorage_operator.api.v1alpha1 import InferenceModel, Protocol
+from moorage_operator.api.v1alpha1 import InferenceModel, Protocol, ReadinessTarget
 from moorage_operator.values.answers import Answer, AnswerReason, ProbeResult
 from moorage_operator.values.objects import PodObserved
 from moorage_operator.values.observed import Observed
 from moorage_operator.values.smoke import SmokeOutcome
 
 from . import contract, pod_diagnosis, smoke_verdicts
-from .admission import is_admitted, stays_in
+from .admission import has_ready_server, is_admitted, stays_in
 
 __all__ = ["Replica", "is_replica", "judge", "ready_subject", "worst"]
 
@@ -194,6 +194,9 @@ def _judge_current(
         failed = smoke_verdicts.finding(pod, trial)
     if against is None:
         admitted = is_admitted(pod, _enforced(model, broken, failed))
+    elif model.health.readiness_target is ReadinessTarget.SERVER and not model.enforces:
+        is_same = before.get("restarts") == pod.runtime.restart_count
+        admitted = has_ready_server(pod, result, is_same_container=is_same)
     else:
         admitted = has(against.reason, Trait.SILENCE) and stays_in(pod)
     if against is None and workload is None:

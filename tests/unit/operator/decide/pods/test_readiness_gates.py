@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from moorage_operator.api.v1alpha1 import ReadinessTarget
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.kinds import Kind
 from moorage_operator.store import parse_objects
 from moorage_operator.store.existence import Existence
-from moorage_operator.values.answers import AnswerReason, TensorInfo
+from moorage_operator.values.answers import NOT_ASKED, AnswerReason, TensorInfo
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.values.plan import PodGate
 from moorage_operator.write.statuses import StatusWriter
@@ -53,6 +54,53 @@ def test_a_gate_follows_the_models_answer_and_is_written_when_it_changes(answer,
     written = gates(answer, gate_open=before)
 
     assert [gate.is_open for gate in written] == ([] if after is None else [after])
+
+
+SHARED = replace(OF, health=replace(OF.health, readiness_target=ReadinessTarget.SERVER))
+
+
+@pytest.mark.parametrize(
+    ("server", "before", "after"),
+    [
+        (YES, False, True),
+        (YES, True, None),
+        (no(AnswerReason.NOT_READY), True, False),
+        (no(AnswerReason.NOT_READY), False, None),
+        # The server was not asked.
+        (NOT_ASKED, True, None),
+        (NOT_ASKED, False, None),
+    ],
+)
+def test_the_gate_of_a_server_with_other_models_follows_the_server(server, before, after):
+    one = pod("p", SHARED, gated=True, gate_open=before)
+    probes = said(one, no(AnswerReason.MODEL_NOT_FOUND), ready=server)
+
+    made = planned(SHARED, observed(one, probes=probes))
+
+    assert [gate.is_open for gate in made.gates] == ([] if after is None else [after])
+    assert all(gate.reason == "ServerReady" for gate in made.gates if gate.is_open)
+    assert condition(made, "ModelReady")["status"] == "False"
+
+
+def test_the_gate_of_a_server_with_other_models_stays_open_when_the_operator_restarts():
+    one = pod("p", SHARED, gated=True, gate_open=True)
+    seen = observed(one, probes=said(one, no(AnswerReason.MODEL_NOT_FOUND), ready=YES))
+    before = replace(seen, status=planned(SHARED, seen).status, probes={})
+    restarted = replace(one, runtime=running(restart_count=1))
+
+    assert planned(SHARED, before).gates == ()
+    (gate,) = planned(SHARED, replace(before, pods=(restarted,))).gates
+    assert not gate.is_open
+
+
+def test_an_enforced_contract_keeps_a_server_without_its_model_out():
+    enforced = replace(ENFORCED, health=SHARED.health)
+    one = pod("p", enforced, gated=True, gate_open=True)
+    probes = said(one, no(AnswerReason.MODEL_NOT_FOUND), ready=YES)
+
+    (gate,) = planned(enforced, observed(one, probes=probes)).gates
+
+    assert not gate.is_open
 
 
 def test_a_gate_has_the_pods_uid_a_reason_and_a_time():
