@@ -18,6 +18,7 @@ from moorage_operator.kube.managed_fields import foreign_fields
 from moorage_operator.values.objects import (
     OWNER,
     PAUSED,
+    ROUTE_CONDITIONS,
     Child,
     ChildObserved,
     ContainerObserved,
@@ -151,7 +152,10 @@ def route(body: Body) -> RouteObserved:
 
 
 def _route_parent(parent: Body, namespace: str) -> RouteParent:
-    ref, conditions = parent["parentRef"], parent.get("conditions") or []
+    ref = parent["parentRef"]
+    conditions = [
+        each for each in parent.get("conditions") or [] if each["type"] in ROUTE_CONDITIONS
+    ]
     return RouteParent(
         name=ref["name"],
         namespace=ref.get("namespace", namespace),
@@ -159,7 +163,7 @@ def _route_parent(parent: Body, namespace: str) -> RouteParent:
         observed_generation=min(
             (each.get("observedGeneration", 0) for each in conditions), default=0
         ),
-        conditions=_conditions(parent),
+        conditions=_conditions({"conditions": conditions}),
     )
 
 

@@ -146,9 +146,14 @@ class ChildObserved:
     conditions: tuple[DeploymentCondition, ...] = ()
 
 
+ROUTE_CONDITIONS = ("Accepted", "ResolvedRefs")
+"""The conditions that a Gateway must report for a route before it can be relied on. Controllers
+add others, some without a generation."""
+
+
 @dataclass(frozen=True, slots=True)
 class RouteParent:
-    """The conditions of a route that one controller reports for one Gateway.
+    """Those conditions of a route that one controller reports for one Gateway.
 
     `observed_generation` is the lowest one of the conditions, 0 if one has none.
     """

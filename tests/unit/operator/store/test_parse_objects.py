@@ -515,6 +515,21 @@ def test_a_condition_of_a_route_without_a_generation_is_of_none():
     assert found.parents[0].observed_generation == 0
 
 
+def test_other_conditions_of_a_controller_are_not_read():
+    generation = {"status": "True", "observedGeneration": 5}
+    conditions = [
+        {"type": "Accepted", **generation},
+        {"type": "ResolvedRefs", **generation},
+        {"type": "example.com/PolicyAffected", "status": "False"},
+    ]
+    status = {"parents": [{**GATEWAY, "conditions": conditions}]}
+
+    found = parse_objects.route({"metadata": meta(generation=5), "status": status})
+
+    assert found.parents[0].observed_generation == 5
+    assert [each.type for each in found.parents[0].conditions] == ["Accepted", "ResolvedRefs"]
+
+
 @pytest.mark.parametrize("parts", [{}, {"status": None}, {"status": {"parents": None}}])
 def test_a_route_that_no_gateway_has_seen_has_no_parents(parts):
     assert parse_objects.route({"metadata": meta(), **parts}) == RouteObserved("uid-1")

@@ -19,15 +19,17 @@ from moorage_operator.api.rights import may_not_read
 from moorage_operator.api.v1alpha1 import InferenceModel, ParentRef, Strategy
 from moorage_operator.resources.ingress import INGRESS
 from moorage_operator.resources.route import ROUTE, route_kinds
-from moorage_operator.values.objects import IngressObserved, RouteObserved, RouteParent
+from moorage_operator.values.objects import (
+    ROUTE_CONDITIONS,
+    IngressObserved,
+    RouteObserved,
+    RouteParent,
+)
 from moorage_operator.values.observed import Observed
 
 from .routing import has_ingress
 
 __all__ = ["route_accepted"]
-
-# The conditions that a Gateway must report before it can be relied on.
-WANTED = ("Accepted", "ResolvedRefs")
 
 # The findings that hold a route up, the most important one first.
 AGAINST = (
@@ -131,13 +133,13 @@ def _verdict(
 
 def _accepts(parent: RouteParent) -> bool:
     statuses = {each.type: each.status for each in parent.conditions}
-    return all(statuses.get(type_) is True for type_ in WANTED)
+    return all(statuses.get(type_) is True for type_ in ROUTE_CONDITIONS)
 
 
 def _refusals(parents: Iterable[RouteParent]) -> Iterator[str]:
     for parent in parents:
         for condition in parent.conditions:
-            if condition.type in WANTED and condition.status is False:
+            if condition.status is False:
                 parts = (condition.type, condition.reason, condition.message)
                 yield ": ".join(part for part in parts if part)
 
