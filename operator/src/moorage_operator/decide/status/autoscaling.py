@@ -52,6 +52,9 @@ def _working(
     for condition in wanted:
         if condition and condition.status is False:
             sentence = f"the {kind} cannot scale: {condition.reason}: {condition.message}"
+            if model.replicas == 0 and kind == AUTOSCALER:  # which never changes a size of 0
+                least = model.scaling.min_replicas
+                sentence += f"; set spec.replicas to {least} or more: until then {least} run"
             return False, Finding(Reason.AUTOSCALER_FAILING, sentence)
     if not all(condition and condition.status for condition in wanted):
         return None, Finding(Reason.AWAITING_AUTOSCALER, f"the {kind} has not measured yet")

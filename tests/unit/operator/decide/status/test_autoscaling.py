@@ -254,6 +254,27 @@ def test_the_condition_follows_the_autoscalers_conditions(
     assert verdict(plan) == ("True", "Serving")
 
 
+@pytest.mark.parametrize(
+    ("kind", "replicas", "advice"),
+    [
+        (HPA, 0, "; set spec.replicas to 2 or more: until then 2 run"),
+        (HPA, 1, ""),
+        (SCALED_OBJECT, 0, ""),
+    ],
+)
+def test_a_size_of_zero_that_turns_the_autoscaler_off_is_explained(
+    kind: str, replicas: int, advice: str
+) -> None:
+    scaling = {**(BY_CPU if kind == HPA else BY_QUERY), "minReplicas": 2}
+    of = model(replicas=replicas, scaling=scaling)
+    off = said("Ready" if kind == SCALED_OBJECT else "ScalingActive", "False")
+
+    plan = planned(of, replace(serving(of), available_kinds=KEDA, **seen(kind, off)))
+
+    message = condition(plan, "ScalingActive")["message"]
+    assert message == f"the {kind} cannot scale: FailedGet: no metrics known{advice}"
+
+
 def test_a_model_scaled_to_zero_explains_what_starts_it() -> None:
     of = model(replicas=0, scaling={**BY_QUERY, "minReplicas": 0})
 
