@@ -105,6 +105,40 @@ def test_an_ingress_stands_in_for_a_gateway_without_the_gateway_api(
     eventually("no Ingress", lambda: not api.get("Ingress", "iris"))
 
 
+def test_without_its_class_an_ingress_gets_the_default_class(
+    operator: OperatorProcess, api: Api
+) -> None:
+    classes = api.of("IngressClass")
+    default = {"ingressclass.kubernetes.io/is-default-class": "true"}
+    body = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "IngressClass",
+        "metadata": {"name": "by-default", "annotations": default},
+        "spec": {"controller": "example.com/ingress"},
+    }
+    classes.create(body=body)
+    try:
+        api.apply(iris(ingress={"className": "nginx"}))
+        eventually("an Ingress", lambda: spec(api).get("ingressClassName") == "nginx")
+
+        api.apply(iris(ingress={}))
+
+        eventually("default", lambda: spec(api).get("ingressClassName") == "by-default")
+        made = api.get("Ingress", "iris")["metadata"]["uid"]
+        api.apply(iris(ingress={"annotations": ANNOTATIONS}))
+        eventually(
+            "annotations",
+            lambda: (
+                ANNOTATIONS.items()
+                <= api.get("Ingress", "iris")["metadata"]["annotations"].items()
+            ),
+        )
+        assert api.get("Ingress", "iris")["metadata"]["uid"] == made
+        assert spec(api)["ingressClassName"] == "by-default"
+    finally:
+        classes.delete(name="by-default")
+
+
 def test_an_edited_ingress_is_restored(operator: OperatorProcess, api: Api) -> None:
     api.apply(iris(**ROUTE))
     planned = eventually("an Ingress", lambda: spec(api))

@@ -51,6 +51,9 @@ admission webhook that hangs does not delay the status."""
 
 GUARD = "NetworkPolicy"
 
+CLASS = "ingressClassName"
+"""A field of an Ingress whose default the API server sets only when the Ingress is created."""
+
 NEVER = "1"
 """A resourceVersion that no object has: etcd's first revision belongs to no object."""
 
@@ -234,6 +237,8 @@ class Applier:
             return False
         try:
             if child and _is_ours(child, record):
+                if _drops_class(body, child) and await self._delete_child(record, child):
+                    return True  # the next reconcile creates it
                 written = await self._change(body, child.fields)
             else:
                 expecting = self._store.expecting_child(
@@ -476,6 +481,13 @@ def _is_ours(child: Child, record: ModelRecord) -> bool:
     # A child that we applied and that has no owner was orphaned by an edit or by the deletion of
     # its model with --cascade=orphan. It is adopted.
     return child.owner_uid == record.model.uid or (not child.owner_uid and bool(child.fields))
+
+
+def _drops_class(body: Object, child: Child) -> bool:
+    """Whether an Ingress no longer names a class, so that the default one applies."""
+    if child.kind != "Ingress" or CLASS in body["spec"]:
+        return False
+    return not field_ownership.lost({"spec": {CLASS: ""}}, child.fields)
 
 
 def _key(body: Object) -> ChildKey:
