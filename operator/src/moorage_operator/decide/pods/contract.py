@@ -11,7 +11,7 @@ wider, but not vice versa.
 from collections.abc import Iterable, Mapping, Sequence
 
 from moorage_operator.api.conditions import Finding, Reason
-from moorage_operator.api.contract import VARIABLE, Contract, DeclaredTensor
+from moorage_operator.api.contract import TENSOR_LIMIT, VARIABLE, Contract, DeclaredTensor
 from moorage_operator.values.answers import ModelInfo, TensorInfo
 
 __all__ = ["difference", "disagreement"]
@@ -33,7 +33,10 @@ def difference(contract: Contract, info: ModelInfo | None) -> Finding | None:
         info: The model's metadata; None if its server exposes none.
     """
     if info is None:
-        sentence = "the server exposes no metadata for the model"
+        sentence = (
+            "the server exposes no metadata for the model, or some that the operator does not "
+            f"read: at most {TENSOR_LIMIT} inputs, outputs and versions"
+        )
         return Finding(Reason.METADATA_UNSUPPORTED, sentence)
     if not info.inputs and not info.outputs:
         return Finding(Reason.METADATA_UNSUPPORTED, "the model's metadata has no tensors")

@@ -121,6 +121,13 @@ def test_metadata_without_tensors_is_unsupported(served, subject):
     assert found.message.startswith(subject)
 
 
+def test_unread_metadata_may_have_too_many_tensors():
+    found = difference(contract(inputs=A), None)
+
+    assert found
+    assert found.message.endswith("at most 64 inputs, outputs and versions")
+
+
 def test_a_model_without_outputs_is_compared():
     found = difference(contract(inputs=A, outputs={"y": ("", None)}), info(inputs=A))
 
