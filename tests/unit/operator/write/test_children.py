@@ -1133,3 +1133,32 @@ async def test_the_log_names_the_child(world: World, caplog: pytest.LogCaptureFi
         ("child deleted", "Service", "iris", None),
     ]
     assert caplog.records[0].__dict__["fields"] == [".spec"]
+
+
+async def test_an_ingress_without_its_class_is_created_again(world: World) -> None:
+    ingress, plain = service(kind="Ingress"), service("i3", kind="Ingress")
+    ingress["spec"]["ingressClassName"] = "nginx"
+    changed = copy.deepcopy(ingress)
+    changed["metadata"]["annotations"] = {names.APPLIED_HASH: "i2"}
+    await world.apply(ingress)
+    await world.apply(changed)
+    assert world.cluster.writes == ["ingresses", "ingresses"]
+    world.cluster.writes.clear()
+
+    assert await world.apply(plain, keeps_others=True)
+    assert world.cluster.writes == ["delete ingresses iris"]
+    assert await world.apply(plain, keeps_others=True)
+    assert world.cluster.writes == ["delete ingresses iris", "ingresses"]
+    edited = service("i4", kind="Ingress")
+    assert await world.apply(edited, keeps_others=True)  # had no class before either
+    assert world.cluster.writes[2:] == ["ingresses"]
+
+
+async def test_a_service_with_a_field_of_that_name_is_not_replaced(world: World) -> None:
+    body = service()
+    body["spec"]["ingressClassName"] = "nginx"
+    await world.apply(body)
+
+    await world.apply(service("h2"))
+
+    assert world.cluster.writes == ["services", "services"]
