@@ -85,6 +85,28 @@ def test_an_empty_file_is_the_defaults(text):
         ("onnx: {threads: many}", ": onnx.threads: must be an integer, not a string"),
         ("platform: !!binary aGk=", ": platform: must be a string or null, not 'bytes'"),
         ("labels: {1: '1'}", ": labels: a key must be a string, not an integer"),
+        (
+            "parameters: {since: 2026-02-28}",
+            ": parameters.since: 2026-02-28 is a date: quote it to make it a string",
+        ),
+        (
+            "parameters: {a: [1, {at: 2026-02-28 10:00:00}]}",
+            ": parameters.a[1].at: 2026-02-28 10:00:00 is a date: quote it",
+        ),
+        (
+            f"parameters: {{seed: {2**64}}}",
+            ": parameters.seed: 18446744073709551616 is invalid: must be an integer from "
+            "-9223372036854775808 to 18446744073709551615; quote it to make it a string",
+        ),
+        (f"parameters: {{seed: {-(2**63) - 1}}}", ": parameters.seed: -9223372036854775809 is"),
+        (
+            "parameters: {names: {2026-02-28: x}}",
+            ": parameters.names: a key: 2026-02-28 is a date: quote it to make it a string",
+        ),
+        (
+            "parameters: {names: !!set {a}}",
+            ": parameters.names: {'a'} is invalid: must be a string, number, true or false, null",
+        ),
     ],
 )
 def test_an_invalid_file_is_refused_with_the_path_of_the_field(text, expected):
@@ -92,6 +114,16 @@ def test_an_invalid_file_is_refused_with_the_path_of_the_field(text, expected):
         config.parse(text.encode())
 
     assert caught.value.message.startswith(f"model.yaml{expected}")
+
+
+def test_parameters_are_kept_as_they_are_written():
+    text = b"parameters: {a: [1.5, .nan, true, null, x, {1: 18446744073709551615}], c: 1_000}"
+
+    read = config.parse(text).parameters
+
+    assert repr(read) == (
+        "{'a': [1.5, nan, True, None, 'x', {1: 18446744073709551615}], 'c': 1000}"
+    )
 
 
 def test_the_published_schema_matches_the_code():

@@ -4,9 +4,10 @@ The loader reads the file; the backends and the registry use its parts. Every fi
 The schema for editors (``model.schema.json``) is generated from these classes.
 """
 
+import datetime as dt
 import re
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 
@@ -211,6 +212,9 @@ _PROBLEMS: Final = {
     "^Expected (.*)$": r"must be \1",
     "`": "'",
 }
+# What a message to a model's own process can contain.
+_INTEGER_MIN: Final = -(2**63)
+_INTEGER_MAX: Final = 2**64 - 1
 _SWITCHED_OFF: Final = "model.yaml disables it"
 
 
@@ -230,9 +234,38 @@ def parse(text: bytes) -> ModelConfig:
     if not isinstance(document, dict):
         raise InvalidConfig(f"model.yaml: {document!r:.60} is invalid: must be a mapping")
     try:
-        return msgspec.convert(document, ModelConfig)
+        config = msgspec.convert(document, ModelConfig)
     except msgspec.ValidationError as error:
         raise InvalidConfig(f"model.yaml: {_sentence(error)}") from error
+    for problem in _parameter_problems(config.parameters, "parameters"):
+        raise InvalidConfig(f"model.yaml: {problem}")
+    return config
+
+
+def _parameter_problems(value: object, field: str) -> Iterator[str]:
+    """What a model in its own process would not receive as it is written."""
+    match value:
+        case dict():
+            for key, item in cast("Mapping[object, object]", value).items():
+                yield from _parameter_problems(key, f"{field}: a key")
+                yield from _parameter_problems(item, f"{field}.{key!s:.60}")
+        case list():
+            for index, item in enumerate(cast("Sequence[object]", value)):
+                yield from _parameter_problems(item, f"{field}[{index}]")
+        case int() if not _INTEGER_MIN <= value <= _INTEGER_MAX:
+            yield (
+                f"{field}: {value!r:.60} is invalid: must be an integer from {_INTEGER_MIN} to "
+                f"{_INTEGER_MAX}; quote it to make it a string"
+            )
+        case dt.date():
+            yield f"{field}: {value} is a date: quote it to make it a string"
+        case str() | bytes() | int() | float() | None:
+            pass
+        case _:
+            yield (
+                f"{field}: {value!r:.60} is invalid: must be a string, number, true or false, "
+                "null, list or mapping"
+            )
 
 
 def _sentence(error: msgspec.ValidationError) -> str:
