@@ -181,6 +181,9 @@ DOES_NOT_LOAD = {
     f"{IMPORT}class A(P):\n    inputs = [('x', 'float', [1])]": (
         r"model\.py: A\.inputs\[0\] is \('x', 'float', \[1\]\)"
     ),
+    f"{IMPORT}class A(P):\n    outputs = [('y', 'FP32', [1]), ('y', 'BOOL', [])]": (
+        r"model\.py: A\.outputs\[1\]: 'y' is already the name of another tensor: must be unique"
+    ),
 }
 
 

@@ -303,6 +303,11 @@ def _declared(
                 f"{source.path.name}: {chosen.__name__}.{field}[{index}] is {item!r:.100}: must "
                 f"be (name, datatype, shape) with a datatype of {', '.join(Datatype)}"
             ) from error
+        if any(spec.name == specs[-1].name for spec in specs[:-1]):
+            raise InvalidConfig(
+                f"{source.path.name}: {chosen.__name__}.{field}[{index}]: '{specs[-1].name}' is "
+                "already the name of another tensor: must be unique"
+            )
     return tuple(specs)
 
 

@@ -237,9 +237,21 @@ def parse(text: bytes) -> ModelConfig:
         config = msgspec.convert(document, ModelConfig)
     except msgspec.ValidationError as error:
         raise InvalidConfig(f"model.yaml: {_sentence(error)}") from error
+    _check_names("inputs", config.inputs or ())
+    _check_names("outputs", config.outputs or ())
     for problem in _parameter_problems(config.parameters, "parameters"):
         raise InvalidConfig(f"model.yaml: {problem}")
     return config
+
+
+def _check_names(field: str, tensors: Sequence[TensorConfig]) -> None:
+    names = [tensor.name for tensor in tensors]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InvalidConfig(
+                f"model.yaml: {field}[{index}].name: '{name}' is already the name of "
+                f"{field}[{names.index(name)}]: must be unique"
+            )
 
 
 def _parameter_problems(value: object, field: str) -> Iterator[str]:
