@@ -33,7 +33,7 @@ from moorage_runtime.repository.contents.layout import (
     VersionLayout,
 )
 from moorage_runtime.repository.listing import Listing
-from moorage_runtime.repository.loading import Limits, Loading, LoadOrder
+from moorage_runtime.repository.loading import Limits, Loading, LoadOrder, described
 from moorage_runtime.repository.registry import Loaded, Model, Registry, Version
 from moorage_runtime.values.budget import ByteBudget
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed, ModelNotFound, RuntimeFault
@@ -343,13 +343,13 @@ class Loader:
             track.glimpsed = order
             return False
         version.message = ""
-        loaded = version.loaded
-        if loaded is not None and track.config != order.config:
-            track.config = order.config
-            metadata = choice.metadata(
-                version.name, version.version, loaded.runner.model, order.config
-            )
-            version.loaded = Loaded(metadata, loaded.runner)
+        if version.loaded is not None and track.config != order.config:
+            try:
+                version.loaded = described(version, version.loaded.runner, order.config)
+                track.config = order.config
+            except InvalidConfig as fault:
+                version.fail(fault.message)
+                log.error("model '%s': %s", version.name, fault.message)  # noqa: TRY400 - expected
         return False
 
     async def _load(self, model: Model, version: Version, load: _Load) -> None:

@@ -22,7 +22,7 @@ from moorage_runtime.repository.contents.config import ModelConfig
 from moorage_runtime.repository.contents.layout import Stamp, VersionLayout
 from moorage_runtime.repository.contents.lfs_pointer import is_lfs_pointer
 from moorage_runtime.repository.daemon_thread import in_daemon_thread
-from moorage_runtime.repository.registry import Loaded
+from moorage_runtime.repository.registry import Loaded, Version
 from moorage_runtime.values.budget import ByteBudget
 from moorage_runtime.values.errors import InvalidConfig, RuntimeFault
 
@@ -81,6 +81,15 @@ def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., None]) -> Call
             loop.call_soon_threadsafe(call, *arguments)
 
     return schedule
+
+
+def described(version: Version, runner: Runner, config: ModelConfig) -> Loaded:
+    """The loaded version with the metadata of a new configuration.
+
+    Raises:
+        InvalidConfig: The configuration does not fit the model.
+    """
+    return Loaded(choice.metadata(version.name, version.version, runner.model, config), runner)
 
 
 def _load(backend: Backend, source: ModelSource) -> LoadedModel:

@@ -152,7 +152,7 @@ def test_metadata_is_that_of_the_files():
 def test_metadata_of_model_yaml_precedes_that_of_the_files():
     found = config.parse(
         b"platform: mine\n"
-        b"signatures: {s: {method: classify, inputs: {a: x}, outputs: {scores: y}}}\n"
+        b"signatures: {s: {method: classify, inputs: {a: x}, outputs: {scores: x}}}\n"
         b"labels: {stable: '2'}\n"
         b"version_numbers: {beta: 7}\n"
     )
@@ -160,9 +160,25 @@ def test_metadata_of_model_yaml_precedes_that_of_the_files():
     metadata = choice.metadata("m", "2", Loaded(), found)
 
     assert metadata.platform == "mine"
-    assert metadata.signatures == {"s": Signature("classify", {"a": "x"}, {"scores": "y"})}
+    assert metadata.signatures == {"s": Signature("classify", {"a": "x"}, {"scores": "x"})}
     assert metadata.labels == {"stable": "2"}
     assert metadata.version_numbers == {"beta": 7}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "problem"),
+    [
+        ("inputs: {a: x, b: z}, outputs: {c: x}", "inputs.b: the model has no tensor 'z'"),
+        ("inputs: {a: x}, outputs: {c: z}", "outputs.c: the model has no tensor 'z'"),
+    ],
+)
+def test_a_signature_of_another_tensor_is_refused(tensors, problem):
+    found = config.parse(f"signatures: {{s: {{{tensors}}}}}".encode())
+
+    with pytest.raises(InvalidConfig) as caught:
+        choice.metadata("m", "1", Loaded(), found)
+
+    assert caught.value.message == f"model.yaml: signatures.s.{problem}: must be one of x"
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,42 @@ async def test_a_change_in_the_same_clock_tick_is_loaded(tmp_path, monkeypatch):
     assert await server.infer("b") == [4.0, 8.0]
 
 
+async def test_a_signature_of_an_unknown_tensor_fails_its_model(tmp_path):
+    write_onnx(tmp_path / "a" / "1" / "model.onnx")
+    config = tmp_path / "a" / "model.yaml"
+    config.write_text("signatures: {serving_default: {inputs: {x: z}, outputs: {y: y}}}")
+    server = Server(tmp_path)
+
+    await server.load()
+
+    assert server.states() == {("a", "1"): "FAILED"}
+    problem = server.dataplane.model_ready("a").message
+    assert "signatures.serving_default.inputs.x: the model has no tensor 'z'" in problem
+
+
+async def test_a_signature_of_an_unknown_tensor_leaves_a_serving_model_its_signatures(tmp_path):
+    write_onnx(tmp_path / "a" / "1" / "model.onnx")
+    config = tmp_path / "a" / "model.yaml"
+    config.write_text("signatures: {good: {inputs: {x: x}, outputs: {y: y}}}")
+    server = Server(tmp_path)
+    await settle(server)
+
+    config.write_text("signatures: {bad: {inputs: {x: z}, outputs: {y: y}}}")
+    await settle(server)
+
+    assert await server.infer("a") == [1.0, 2.0]
+    assert list(server.dataplane.model_metadata("a").signatures) == ["good"]
+    (status,) = server.dataplane.model_index()
+    assert "signatures.bad.inputs.x: the model has no tensor 'z'" in status.message
+
+    config.write_text("signatures: {better: {inputs: {x: x}, outputs: {y: y}}}")
+    await settle(server)
+
+    assert list(server.dataplane.model_metadata("a").signatures) == ["better"]
+    (status,) = server.dataplane.model_index()
+    assert status.message == ""
+
+
 async def test_a_repaired_model_yaml_of_a_serving_model_is_applied(tmp_path):
     write_onnx(tmp_path / "a" / "1" / "model.onnx")
     config = tmp_path / "a" / "model.yaml"

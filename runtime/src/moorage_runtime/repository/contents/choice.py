@@ -51,7 +51,12 @@ def for_loading(config: ModelConfig) -> ModelConfig:
 
 
 def metadata(name: str, version: str, loaded: LoadedModel, config: ModelConfig) -> ModelMetadata:
-    """The metadata of a version of a model."""
+    """The metadata of a version of a model.
+
+    Raises:
+        InvalidConfig: A signature of the configuration names a tensor that the model does not have.
+    """
+    _check_signatures(config, loaded)
     return ModelMetadata(
         name,
         version,
@@ -67,6 +72,21 @@ def metadata(name: str, version: str, loaded: LoadedModel, config: ModelConfig) 
         http_path=loaded.http_path if isinstance(loaded, HttpModel) else "",
         http_predict=isinstance(loaded, HttpModel) and loaded.http_predict,
     )
+
+
+def _check_signatures(config: ModelConfig, loaded: LoadedModel) -> None:
+    for name, signature in config.signatures.items():
+        for field, tensors, specs in (
+            ("inputs", signature.inputs, loaded.inputs),
+            ("outputs", signature.outputs, loaded.outputs),
+        ):
+            names = [spec.name for spec in specs]
+            for key, tensor in tensors.items():
+                if tensor not in names:
+                    raise InvalidConfig(
+                        f"model.yaml: signatures.{name}.{field}.{key}: the model has no tensor "
+                        f"'{tensor}': must be one of {', '.join(names) or 'none'}"
+                    )
 
 
 def _check_versions(have: Sequence[VersionLayout], fields: Mapping[str, str]) -> None:
