@@ -96,7 +96,7 @@ def test_an_invalid_replacement_keeps_the_certificate(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("", "contains no token"), (None, "token file cannot be read")],
+    [("", "contains no token"), (None, "cannot be read")],
 )
 def test_an_invalid_token_file_ends_the_command(tmp_path, text, expected):
     file = tmp_path / "tokens"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BEARER: Final = "bearer "
+_SETTING: Final = "--token-file (MOORAGE_TOKEN_FILE):"
 # Paths without a token: probes of kubelets and load balancers send none.
 _OPEN_PATHS: Final = frozenset(
     {"/v2/health/live", "/v2/health/ready", "/grps/v1/health/live", "/grps/v1/health/ready"}
@@ -168,19 +169,20 @@ class Token:
         )
 
     def _read(self) -> list[str]:
+        tokens: list[str] = []
+        file = self._file
         try:
-            tokens = [
-                line.strip()
-                for file in _files(self._file)
-                for line in file.read_text().splitlines()
-            ]
+            for file in _files(self._file):
+                tokens += [line.strip() for line in file.read_text().splitlines()]
         except OSError as error:
-            raise InvalidConfig(f"the token file cannot be read: {error.strerror}") from error
+            raise InvalidConfig(f"{_SETTING} {file} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise InvalidConfig("the token file cannot be read: it is not UTF-8") from error
+            raise InvalidConfig(f"{_SETTING} {file} cannot be read: it is not UTF-8") from error
         found = [token for token in tokens if token]
         if not found:
-            raise InvalidConfig("the token file contains no token: must have one token per line")
+            raise InvalidConfig(
+                f"{_SETTING} {self._file} contains no token: must have one token per line"
+            )
         return found
 
 

@@ -140,16 +140,16 @@ def test_an_empty_file_leaves_the_earlier_tokens(tmp_path: Path, caplog):
     token.refresh()
 
     assert token.admission.knows("first")
-    problem = "the token file contains no token: must have one token per line"
-    assert caplog.messages == [f"{problem}; the previous tokens stay in use"]
+    (message,) = caplog.messages
+    assert f"{file} contains no token: must have one token per line; the previous" in message
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"\n", "the token file contains no token: must have one token per line"),
-        (b"\xff", "the token file cannot be read: it is not UTF-8"),
-        (None, "the token file cannot be read: No such file or directory"),
+        (b"\n", "contains no token: must have one token per line"),
+        (b"\xff", "cannot be read: it is not UTF-8"),
+        (None, "cannot be read: No such file or directory"),
     ],
 )
 def test_a_file_without_a_token_is_refused(tmp_path: Path, content, expected):
@@ -159,7 +159,18 @@ def test_a_file_without_a_token_is_refused(tmp_path: Path, content, expected):
     with pytest.raises(InvalidConfig) as caught:
         Token(tmp_path / "tokens")
 
-    assert caught.value.message == expected
+    path = tmp_path / "tokens"
+    assert caught.value.message == f"--token-file (MOORAGE_TOKEN_FILE): {path} {expected}"
+
+
+def test_an_unreadable_file_in_a_folder_of_tokens_is_named(tmp_path: Path):
+    (tmp_path / "a").write_text("first")
+    (tmp_path / "b").write_bytes(b"\xff")
+
+    with pytest.raises(InvalidConfig) as caught:
+        Token(tmp_path)
+
+    assert f": {tmp_path / 'b'} cannot be read: it is not UTF-8" in caught.value.message
 
 
 def test_http_requests_need_a_token_except_for_health(tmp_path: Path):
