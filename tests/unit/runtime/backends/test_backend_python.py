@@ -9,6 +9,8 @@ import pytest
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.python.model import PythonBackend
+from moorage_runtime.backends.python.packages import Packages
+from moorage_runtime.backends.python.process import IsolatingPythonBackend
 from moorage_runtime.values.errors import InvalidConfig, InvalidRequest, ModelFailed
 from moorage_runtime.values.inference import InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
@@ -262,3 +264,16 @@ def test_a_load_that_fails_late_leaves_a_later_one_its_modules(tmp_path):
     (output,) = model.infer(InferRequest("m", "1", (X,)))
 
     assert output.array.tolist() == [b"near"]
+
+
+def test_a_limit_for_calls_requires_a_process_of_its_own(tmp_path):
+    write_python(tmp_path / "model.py", "pass")
+    source = ModelSource("m", "1", tmp_path / "model.py", options={"python_timeout_seconds": 10.0})
+
+    with pytest.raises(InvalidConfig) as caught:
+        IsolatingPythonBackend(Packages()).load(source)
+
+    assert caught.value.message == (
+        "model.yaml: python.timeout_seconds is 10, but a call in the server's process cannot be "
+        "ended: set python.isolation to process, or timeout_seconds instead"
+    )

@@ -69,6 +69,13 @@ class IsolatingPythonBackend:
     def load(self, source: ModelSource) -> LoadedModel:
         """Load one model; raises like the PythonBackend's ``load``."""
         is_isolated = source.options.get("python_isolation") == "process"
+        seconds = source.options.get("python_timeout_seconds")
+        if seconds and not is_isolated:
+            raise InvalidConfig(
+                f"model.yaml: python.timeout_seconds is {seconds:g}, but a call in the server's "
+                "process cannot be ended: set python.isolation to process, or timeout_seconds "
+                "instead"
+            )
         if not source.options.get("python_requirements"):
             return IsolatedModel(source) if is_isolated else PythonBackend().load(source)
         if not is_isolated:
