@@ -54,7 +54,7 @@ GOOD_CONFIGS = (
     "default: true",
     "batching: false",
     "versions: {latest: 1}",
-    "version_numbers: {beta: 7}",
+    "version_numbers: {}",
     "onnx: {threads: 1}",
     "parameters: {plus: 5}",
 )

@@ -40,6 +40,15 @@ def chosen(text: str, latest: int = 0) -> list[str]:
     return [each.version for each in choice.wanted(layout, config.parse(text.encode()), latest)]
 
 
+def numbered(numbers: str) -> list[str]:
+    """The versions that a model with alpha, beta and v10 serves with these numbers."""
+    names = ("alpha", "beta", "v10")
+    versions = tuple(VersionLayout(name, name, "model.onnx", "onnx") for name in names)
+    layout = ModelLayout("m", "m", versions, has_config=True)
+    found = config.parse(f"version_numbers: {numbers}".encode())
+    return [each.version for each in choice.wanted(layout, found, 0)]
+
+
 @pytest.mark.parametrize(
     ("text", "latest", "expected"),
     [
@@ -97,6 +106,30 @@ def test_a_version_that_is_not_served_is_refused_with_its_field(text, latest, ex
         chosen(text, latest)
 
     assert caught.value.message == f"model.yaml: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{gamma: 7}", "gamma: version 'gamma' does not exist: must be one of alpha, beta, v10"),
+        ("{v10: 7}", "v10: 7 is invalid: version 'v10' has the number 10 in its name"),
+        ("{alpha: 10}", "alpha: 10 is already the number of version 'v10': must be unique"),
+        (
+            "{alpha: 7, beta: 7}",
+            "beta: 7 is already the number of version 'alpha': must be unique",
+        ),
+    ],
+)
+def test_a_version_number_without_effect_is_refused(text, expected):
+    with pytest.raises(InvalidConfig) as caught:
+        numbered(text)
+
+    assert caught.value.message == f"model.yaml: version_numbers.{expected}"
+
+
+@pytest.mark.parametrize("text", ["{alpha: 7, beta: 8}", "{v10: 10, alpha: 0}"])
+def test_a_version_can_have_a_number(text):
+    assert numbered(text) == ["alpha", "beta", "v10"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 ModelLayout, ModelConfig -> versions -> loader; LoadedModel, ModelConfig -> metadata
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -14,14 +16,19 @@ from moorage_runtime.repository.contents.layout import ModelLayout, VersionLayou
 from moorage_runtime.values.errors import InvalidConfig
 from moorage_runtime.values.inference import ModelMetadata
 
+# A version that is a number for TensorFlow Serving clients by its name.
+_OWN_NUMBER: Final = re.compile(r"[vV]?([0-9]{1,18})")
+
 
 def wanted(layout: ModelLayout, config: ModelConfig, latest: int) -> tuple[VersionLayout, ...]:
     """The versions that the configuration selects, otherwise the latest ones; 0 selects all.
 
     Raises:
-        InvalidConfig: It names a version that has no folder, or that is not served.
+        InvalidConfig: It names a version that has no folder, or that is not served, or gives a
+            version a number that it cannot have.
     """
     have = layout.versions
+    _check_numbers(have, config.version_numbers)
     if isinstance(config.versions, LatestVersions):
         latest = config.versions.latest
     elif config.versions is not None:
@@ -54,7 +61,7 @@ def metadata(name: str, version: str, loaded: LoadedModel, config: ModelConfig) 
     """The metadata of a version of a model.
 
     Raises:
-        InvalidConfig: A signature of the configuration names a tensor that the model does not have.
+        InvalidConfig: A configured signature names a tensor that the model does not have.
     """
     _check_signatures(config, loaded)
     return ModelMetadata(
@@ -87,6 +94,24 @@ def _check_signatures(config: ModelConfig, loaded: LoadedModel) -> None:
                         f"model.yaml: signatures.{name}.{field}.{key}: the model has no tensor "
                         f"'{tensor}': must be one of {', '.join(names) or 'none'}"
                     )
+
+
+def _check_numbers(have: Sequence[VersionLayout], numbers: Mapping[str, int]) -> None:
+    """Refuse numbers without effect: a number in the name of a version takes precedence."""
+    _check_versions(have, {f"version_numbers.{version}": version for version in numbers})
+    own = {item.version: int(n[1]) for item in have if (n := _OWN_NUMBER.fullmatch(item.version))}
+    taken = {number: version for version, number in own.items()}
+    for version, number in numbers.items():
+        if own.get(version, number) != number:
+            raise InvalidConfig(
+                f"model.yaml: version_numbers.{version}: {number} is invalid: version '{version}' "
+                f"has the number {own[version]} in its name"
+            )
+        if version not in own and taken.setdefault(number, version) != version:
+            raise InvalidConfig(
+                f"model.yaml: version_numbers.{version}: {number} is already the number of "
+                f"version '{taken[number]}': must be unique"
+            )
 
 
 def _check_versions(have: Sequence[VersionLayout], fields: Mapping[str, str]) -> None:
