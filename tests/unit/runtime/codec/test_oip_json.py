@@ -245,6 +245,10 @@ def test_a_complete_request_is_read():
             "parameters.a: null is invalid: must be a string, number or boolean",
         ),
         (
+            b'{"inputs":[],"parameters":{"a":18446744073709551616,"b":NaN}}',
+            f"parameters.a: {2**64} is invalid: must be an integer from {-(2**63)} to {2**64 - 1}",
+        ),
+        (
             b'{"inputs":[],"parameters":{"a":{}}}',
             "parameters.a: an object is invalid: must be a string, number or boolean",
         ),
