@@ -229,6 +229,15 @@ def test_models_are_listed_unloaded_and_loaded(controlled):
     assert "model_repository" in runtime.get("/v2").json()["extensions"]
 
 
+def test_a_model_is_unloaded_as_clients_of_triton_ask(controlled):
+    runtime, _ = controlled
+    body = {"parameters": {"unload_dependents": False}}
+
+    assert runtime.post("/v2/repository/models/b/unload", json=body).status_code == 200
+    assert runtime.get("/v2/models/b/ready").status_code == 503
+    assert runtime.post("/v2/repository/models/b/load").status_code == 200
+
+
 def test_a_new_model_is_loaded_on_request(controlled):
     runtime, folder = controlled
     (folder / "c").mkdir()

@@ -9,7 +9,7 @@ repository extension; overrides of a model's files or configuration are refused.
 """
 
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 PREFIX: Final = "/v2/repository/"
 _INDEX: Final = "/v2/repository/index"
 _CONTROL: Final = re.compile(r"/v2/repository/models/([^/]+)/(load|unload)")
+# Triton's clients send it with every unload; no model depends on another.
+_UNLOAD_PARAMETERS: Final = ("unload_dependents",)
 # Spec: UNKNOWN, READY, UNAVAILABLE, LOADING, UNLOADING.
 _STATES: Final = {"FAILED": "UNAVAILABLE", "UNLOADED": "UNAVAILABLE"}
 
@@ -60,11 +62,8 @@ class RepositoryRestFrontend:
             body = _parse(request.body)
             if found is None:
                 return HttpResponse(200, self._index(body))
-            if body.get("parameters"):
-                raise errors.InvalidRequest(
-                    "parameters cannot override files or configuration: send none"
-                )
             name, operation = decoded(found[1]), found[2]
+            _check_parameters(body, _UNLOAD_PARAMETERS if operation == "unload" else ())
             if operation == "load":
                 await self._dataplane.load(name)
             else:
@@ -79,6 +78,14 @@ class RepositoryRestFrontend:
             raise errors.InvalidRequest(f"ready is {ready!r:.100}: must be true or false")
         statuses = self._dataplane.model_index()
         return orjson.dumps([_entry(s) for s in statuses if s.state == "READY" or not ready])
+
+
+def _check_parameters(body: dict[str, Any], allowed: Collection[str]) -> None:
+    parameters: object = body.get("parameters") or {}
+    if not isinstance(parameters, dict) or not set(cast("dict[str, Any]", parameters)).issubset(
+        allowed
+    ):
+        raise errors.InvalidRequest("parameters cannot override files or configuration: send none")
 
 
 def _parse(body: bytes | bytearray | memoryview) -> dict[str, Any]:
