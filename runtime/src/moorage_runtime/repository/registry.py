@@ -286,7 +286,7 @@ class Registry:
             for version in model.versions.values():
                 loaded = version.loaded
                 active = None if loaded is None else loaded.runner.active()
-                yield name, version.version, version.state == "READY", active
+                yield name, version.version, version.status().state == "READY", active
 
     def labelled(self, label: str) -> tuple[str, str] | None:
         """Model and version for "name-version" or "name", or None.

@@ -10,11 +10,14 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from moorage_runtime.backends.python.packages import Packages
+from moorage_runtime.backends.python.process import IsolatingPythonBackend
 from moorage_runtime.dataplane.metrics import InferenceMetrics
 from moorage_runtime.repository import listing
 from moorage_runtime.repository.loader import Loader
+from moorage_runtime.values.errors import ModelFailed
 from unit.runtime.model_files import write_onnx, write_python
-from unit.runtime.serving_fixtures import Server
+from unit.runtime.serving_fixtures import Server, refused
 
 
 def socket_at(path: Path) -> None:
@@ -263,3 +266,21 @@ async def test_the_loader_continues_after_an_error_of_a_scan(tmp_path, monkeypat
         await server.until(lambda: server.states() == {("a", "1"): "READY"})
 
     assert len(calls) >= 3
+
+
+async def test_a_version_whose_process_restarts_is_not_ready_in_the_metrics(tmp_path):
+    crash = "def predict(self, inputs, request):\n    import os\n    os._exit(3)"
+    write_python(tmp_path / "a" / "model.py", crash)
+    (tmp_path / "a" / "model.yaml").write_text("python: {isolation: process}")
+    server = Server(tmp_path, backends={"python": IsolatingPythonBackend(Packages())})
+    await server.load()
+    registry = CollectorRegistry()
+    InferenceMetrics(registry).watch(server.registry.version_states)
+    labels = {"model": "a", "version": "1"}
+    assert registry.get_sample_value("moorage_model_ready", labels) == 1
+
+    await refused(ModelFailed, server.infer("a"))
+    await server.until(lambda: server.states()["a", "1"] == "LOADING")
+
+    assert registry.get_sample_value("moorage_model_ready", labels) == 0
+    await server.loader.unload("a")
