@@ -101,6 +101,17 @@ def test_an_unknown_model_is_an_error_with_a_way_back(browser: Browser, ui: Ui) 
     browser.reads("#states", "models")
 
 
+def test_an_address_with_a_malformed_escape_is_an_error_with_a_way_back(
+    browser: Browser, ui: Ui
+) -> None:
+    browser.open(ui.url_of("%zz", "x"))
+
+    browser.reads("#live", "live")
+    browser.reads("[role=alert]", "%zz")
+    browser.click("#model nav a")
+    browser.reads("#states", "models")
+
+
 def test_a_failed_rollout_is_in_the_timeline(browser: Browser, ui: Ui) -> None:
     open_model(browser, ui, "ranking")
 

@@ -36,13 +36,22 @@ function take(message) {
   if (shown && (all || shown === deleted || (put && shown === wall.keyOf(put)))) model.refresh();
 }
 
+// A typed address may have a % that is no escape.
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 // `#TOKEN` is the URL that the program prints, `#!NAMESPACE/NAME` a model. The token leaves the
 // address, and with it the browser's history.
 function route() {
   const [token, asked] = location.hash.slice(1).split("!");
   if (token) takeToken(token);
   if (token || location.hash === "") history.replaceState(null, "", asked ? `#!${asked}` : "#");
-  const [namespace, name] = (asked || "").split("/").map(decodeURIComponent);
+  const [namespace, name] = (asked || "").split("/").map(decoded);
   const key = name ? `${namespace}/${name}` : "";
   if (key && key === shown) return;
   const left = shown;
