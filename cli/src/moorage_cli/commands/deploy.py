@@ -264,9 +264,12 @@ def _described(target: Target, source: _Source, given: argparse.Namespace) -> Re
             objects.append(_config_map(target, source))
         else:
             objects.append(_claim_document(target, source.content, given))
+            count = len(source.content.files)
+            files = "1 file" if count == 1 else f"{count} files"
+            verb = "is" if count == 1 else "are"
             head = (
-                f"# {len(source.content.files)} files ({size(source.content.size_bytes)}) are "
-                f"uploaded to {uri}; the claim is created only if it does not exist.\n"
+                f"# {files} ({size(source.content.size_bytes)}) {verb} uploaded to {uri}; the "
+                "claim is created only if it does not exist.\n"
             )
     objects.append(deploying.model_of(target, uri))
     text = yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True)

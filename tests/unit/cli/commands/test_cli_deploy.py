@@ -78,7 +78,7 @@ def test_a_dry_run_of_a_folder_with_versions_names_the_claim_and_the_folder_in_i
     code, out, _ = deploy(tmp_path / "m", "--dry-run", "--size=5Gi", "--storage-class=fast")
 
     assert code == 0
-    assert out.startswith("# 1 files (9.9 KiB) are uploaded to pvc://iris-models/iris/")
+    assert out.startswith("# 1 file (9.9 KiB) is uploaded to pvc://iris-models/iris/")
     claim, model = yaml.safe_load_all(out)
     assert claim["metadata"]["name"] == "iris-models"
     assert claim["spec"]["storageClassName"] == "fast"
