@@ -274,7 +274,7 @@ def test_a_pod_field_that_no_deployment_has_is_lost(field, value):
     predictor = {**model(), field: value}
 
     assert list(notes_of(predictor)) == [f"spec.predictor.{field}"]
-    assert field not in str(spec_of(predictor))
+    assert "podTemplate" not in spec_of(predictor)
 
 
 @pytest.mark.parametrize("name", [[1], {"a": 1}])

@@ -272,6 +272,6 @@ def _remove(result: dict[str, Any], path: Path) -> None:
     if len(path) > 1 and isinstance(below := result.get(name), dict):
         below = cast("dict[str, Any]", below)
         _remove(below, path[1:])
-        if below or name == "spec":
+        if below:
             return
     result.pop(name, None)
