@@ -108,12 +108,15 @@ def test_an_ensemble_loses_its_models():
     assert "one model" in lost(convert_triton(text, SCHEMAS))["ensemble_scheduling"]
 
 
-def test_a_gpu_that_is_not_a_number_is_not_counted():
-    text = 'name: "m" platform: "p" instance_group { kind: KIND_GPU gpus: 0 gpus { at: 1 } }'
+@pytest.mark.parametrize("wrong", ["{ at: 1 }", '"1"', "1.5", "true"])
+def test_a_gpu_that_is_not_a_whole_number_is_lost_and_not_counted(wrong):
+    text = f'name: "m" platform: "p" instance_group {{ kind: KIND_GPU gpus: [0, {wrong}] }}'
 
-    (resource,) = convert_triton(text, schemas()).resources
+    made = convert_triton(text, SCHEMAS)
 
-    assert resource["spec"]["runtime"]["resources"] == {"limits": {"nvidia.com/gpu": 1}}
+    resources = made.resources[0]["spec"]["runtime"]["resources"]
+    assert resources == {"limits": {"nvidia.com/gpu": 1}}
+    assert lost(made) == {"instance_group[0].gpus[1]": "must be a whole number"}
 
 
 def test_a_shape_tensor_has_no_shape_in_the_contract():

@@ -15,7 +15,7 @@ from typing import Any, cast
 from moorage_cli.manifests.lint import Schemas
 
 from .conversion import Conversion
-from .draft import Draft, mapping_of
+from .draft import Draft
 from .fields import Field, Path
 from .tensors import name_model, put_contract, tell_location
 from .textproto import Symbol, parse_text
@@ -160,12 +160,13 @@ def _carry_tensors(draft: Draft, side: str, *, is_batched: bool) -> None:
 
 def _carry_gpus(draft: Draft) -> None:
     """Request the GPUs of the instance groups."""
-    gpus: set[Any] = set()
+    gpus: set[int] = set()
     at_least = 0
-    for number, item in enumerate(draft.items("instance_group")):
-        group = mapping_of(item)
-        if _single(draft, "instance_group", number, "kind") == "KIND_GPU":
-            gpus |= {each for each in group.get("gpus", ()) if isinstance(each, int)}
+    for number, _ in enumerate(draft.items("instance_group")):
+        at = ("instance_group", number)
+        if _single(draft, *at, "kind") == "KIND_GPU":
+            places = [(*at, "gpus", place) for place, _ in enumerate(draft.items(*at, "gpus"))]
+            gpus |= {gpu for each in places if (gpu := draft.number(*each)) is not None}
             at_least = 1
     count = max(at_least, len(gpus))
     if not count:
