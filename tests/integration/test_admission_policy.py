@@ -78,6 +78,11 @@ def container(**security: Any) -> dict[str, Any]:
     return pod(containers=[{"name": "runtime", "securityContext": security}])
 
 
+def annotated(profile: str) -> dict[str, Any]:
+    key = "container.apparmor.security.beta.kubernetes.io/runtime"
+    return {"metadata": {"annotations": {key: profile, "team": "risk"}}}
+
+
 def scaled(address: str) -> dict[str, Any]:
     query = {"type": "Prometheus", "serverAddress": address, "query": "up", "target": 1}
     return {"maxReplicas": 2, "metrics": [{"type": "CPU", "target": 70}, query]}
@@ -161,6 +166,10 @@ DENIED = {
     "an unconfined AppArmor profile of the pod": (
         {"podTemplate": pod(securityContext={"appArmorProfile": {"type": "Unconfined"}})},
         "spec.podTemplate.spec.securityContext:",
+    ),
+    "an unconfined AppArmor profile of an annotation": (
+        {"podTemplate": annotated("unconfined")},
+        "spec.podTemplate.metadata.annotations: an AppArmor profile",
     ),
     "an unconfined SELinux type": (
         {"podTemplate": container(seLinuxOptions={"type": "spc_t"})},
@@ -270,6 +279,7 @@ ALLOWED = {
             appArmorProfile={"type": "RuntimeDefault"}, seLinuxOptions={"level": "s0:c1,c2"}
         )
     },
+    "an AppArmor profile of an annotation": {"podTemplate": annotated("localhost/models")},
     "a group for volumes": {"podTemplate": pod(securityContext={"fsGroup": 65532})},
     "an allowed account and its token": {
         "serviceAccountName": "models",
