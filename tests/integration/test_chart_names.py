@@ -96,12 +96,12 @@ def texts_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def test_names_of_digits_stay_texts():
-    """YAML reads them as numbers, which the API server refuses."""
+    """YAML reads them as numbers, and `on` as true, which the API server refuses."""
     objects = rendered(
         *EVERYTHING,
         *("--set", "crds.install=false,page.enabled=true,metrics.podMonitor.enabled=true"),
         *("--set", "metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true"),
-        *("--set-string", "fullnameOverride=123,nameOverride=456,priorityClassName=1"),
+        *("--set-string", "fullnameOverride=on,nameOverride=456,priorityClassName=1"),
         *("--set-string", "watchNamespaces={789},modelCAs.configMap=12,nodeSelector.pool=3"),
         *("--namespace", "2026"),
     )
@@ -109,7 +109,7 @@ def test_names_of_digits_stay_texts():
     odd = {
         pair for each in objects.values() for pair in texts_of(each) if type(pair[1]) is not str
     }
-    assert ("Deployment", "123") in objects
+    assert ("Deployment", "on") in objects
     assert odd == set()
 
 
@@ -168,6 +168,7 @@ def test_the_listen_address_reaches_the_operator():
     ("value", "named"),
     [
         ("fullnameOverride=Serving", "/fullnameOverride"),
+        ("fullnameOverride=9models", "/fullnameOverride"),
         ("nameOverride=a_b", "/nameOverride"),
         ("listenAddress=everywhere", "/listenAddress"),
         ("openshift=maybe", "/openshift"),
@@ -176,6 +177,16 @@ def test_the_listen_address_reaches_the_operator():
 )
 def test_an_invalid_value_is_rejected_by_name(value, named):
     assert named in refusal("--set", f"image.registry=localhost,{value}")
+
+
+@pytest.mark.parametrize("release", ["team.models", "9models"])
+def test_a_release_name_that_no_service_can_have_requires_a_full_name(release):
+    words = ("--set", "image.registry=localhost")
+
+    said = refusal(*words, release=release)
+    assert f"the release name {release} cannot begin the name of a Service" in said
+    done = template(*words, "--set", "fullnameOverride=models", release=release)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture

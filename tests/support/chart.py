@@ -11,10 +11,12 @@ from support.chart_rights import CHART, NAMESPACE, PROGRAMS, RELEASE
 Objects = dict[tuple[str, str], dict[str, Any]]
 
 
-def template(*words: str, chart: Path = CHART) -> subprocess.CompletedProcess[str]:
+def template(
+    *words: str, chart: Path = CHART, release: str = RELEASE
+) -> subprocess.CompletedProcess[str]:
     """Run `helm template` with further arguments, with any result."""
     # helm's own guess, without a cluster, is a version that the chart does not support
-    command = [PROGRAMS / "helm", "template", RELEASE, chart, "--namespace", NAMESPACE]
+    command = [PROGRAMS / "helm", "template", release, chart, "--namespace", NAMESPACE]
     command += ["--kube-version", "1.34", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
@@ -27,8 +29,8 @@ def rendered(*words: str) -> Objects:
     return {(item["kind"], item["metadata"]["name"]): item for item in objects}
 
 
-def refusal(*words: str, chart: Path = CHART) -> str:
+def refusal(*words: str, **options: Any) -> str:
     """The error of helm for invalid values."""
-    done = template(*words, chart=chart)
+    done = template(*words, **options)
     assert done.returncode != 0, done.stdout[:500]
     return done.stderr

@@ -27,7 +27,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{- /* The prefix of every name; the operator's own objects have it as their name. */ -}}
 {{- define "moorage.fullname" -}}
-{{ .Values.fullnameOverride | default .Release.Name }}
+{{- $name := .Values.fullnameOverride | default .Release.Name -}}
+{{- if not (regexMatch "^[a-z][-a-z0-9]*$" $name) -}}
+{{- fail (printf "the release name %s cannot begin the name of a Service: set fullnameOverride to lowercase letters, digits and hyphens that begin with a letter" $name) -}}
+{{- end -}}
+{{ $name }}
 {{- end }}
 
 {{- define "moorage.serviceAccountName" -}}
