@@ -189,6 +189,14 @@ def test_a_release_name_that_no_service_can_have_requires_a_full_name(release):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("label", ["app.kubernetes.io/name", "helm.sh/chart"])
+def test_a_label_of_the_chart_is_no_label_of_pods(label):
+    words = ("--set", "image.registry=localhost", "--set-json")
+
+    said = refusal(*words, f'podLabels={{"{label}":"x"}}')
+    assert f"podLabels: {label} is a label of the chart: remove it" in said
+
+
 @pytest.fixture
 def parent(tmp_path: Path) -> Path:
     """A chart of another team that contains this one."""
