@@ -13,7 +13,7 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -52,10 +52,11 @@ class _Wrong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One item of a section: its path in messages, and its fields."""
+    """One item of a section: its path in messages, its fields, and the file that it is in."""
 
     path: str
     fields: Mapping[str, Any]
+    file: str = ""
 
 
 def load_kubeconfig(given: str, context: str) -> tuple[Any, str]:
@@ -107,7 +108,7 @@ def _document(path: str) -> Mapping[str, Any] | None:
 
 def _loaded(files: Mapping[str, Mapping[str, Any]], context: str) -> tuple[Any, str]:
     documents = list(files.values())
-    contexts = _section(documents, "contexts")
+    contexts = _section(files, "contexts")
     current = next((found for each in documents if (found := each.get("current-context"))), "")
     chosen = context or _text(current, "current-context")
     if context and context not in contexts:
@@ -120,7 +121,7 @@ def _loaded(files: Mapping[str, Mapping[str, Any]], context: str) -> tuple[Any, 
         raise _Wrong(f"current-context is not set: set --context, which {_one_of(contexts)}")
     chosen_context = _found(contexts, chosen, "current-context")
     fields, path = chosen_context.fields, chosen_context.path
-    clusters, users = (_section(documents, each) for each in ("clusters", "users"))
+    clusters, users = (_section(files, each) for each in ("clusters", "users"))
     cluster = _found(clusters, fields.get("cluster", ""), f"{path}.cluster")
     user_name = fields.get("user", "")
     user = _found(users, user_name, f"{path}.user") if user_name else _Entry("users", {})
@@ -132,11 +133,11 @@ def _loaded(files: Mapping[str, Mapping[str, Any]], context: str) -> tuple[Any, 
     return _configuration(list(files), chosen, cluster, user), namespace
 
 
-def _section(documents: Sequence[Mapping[str, Any]], section: str) -> dict[str, _Entry]:
+def _section(files: Mapping[str, Mapping[str, Any]], section: str) -> dict[str, _Entry]:
     """The items by name; of several with one name, the first, as for kubectl."""
     found: dict[str, _Entry] = {}
     kind = SECTIONS[section]
-    for document in documents:
+    for file, document in files.items():
         items = document.get(section) or []
         if not isinstance(items, list):
             raise _Wrong(f"{section} must be a list")
@@ -153,7 +154,7 @@ def _section(documents: Sequence[Mapping[str, Any]], section: str) -> dict[str, 
             known = cast("Mapping[str, Any]", fields or {})
             for each in TEXTS[kind]:
                 _text(known.get(each), f"{path}.{each}")
-            found.setdefault(name, _Entry(path, known))
+            found.setdefault(name, _Entry(path, known, file))
     return found
 
 
@@ -247,8 +248,11 @@ def _configuration(paths: Sequence[str], context: str, cluster: _Entry, user: _E
         raise _Wrong(f"{where}: {reason_of(error)}") from error
     except Exception as error:  # the libraries of auth-provider raise any
         raise _Wrong(f"{user.path}: {str(error).rstrip('.')}") from error
-    if made.refresh_api_key_hook:
+    if user.fields.get("tokenFile") and "auth-provider" not in user.fields:
+        _follow_token(made, Path(user.file).parent / user.fields["tokenFile"])
+    elif made.refresh_api_key_hook:
         _strip_token(made, made.refresh_api_key_hook)
+    if made.refresh_api_key_hook and BEARER in made.api_key:
         source = "exec" if "exec" in user.fields else "tokenFile"
         _check_token(made.api_key[BEARER], f"{user.path}: the token of {source}")
     if "exec" in user.fields and not made.api_key and not made.cert_file:
@@ -269,6 +273,23 @@ def _strip_token(made: Any, renew: Callable[[Any], None]) -> None:
         configuration.refresh_api_key_hook = renew_stripped
 
     renew_stripped(made)
+
+
+def _follow_token(made: Any, path: Path) -> None:
+    """Read the token of a file before each use, as a program may renew it.
+
+    Like kubectl, it prefers the file to the field `token`, and keeps the last token if the file
+    cannot be read.
+    """
+
+    def renew(configuration: Any) -> None:
+        with suppress(OSError, UnicodeDecodeError):
+            token = path.read_text(encoding="utf-8").strip()
+            if token.isascii() and token.isprintable() and token:
+                configuration.api_key[BEARER] = f"Bearer {token}"
+
+    made.refresh_api_key_hook = renew
+    renew(made)
 
 
 def _check_certificates(made: Any, cluster: _Entry, user: _Entry) -> None:

@@ -129,6 +129,27 @@ def test_a_token_of_a_file_may_end_with_a_newline(tmp_path: Path) -> None:
     assert headers == ["Bearer t", "Bearer t"]
 
 
+def test_a_token_of_a_file_is_read_again_and_goes_before_that_of_the_kubeconfig(
+    tmp_path: Path,
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("first")
+    path = tmp_path / "kubeconfig"
+    path.write_text(config(user="token: static, tokenFile: token"))
+
+    def header() -> str:
+        return configuration.auth_settings()["BearerToken"]["value"]
+
+    configuration, _ = load_kubeconfig(str(path), "")
+    headers = [header()]
+    token.write_text("second\n")
+    headers.append(header())
+    token.unlink()
+    headers.append(header())
+
+    assert headers == ["Bearer first", "Bearer second", "Bearer second"]
+
+
 def test_a_token_of_a_file_with_a_line_break_inside_is_refused(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret\nb")
     path = tmp_path / "kubeconfig"
