@@ -41,7 +41,7 @@ from moorage_cli.judge.rollout import line
 from moorage_cli.judge.waiting import Outcome
 from moorage_cli.manifests import deploying
 from moorage_cli.manifests.deploying import Content, Target
-from moorage_cli.manifests.model_files import FoundModel
+from moorage_cli.manifests.model_files import FIXED_NAMES, FoundModel
 from moorage_cli.manifests.object_names import NAME_LIMIT, is_object_name
 from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.progress import size
@@ -153,8 +153,10 @@ def _source_of(given: argparse.Namespace) -> _Source:
     (model,) = found
     check_trust(model.file, PLACE, trusted=given.trusted)
     if path.is_file():
-        stem, dot, suffix = path.name.rpartition(".")
-        paths = {f"model.{suffix}" if dot and stem else path.name: path}
+        # a graph named model.pb is a frozen one, so the name of a SavedModel stays
+        _, dot, suffix = path.name.rpartition(".")
+        is_fixed = not dot or path.name in FIXED_NAMES
+        paths = {path.name if is_fixed else f"model.{suffix}": path}
     else:
         paths = files_of(path)
     content = deploying.content_of({name: measured(each) for name, each in paths.items()})

@@ -9,7 +9,15 @@ what both find.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["EXTRAS", "FoundModel", "find_in_folder", "find_of_file", "format_of", "is_pickle"]
+__all__ = [
+    "EXTRAS",
+    "FIXED_NAMES",
+    "FoundModel",
+    "find_in_folder",
+    "find_of_file",
+    "format_of",
+    "is_pickle",
+]
 
 # A fixed name takes precedence over the other files of its folder, and MLFLOW over all of them.
 MLFLOW = "MLmodel"

@@ -86,6 +86,24 @@ def test_a_dry_run_of_a_folder_with_versions_names_the_claim_and_the_folder_in_i
     assert model["spec"]["model"]["uri"].startswith("pvc://iris-models/iris/")
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("iris.onnx", "model.onnx"),
+        ("frozen.pb", "model.pb"),
+        ("saved_model.pb", "saved_model.pb"),
+        (".onnx", "model.onnx"),
+    ],
+)
+def test_a_file_gets_a_name_by_which_the_server_finds_its_format(deploy, tmp_path, name, kept):
+    (tmp_path / name).write_bytes(b"content")
+
+    _, out, _ = deploy(tmp_path / name, "--dry-run")
+
+    config_map, _ = yaml.safe_load_all(out)
+    assert list(config_map["binaryData"]) == [kept]
+
+
 def test_a_trusted_pickle_behind_a_uri_says_so_in_the_spec(deploy):
     code, out, _ = deploy("s3://models/iris.pkl", "--trusted", "--dry-run")
 
