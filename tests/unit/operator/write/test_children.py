@@ -222,6 +222,16 @@ class World:
 
         self.cluster.apply = failing  # type: ignore[method-assign]
 
+    def drop_unknown(self) -> None:
+        """The API server drops the field `spec.unknown`."""
+
+        async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+            written = await Cluster.apply(self.cluster, kind, body, field_manager=field_manager)
+            written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"].pop("f:unknown", None)
+            return written
+
+        self.cluster.apply = dropping  # type: ignore[method-assign]
+
     def refuse_duplicates(self) -> None:
         """Another manager's port makes every apply invalid."""
 
@@ -294,12 +304,7 @@ async def test_a_field_that_the_api_server_drops_is_applied_once(world: World) -
     body = service()
     body["spec"]["unknown"] = 1
 
-    async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
-        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
-        del written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:unknown"]
-        return written
-
-    world.cluster.apply = dropping  # type: ignore[method-assign]
+    world.drop_unknown()
     await world.apply(body)
 
     assert not await world.apply(body)
@@ -915,13 +920,7 @@ async def test_what_the_api_server_drops_is_known_for_each_child(
     body = service()
     body["spec"]["unknown"] = 1
 
-    async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
-        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
-        spec = written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
-        spec.pop("f:unknown", None)
-        return written
-
-    world.cluster.apply = dropping  # type: ignore[method-assign]
+    world.drop_unknown()
     plain = service("h9", name="plain")
     await world.apply(body, plain)
 
@@ -938,20 +937,13 @@ async def test_a_field_that_the_api_server_no_longer_drops_is_restored(
     monkeypatch.setattr("moorage_operator.write.children.INTACT", 0)
     body = service()
     body["spec"]["unknown"] = 1
-    drops = True
-
-    async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
-        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
-        if drops:
-            del written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:unknown"]
-        return written
 
     def without_unknown(live: dict[str, Any]) -> None:
         live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"].pop("f:unknown", None)
 
-    world.cluster.apply = dropping  # type: ignore[method-assign]
+    world.drop_unknown()
     await world.apply(body)
-    drops = False
+    del world.cluster.apply  # of a newer API server
     world.edit(lambda live: live["metadata"]["managedFields"][0]["fieldsV1"].pop("f:spec"))
     assert await world.apply(body)  # now kept
     world.edit(without_unknown)
@@ -966,12 +958,7 @@ async def test_nothing_is_known_about_the_children_of_a_forgotten_model(
     body = service()
     body["spec"]["unknown"] = 1
 
-    async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
-        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
-        del written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:unknown"]
-        return written
-
-    world.cluster.apply = dropping  # type: ignore[method-assign]
+    world.drop_unknown()
     await world.apply(body)
 
     world.applier.forget(KEY)
@@ -1056,12 +1043,7 @@ async def test_a_guard_with_a_dropped_field_is_in_place(
     guard = policy()
     guard["spec"]["unknown"] = 1
 
-    async def dropping(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
-        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
-        written["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"].pop("f:unknown", None)
-        return written
-
-    world.cluster.apply = dropping  # type: ignore[method-assign]
+    world.drop_unknown()
 
     await world.apply(guard, service())
 
