@@ -157,6 +157,9 @@ def _source_of(given: argparse.Namespace) -> _Source:
         _, dot, suffix = path.name.rpartition(".")
         is_fixed = not dot or path.name in FIXED_NAMES
         paths = {path.name if is_fixed else f"model.{suffix}": path}
+        weights = path.with_suffix(".bin")
+        if suffix == "xml" and weights.is_file():  # of an OpenVINO graph
+            paths["model.bin"] = weights
     else:
         paths = files_of(path)
     content = deploying.content_of({name: measured(each) for name, each in paths.items()})

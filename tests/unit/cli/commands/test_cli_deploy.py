@@ -104,6 +104,21 @@ def test_a_file_gets_a_name_by_which_the_server_finds_its_format(deploy, tmp_pat
     assert list(config_map["binaryData"]) == [kept]
 
 
+def test_the_weights_beside_an_openvino_graph_are_uploaded_with_it(deploy, tmp_path):
+    for name in ("iris.xml", "iris.bin", "other.bin", "iris.onnx"):
+        (tmp_path / name).write_bytes(name.encode())
+
+    uploads = [
+        yaml.safe_load(deploy(tmp_path / name, "--dry-run")[1].partition("---")[0])["binaryData"]
+        for name in ("iris.xml", "iris.onnx")
+    ]
+
+    assert uploads == [
+        {"model.xml": "aXJpcy54bWw=", "model.bin": "aXJpcy5iaW4="},
+        {"model.onnx": "aXJpcy5vbm54"},
+    ]
+
+
 def test_a_trusted_pickle_behind_a_uri_says_so_in_the_spec(deploy):
     code, out, _ = deploy("s3://models/iris.pkl", "--trusted", "--dry-run")
 
