@@ -46,7 +46,10 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "SPACING_SECONDS", 0.0)
 
 
-async def test_an_event_names_its_model_and_is_posted_once_in_ten_minutes() -> None:
+async def test_an_event_names_its_model_and_is_posted_once_in_ten_minutes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
     api, now = Api(), [0.0]
     poster = EventPoster(
         api,  # type: ignore[arg-type]
@@ -55,10 +58,12 @@ async def test_an_event_names_its_model_and_is_posted_once_in_ten_minutes() -> N
         now=lambda: datetime(2026, 1, 1, 12, tzinfo=UTC),
     )
     task = asyncio.ensure_future(poster.run())
+    now[0] = 100
     poster.post(RECORD, FAILED)
+    now[0] = 699
     poster.post(RECORD, FAILED)
     await api.until(1)
-    now[0] = 601
+    now[0] = 700
     api.error = errors.Forbidden("no", code=403)
     poster.post(RECORD, FAILED)
     await api.until(2)
@@ -68,14 +73,30 @@ async def test_an_event_names_its_model_and_is_posted_once_in_ten_minutes() -> N
     task.cancel()
 
     first, _, last = api.posted
-    assert first["eventTime"] == "2026-01-01T12:00:00.000000Z"
-    assert first["regarding"]["uid"] == "u"
-    assert (first["type"], first["reason"], first["note"]) == (
-        "Warning",
-        "ModelLoadFailed",
-        "corrupt",
-    )
+    name = first["metadata"]["name"]
+    assert re.fullmatch(r"iris\.[0-9a-f]{16}", name)
+    assert first == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "ns"},
+        "eventTime": "2026-01-01T12:00:00.000000Z",
+        "reportingController": "moorage.dev/operator",
+        "reportingInstance": "pod",
+        "action": "Reconcile",
+        "type": "Warning",
+        "reason": "ModelLoadFailed",
+        "note": "corrupt",
+        "regarding": {
+            "apiVersion": "moorage.dev/v1alpha1",
+            "kind": "InferenceModel",
+            "namespace": "ns",
+            "name": "iris",
+            "uid": "u",
+        },
+    }
     assert len(last["note"]) == events.NOTE_LIMIT_BYTES
+    [refused] = caplog.records
+    assert (refused.message, refused.__dict__["error"]) == ("event not posted", "no")
 
 
 def stopped_poster() -> EventPoster:

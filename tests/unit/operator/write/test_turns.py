@@ -62,6 +62,19 @@ async def test_concurrent_creations_are_limited() -> None:
     assert await creations.settle() == ["a", "b", "c"]
 
 
+async def test_places_that_were_given_back_are_free_again() -> None:
+    creations = Creations(2)
+    for name in "ab":
+        creations.start("Service", name)
+        creations.ends[name].set()
+    await creations.settle()
+
+    for name in "cde":
+        creations.start("Service", name)
+
+    assert await creations.settle() == ["a", "b", "c", "d"]
+
+
 @pytest.mark.parametrize("who", ["b", "c"])
 async def test_a_cancelled_creation_passes_its_place_on(who: str) -> None:
     creations = Creations(1)
