@@ -53,6 +53,28 @@ def test_an_estimator_that_is_not_fitted_says_nothing():
     assert features_of(LinearRegression()) == Features(None, certain=False)
 
 
+def test_an_array_has_examples_where_an_encoder_knows_them():
+    fitted = OneHotEncoder().fit(np.array([[3, 7], [4, 8]]))
+
+    assert features_of(fitted) == Features(2, examples={"0": 3, "1": 7}, certain=False)
+
+
+def test_a_union_of_a_column_transformer_has_its_columns():
+    union = FeatureUnion([("scaled", StandardScaler()), ("as it is", FunctionTransformer())])
+
+    assert features_of(transformed(("both", union, ["size", "rooms"]))).columns == columns(
+        "size", "rooms"
+    )
+
+
+def test_a_later_step_says_nothing_about_the_columns():
+    table = pd.DataFrame({"constant": [1, 1, 1], "rooms": [3, 4, 5]})
+
+    fitted = make_pipeline(VarianceThreshold(), OrdinalEncoder()).fit(table)
+
+    assert features_of(fitted).examples == {}
+
+
 def test_an_array_has_a_number_of_columns():
     fitted = LinearRegression().fit(NUMBERS.to_numpy(), PRICES)
 

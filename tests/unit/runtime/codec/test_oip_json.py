@@ -373,6 +373,8 @@ def test_a_request_has_at_most_16384_inputs():
         request(input={"shape": [1] * 64}),
         request(input={"shape": [0] * 64, "data": []}),
         b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[NaN]}]}',
+        b'{"inputs":[],"parameters":{"a":-9223372036854775808,"b":NaN}}',
+        b'{"inputs":[],"parameters":{"a":18446744073709551615,"b":NaN}}',
         b'{"inputs":[],"deep":' + b"[" * 99 + b"]" * 99 + b"}",
         b'{"inputs":[],"text":"' + b"[" * 500 + b'"}',
         b'{"inputs":[],"text":"\\"' + b"[" * 500 + b'"}',

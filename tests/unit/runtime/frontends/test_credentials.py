@@ -141,6 +141,7 @@ def test_an_empty_file_leaves_the_earlier_tokens(tmp_path: Path, caplog):
 
     assert token.admission.knows("first")
     (message,) = caplog.messages
+    assert message.startswith("--token-file (MOORAGE_TOKEN_FILE): ")
     assert f"{file} contains no token: must have one token per line; the previous" in message
 
 
@@ -171,6 +172,18 @@ def test_an_unreadable_file_in_a_folder_of_tokens_is_named(tmp_path: Path):
         Token(tmp_path)
 
     assert f": {tmp_path / 'b'} cannot be read: it is not UTF-8" in caught.value.message
+
+
+def test_a_folder_of_tokens_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch):
+    def fail(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", fail)
+
+    with pytest.raises(InvalidConfig) as caught:
+        Token(tmp_path)
+
+    assert f": {tmp_path} cannot be read: Permission denied" in caught.value.message
 
 
 def test_http_requests_need_a_token_except_for_health(tmp_path: Path):

@@ -214,6 +214,29 @@ def test_a_signature_of_another_tensor_is_refused(tensors, problem):
     assert caught.value.message == f"model.yaml: signatures.s.{problem}: must be one of x"
 
 
+class Pair(Loaded):
+    """A model with two inputs and without outputs."""
+
+    inputs = BATCH + SINGLE
+    outputs = ()
+
+
+@pytest.mark.parametrize(
+    ("tensors", "expected"),
+    [
+        ("inputs: {a: z}, outputs: {}", "must be one of x, y"),
+        ("inputs: {a: x}, outputs: {c: x}", "must be one of none"),
+    ],
+)
+def test_a_refused_signature_lists_the_tensors_of_the_model(tensors, expected):
+    found = config.parse(f"signatures: {{s: {{{tensors}}}}}".encode())
+
+    with pytest.raises(InvalidConfig) as caught:
+        choice.metadata("m", "1", Pair(), found)
+
+    assert caught.value.message.endswith(expected)
+
+
 @pytest.mark.parametrize(
     ("text", "inputs", "outputs", "expected"),
     [

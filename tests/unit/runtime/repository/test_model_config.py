@@ -78,6 +78,10 @@ def test_an_empty_file_is_the_defaults(text):
             ": outputs[1].name: 'y' is already the name of outputs[0]: must be unique",
         ),
         (
+            "inputs: [{name: x, datatype: FP32, shape: []}, {name: x, datatype: FP32, shape: []}]",
+            ": inputs[1].name: 'x' is already the name of inputs[0]: must be unique",
+        ),
+        (
             "inputs: [{name: x, datatype: FP32, shape: [a]}]",
             ": inputs[0].shape[0]: must be an integer, not a string",
         ),
@@ -120,12 +124,16 @@ def test_an_invalid_file_is_refused_with_the_path_of_the_field(text, expected):
 
 
 def test_parameters_are_kept_as_they_are_written():
-    text = b"parameters: {a: [1.5, .nan, true, null, x, {1: 18446744073709551615}], c: 1_000}"
+    text = (
+        b"parameters: {a: [1.5, .nan, true, null, x, {1: 18446744073709551615}], "
+        b"c: -9223372036854775808, d: 1_000}"
+    )
 
     read = config.parse(text).parameters
 
     assert repr(read) == (
-        "{'a': [1.5, nan, True, None, 'x', {1: 18446744073709551615}], 'c': 1000}"
+        "{'a': [1.5, nan, True, None, 'x', {1: 18446744073709551615}], "
+        "'c': -9223372036854775808, 'd': 1000}"
     )
 
 
