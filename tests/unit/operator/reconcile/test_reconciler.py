@@ -431,6 +431,18 @@ async def test_a_model_that_no_longer_exists_is_removed_from_the_store(
     assert fakes.store.model(KEY) is None
 
 
+@pytest.mark.parametrize(("version", "stays"), [("4", True), ("5", False), ("6", False)])
+async def test_a_model_that_a_list_lacked_stays_if_it_has_returned(
+    fakes: Fakes, reconciler: Reconciler, version: str, stays: bool
+) -> None:
+    fakes.store.put_model(model(resourceVersion="5"))
+    fakes.error = ModelGone(version)
+
+    assert await reconciler.reconcile(KEY) is None
+
+    assert (fakes.store.model(KEY) is not None) is stays
+
+
 async def test_the_reconcile_of_a_model_ends_when_it_is_dropped(
     fakes: Fakes, reconciler: Reconciler
 ) -> None:
