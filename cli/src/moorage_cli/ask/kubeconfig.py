@@ -222,8 +222,12 @@ def _check_user(user: _Entry) -> None:
 
 
 def _check_token(token: str, path: str) -> None:
-    if not (token.isascii() and token.isprintable()):
+    if not _is_token(token):
         raise _Wrong(f"{path} has a character that no token has, such as a newline")
+
+
+def _is_token(text: str) -> bool:
+    return text.isascii() and text.isprintable()
 
 
 def _check_base64(entry: _Entry, name: str) -> None:
@@ -285,7 +289,7 @@ def _follow_token(made: Any, path: Path) -> None:
     def renew(configuration: Any) -> None:
         with suppress(OSError, UnicodeDecodeError):
             token = path.read_text(encoding="utf-8").strip()
-            if token.isascii() and token.isprintable() and token:
+            if token and _is_token(token):
                 configuration.api_key[BEARER] = f"Bearer {token}"
 
     made.refresh_api_key_hook = renew

@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 Parameter = bool | int | float | str
 Parameters = Mapping[str, Parameter]
 NO_PARAMETERS: Final[Parameters] = MappingProxyType({})
+# The integers that a message to a model's own process can contain.
+INTEGER_MIN: Final = -(2**63)
+INTEGER_MAX: Final = 2**64 - 1
 
 
 class Datatype(enum.StrEnum):

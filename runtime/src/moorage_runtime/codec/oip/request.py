@@ -22,12 +22,17 @@ from moorage_runtime.codec.json.text import Buffer
 from moorage_runtime.codec.unpack import limits
 from moorage_runtime.values.errors import InvalidRequest
 from moorage_runtime.values.inference import InferRequest, ModelMetadata, RequestedOutput
-from moorage_runtime.values.tensors import NO_PARAMETERS, Datatype, Parameters, Tensor
+from moorage_runtime.values.tensors import (
+    INTEGER_MAX,
+    INTEGER_MIN,
+    NO_PARAMETERS,
+    Datatype,
+    Parameters,
+    Tensor,
+)
 
 _HEADER_LIMIT: Final = 2**31 - 1
 _PARAMETER_TYPES: Final = frozenset({str, int, float, bool})
-_INTEGER_MIN: Final = -(2**63)
-_INTEGER_MAX: Final = 2**64 - 1
 _DATATYPES: Final[Mapping[str, Datatype]] = {str(datatype): datatype for datatype in Datatype}
 _LONG_LISTS: Final = frozenset({"data"})
 _NO_OVERRIDES: Final[Mapping[str, bool]] = {}
@@ -243,10 +248,10 @@ def _decode_parameters(item: dict[str, Any], prefix: str) -> Parameters:
                 "number or boolean"
             )
         # only the lenient parser keeps such a number as an integer
-        if type(value) is int and not _INTEGER_MIN <= value <= _INTEGER_MAX:
+        if type(value) is int and not INTEGER_MIN <= value <= INTEGER_MAX:
             raise InvalidRequest(
                 f"{path}.{key}: {json_text.show(value)} is invalid: must be an integer from "
-                f"{_INTEGER_MIN} to {_INTEGER_MAX}"
+                f"{INTEGER_MIN} to {INTEGER_MAX}"
             )
     return parameters
 

@@ -17,7 +17,7 @@ from moorage_runtime.repository.contents import yaml_text
 from moorage_runtime.values import validation
 from moorage_runtime.values.errors import InvalidConfig
 from moorage_runtime.values.inference import Signature
-from moorage_runtime.values.tensors import Datatype, TensorSpec
+from moorage_runtime.values.tensors import INTEGER_MAX, INTEGER_MIN, Datatype, TensorSpec
 
 # Clients read these as 64-bit integers.
 Dimension = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
@@ -212,9 +212,6 @@ _PROBLEMS: Final = {
     "^Expected (.*)$": r"must be \1",
     "`": "'",
 }
-# What a message to a model's own process can contain.
-_INTEGER_MIN: Final = -(2**63)
-_INTEGER_MAX: Final = 2**64 - 1
 _SWITCHED_OFF: Final = "model.yaml disables it"
 
 
@@ -264,10 +261,10 @@ def _parameter_problems(value: object, field: str) -> Iterator[str]:
         case list():
             for index, item in enumerate(cast("Sequence[object]", value)):
                 yield from _parameter_problems(item, f"{field}[{index}]")
-        case int() if not _INTEGER_MIN <= value <= _INTEGER_MAX:
+        case int() if not INTEGER_MIN <= value <= INTEGER_MAX:
             yield (
-                f"{field}: {value!r:.60} is invalid: must be an integer from {_INTEGER_MIN} to "
-                f"{_INTEGER_MAX}; quote it to make it a string"
+                f"{field}: {value!r:.60} is invalid: must be an integer from {INTEGER_MIN} to "
+                f"{INTEGER_MAX}; quote it to make it a string"
             )
         case dt.date():
             yield f"{field}: {value} is a date: quote it to make it a string"
