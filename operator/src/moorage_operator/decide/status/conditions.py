@@ -115,13 +115,17 @@ def decide(
     ready = _ready(model, replicas, blamed, revisions.last_good)
     if split and canary and not split.is_complete:
         ready = _of_a_canary(ready, canary)
-    if course and ready.finding.reason is Reason.SERVING and blamed is None:
+    # After an edit by hand that could not be undone yet, pods only have the label of the revision.
+    is_written = not _is_refused("Deployment", observed, applied_hashes)
+    if course and ready.finding.reason is Reason.SERVING and blamed is None and is_written:
         revisions = revisions.proven(course.applied)
     ready = _of_an_earlier(ready, course)
     if observed.is_cut_off and ready.status is False:
         ready = _unknown(replicas) or ready
     desired = model.desired_replicas
-    up_to_date = decide_up_to_date(course, observed, replicas, blamed, desired, canary)
+    up_to_date = decide_up_to_date(
+        course, observed, replicas, blamed, desired, canary, is_written=is_written
+    )
     following = observed.runtime.use if observed.runtime.follows else None
     if following and up_to_date.status:
         up_to_date = _following(following.name)
@@ -195,6 +199,13 @@ def _spec_finding(model: InferenceModel) -> Finding | None:
         return None
     sentences = "; ".join(str(problem) for problem in model.problems)
     return Finding(Reason(model.problems[0].reason), sentences)
+
+
+def _is_refused(kind: str, observed: Observed, applied_hashes: Sequence[str]) -> bool:
+    """Whether the last write of a planned object of this kind failed, even once."""
+    return any(
+        each.kind == kind and each.applied_hash in applied_hashes for each in observed.refusals
+    )
 
 
 def _refusal_finding(observed: Observed, applied_hashes: Sequence[str]) -> Finding | None:

@@ -43,6 +43,8 @@ def decide_up_to_date(
     blamed: Finding | None,
     desired: int,
     canary: Finding | None = None,
+    *,
+    is_written: bool = True,
 ) -> Condition:
     """Decide the condition.
 
@@ -53,8 +55,12 @@ def decide_up_to_date(
         blamed: The first cause against the revision.
         desired: The number of wanted replicas.
         canary: The progress of a canary, if there is one.
+        is_written: Whether the Deployments are as planned; otherwise the pods may differ from the
+            spec.
     """
-    finding = _not_yet(course, observed, replicas, blamed, desired, canary)
+    finding = _not_yet(
+        course, observed, replicas, blamed, desired, canary, is_written=is_written
+    )
     if finding and finding.reason is not Reason.OPERATOR_UPDATE_PENDING:
         finding = _with_foreign(finding, observed)
     if finding and course:
@@ -158,6 +164,8 @@ def _not_yet(
     blamed: Finding | None,
     desired: int,
     canary: Finding | None,
+    *,
+    is_written: bool,
 ) -> Finding | None:
     if course and (rejected := course.revisions.rejected):
         return _rejected_finding(course, rejected, observed)
@@ -166,13 +174,15 @@ def _not_yet(
     if course and _was_complete(course, observed) and not is_stuck(observed, replicas):
         return _pending_update() if course.update_pending else None
     earlier = sum(1 for replica in replicas if not (replica.current or _retires(replica, course)))
-    seen = _is_observed(observed, current)
+    seen = is_written and _is_observed(observed, current)
     settled = len(current) == desired == serving and not earlier and seen
     if course and settled and (desired == 0 or (blamed is None and canary is None)):
         return _pending_update() if course.update_pending else None
     sentence = f"{serving} of {desired} replicas of this spec serve"
     if earlier:
         sentence += f", {earlier} of an earlier revision remain"
+    if not is_written:
+        sentence += "; the Deployment could not be written yet, so they may differ from the spec"
     if canary:
         sentence = f"{canary.message}; {sentence}"
     if blamed:

@@ -472,6 +472,22 @@ def test_a_first_failed_write_is_reported_only_if_the_object_does_not_exist():
     assert 'the Service "digits"' in condition(creation, "Ready")["message"]
 
 
+def test_a_revision_has_not_served_while_its_deployment_could_not_be_written():
+    # The pods have the label of the revision, and may have been edited by hand.
+    failed = refusals("Deployment", transient=True, tries=1, code=500)
+    elsewhere = replace(failed[0], applied_hash="of an earlier plan")
+
+    plan = planned(GUARDED, serving(GUARDED, 2, refusals=failed))
+    later = planned(GUARDED, serving(GUARDED, 2, refusals=(elsewhere,)))
+
+    assert verdict(plan, "Ready") == ("True", "Serving")
+    assert verdict(plan, "UpToDate") == ("False", "RollingOut")
+    assert "Deployment" in condition(plan, "UpToDate")["message"]
+    assert "lastGood" not in plan.status["revisions"]
+    assert verdict(later, "UpToDate") == ("True", "RolloutComplete")
+    assert later.status["revisions"]["lastGood"] == later.status["revisions"]["current"]
+
+
 def test_a_network_policy_that_is_refused_stalls_the_model():
     plan = planned(GUARDED, serving(GUARDED, 2, refusals=refusals("NetworkPolicy")))
 
