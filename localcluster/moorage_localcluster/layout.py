@@ -107,11 +107,6 @@ class Layout:
         return self.state / "buildah"
 
     @property
-    def api_host(self) -> str:
-        """The address at which pods (full) or loopback clients reach the API server."""
-        return BRIDGE_ADDRESS if self.full else "127.0.0.1"
-
-    @property
     def server(self) -> str:
         """URL of the API server from this host."""
         return f"https://127.0.0.1:{self.ports.api}"

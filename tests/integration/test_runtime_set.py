@@ -29,7 +29,6 @@ NAMES = [
     "triton",
     "vllm",
 ]
-TWO_DEFAULTS = "moorage.default=true,vllm.default=true,vllm.enabled=true"
 VARIABLES = {
     "MOORAGE_MODEL_PATH",
     "MOORAGE_MODEL_NAME",

@@ -38,8 +38,6 @@ def test_the_nodes_sockets_are_in_a_short_folder_of_its_own(state, run):
 
 def test_clients_of_a_control_plane_alone_use_loopback_and_its_own_port():
     assert PLANE.server == "https://127.0.0.1:30001"
-    assert PLANE.api_host == "127.0.0.1"
-    assert NODE.api_host == layout.BRIDGE_ADDRESS
 
 
 def test_services_and_pods_have_ranges_apart_that_hold_their_fixed_addresses():

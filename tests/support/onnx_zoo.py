@@ -5,7 +5,7 @@ about the graph, not the server's result: the proof may be missing for a graph t
 separate.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -700,6 +700,3 @@ def close(found: np.ndarray, expected: np.ndarray) -> bool:
         return bool(np.array_equal(found, expected))
     largest = float(np.abs(expected).max()) if expected.size else 0.0
     return bool(np.allclose(found, expected, rtol=0, atol=1e-5 * largest, equal_nan=True))
-
-
-Check = Callable[[Feeds], np.ndarray]

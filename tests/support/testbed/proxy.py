@@ -46,7 +46,6 @@ class Fault(StrEnum):
 
 WRITE_FAULTS = tuple(Fault)[:8]
 EVENT_FAULTS = tuple(Fault)[8:]
-KILLS = {Fault.KILL_BEFORE, Fault.KILL_AFTER, Fault.OLD_LIST}
 
 
 @dataclass(frozen=True, order=True)
