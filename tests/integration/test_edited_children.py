@@ -203,3 +203,22 @@ def test_a_deployment_of_one_revision_gets_a_lost_label_back(
     for pod in eventually("two pods", lambda: len(found := kubelet.pods("iris")) == 2 and found):
         kubelet.run(pod)
     eventually("up to date", lambda: api.condition("iris", "UpToDate") == complete)
+
+
+@pytest.mark.usefixtures("served")
+def test_an_edited_image_of_a_paused_model_is_reported_until_it_is_undone(api: Api) -> None:
+    api.patch("InferenceModel", "iris", {"spec": {"paused": True}})
+    eventually("paused", lambda: api.condition("iris", "Paused") == ("True", "Paused"))
+    assert api.condition("iris", "UpToDate") == ("True", "RolloutComplete")
+    path = "spec.template.spec.containers[runtime].image"
+
+    edit(api, "Deployment", "/spec/template/spec/containers/0/image", "example/other:1")
+    edited = ("False", "Paused")
+    eventually("reported", lambda: api.condition("iris", "UpToDate") == edited)
+    conditions = api.get("InferenceModel", "iris")["status"]["conditions"]
+    (message,) = [each["message"] for each in conditions if each["type"] == "UpToDate"]
+    api.patch("InferenceModel", "iris", {"spec": {"paused": False}})
+
+    eventually("undone", lambda: containers(api)[0]["image"] == "example/server:1")
+    settle(api, "iris")
+    assert path in message

@@ -163,7 +163,8 @@ def serving(of: InferenceModel, count: int = 1, **facts: Any) -> Observed:
     """An observed state in which every replica is ready."""
     pods = tuple(pod(f"p{index}", of) for index in range(count))
     probes = {uid: result for each in pods for uid, result in said(each).items()}
-    return observed(*pods, **{"probes": probes, **facts})
+    own = deployment(revision=revision(of))
+    return observed(*pods, **{"probes": probes, "deployment": own, **facts})
 
 
 def with_service(seen: Observed, name: str = "digits") -> Observed:

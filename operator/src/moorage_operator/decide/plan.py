@@ -45,6 +45,7 @@ from .status.events import planned_events
 from .status.pausing import hold, pending_changes
 from .status.selected import behind_service
 from .status.status import Served, make_status
+from .status.template import template_state
 
 __all__ = ["plan", "unread"]
 
@@ -231,7 +232,8 @@ def _make_plan(
         replicas = _with_earlier(replicas, theirs)
     hashes = tuple(applied_hash(item) for item in objects)
     split = decided.split if decided else None
-    judgement = decide(model, observed, replicas, course, hashes, split)
+    template = template_state(objects, observed, replicas)
+    judgement = decide(model, observed, replicas, course, hashes, split, template=template)
     selected = _selected(model, decided, standing)
     judgement = behind_service(judgement, replicas, selected)
     if model.paused:

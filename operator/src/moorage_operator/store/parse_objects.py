@@ -109,7 +109,14 @@ def deployment(body: Body) -> DeploymentObserved:
         applied_hash=_applied_hash(metadata),
         conditions=tuple(each for each in _conditions(status) if _is_against(each)),
         foreign=_foreign(body),
+        is_uniform=metadata.get("generation") == 1 or _is_uniform(spec, status),
     )
+
+
+def _is_uniform(spec: Body, status: Body) -> bool:
+    """Whether a Deployment has the wanted number of pods, all with its current template."""
+    updated = status.get("updatedReplicas", 0)
+    return bool(updated == status.get("replicas", 0) == spec.get("replicas", 1))
 
 
 def _foreign(body: Body) -> tuple[tuple[str, str], ...]:

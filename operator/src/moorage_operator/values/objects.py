@@ -125,7 +125,9 @@ class DeploymentObserved:
     `applied_hash` is our annotation, `revision` the label of the pod template. `conditions` are
     those that report a problem. `foreign` has the paths of fields that other field managers set,
     each with its manager. The number of pods is left out, because it is known from the pods and
-    changes with each of them.
+    changes with each of them. `is_uniform` says whether the controller reports the wanted number
+    of pods, all with the current template. Pods of a Deployment that was never changed cannot
+    have another one, so it is always true for these.
     """
 
     uid: str
@@ -135,6 +137,7 @@ class DeploymentObserved:
     conditions: tuple[DeploymentCondition, ...] = ()
     revision: str = ""
     foreign: tuple[tuple[str, str], ...] = ()
+    is_uniform: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -393,6 +393,7 @@ def test_every_fact_of_a_deployment_is_read():
             ("spec.minReadySeconds", "kubectl-edit"),
             ("spec.paused", "kubectl-rollout"),
         ),
+        is_uniform=False,
     )
 
 
@@ -411,7 +412,29 @@ def test_every_fact_of_a_deployment_is_read():
 def test_a_deployment_that_no_controller_has_seen_has_only_a_uid(parts):
     found = parse_objects.deployment({"metadata": meta(annotations=None), **parts})
 
-    assert found == DeploymentObserved("uid-1", generation=0)
+    assert found == DeploymentObserved("uid-1", generation=0, is_uniform=False)
+
+
+@pytest.mark.parametrize(
+    ("generation", "replicas", "counts", "expected"),
+    [
+        (1, 2, {}, True),
+        (2, 2, {}, False),
+        (2, 0, {}, True),
+        (2, 2, {"replicas": 2, "updatedReplicas": 2}, True),
+        (2, 2, {"replicas": 2, "updatedReplicas": 1}, False),
+        (2, 2, {"replicas": 3, "updatedReplicas": 2}, False),
+        (2, 2, {"replicas": 1, "updatedReplicas": 1}, False),
+        (2, None, {"replicas": 1, "updatedReplicas": 1}, True),
+    ],
+)
+def test_a_changed_deployment_is_uniform_when_all_its_pods_are_updated(
+    generation, replicas, counts, expected
+):
+    spec = {} if replicas is None else {"replicas": replicas}
+    body = {"metadata": meta(generation=generation), "spec": spec, "status": counts}
+
+    assert parse_objects.deployment(body).is_uniform is expected
 
 
 @pytest.mark.parametrize(

@@ -637,10 +637,11 @@ def test_a_deployment_is_converted_with_its_rollout() -> None:
             DeploymentCondition("ReplicaFailure", status=True, reason="FailedCreate"),
         ),
         revision="r1",
+        is_uniform=False,
     )
 
 
-def test_replica_counts_of_a_deployment_are_ignored() -> None:
+def test_pods_that_start_do_not_change_what_is_known_of_a_deployment() -> None:
     progress = {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}
     available = {"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable"}
     counted = {"replicas": 2, "updatedReplicas": 2, "availableReplicas": 1, "readyReplicas": 1}

@@ -29,6 +29,7 @@ from moorage_operator.values.revisions import Revisions, read_revisions
 from .autoscaling import scaling_active
 from .kstatus import reconciling_or_stalled
 from .protocols import is_unshown, protocol_matched
+from .template import TemplateState
 from .up_to_date import decide_up_to_date, foreign_sentence, given_up_sentence, paused_outside
 
 __all__ = ["Judgement", "decide"]
@@ -73,13 +74,15 @@ class Judgement:
     serves: bool = False
 
 
-def decide(
+def decide(  # noqa: PLR0913 -- the inputs of the conditions
     model: InferenceModel,
     observed: Observed,
     replicas: Sequence[Replica],
     course: Course | None,
     applied_hashes: Sequence[str],
     split: Split | None = None,
+    *,
+    template: TemplateState,
 ) -> Judgement:
     """Decide all conditions.
 
@@ -90,6 +93,7 @@ def decide(
         course: The revision to run; None if the spec has problems.
         applied_hashes: The hashes of the planned objects, in the plan's order.
         split: The split of requests with a canary.
+        template: Which pod template the replicas have.
     """
     needed = [
         _accepted(model, observed, replicas, applied_hashes),
@@ -115,16 +119,15 @@ def decide(
     ready = _ready(model, replicas, blamed, revisions.last_good)
     if split and canary and not split.is_complete:
         ready = _of_a_canary(ready, canary)
-    # After an edit by hand that could not be undone yet, pods only have the label of the revision.
-    is_written = not _is_refused("Deployment", observed, applied_hashes)
-    if course and ready.finding.reason is Reason.SERVING and blamed is None and is_written:
+    is_served = ready.finding.reason is Reason.SERVING and blamed is None
+    if course and is_served and template is TemplateState.PLANNED:
         revisions = revisions.proven(course.applied)
     ready = _of_an_earlier(ready, course)
     if observed.is_cut_off and ready.status is False:
         ready = _unknown(replicas) or ready
     desired = model.desired_replicas
     up_to_date = decide_up_to_date(
-        course, observed, replicas, blamed, desired, canary, is_written=is_written
+        course, observed, replicas, blamed, desired, canary, template=template
     )
     following = observed.runtime.use if observed.runtime.follows else None
     if following and up_to_date.status:
@@ -199,13 +202,6 @@ def _spec_finding(model: InferenceModel) -> Finding | None:
         return None
     sentences = "; ".join(str(problem) for problem in model.problems)
     return Finding(Reason(model.problems[0].reason), sentences)
-
-
-def _is_refused(kind: str, observed: Observed, applied_hashes: Sequence[str]) -> bool:
-    """Whether the last write of a planned object of this kind failed, even once."""
-    return any(
-        each.kind == kind and each.applied_hash in applied_hashes for each in observed.refusals
-    )
 
 
 def _refusal_finding(observed: Observed, applied_hashes: Sequence[str]) -> Finding | None:

@@ -23,6 +23,8 @@ from moorage_operator.values.objects import PAUSED
 from moorage_operator.values.observed import Observed
 from moorage_operator.values.revisions import Rejection, read_revisions
 
+from .template import TemplateState
+
 __all__ = ["decide_up_to_date", "foreign_sentence", "given_up_sentence", "paused_outside"]
 
 FOREIGN_LIMIT = 5
@@ -36,7 +38,7 @@ PAUSABLE = {Reason.ROLLING_OUT, Reason.AWAITING_APPROVAL}
 """The reasons of a rollout in progress."""
 
 
-def decide_up_to_date(
+def decide_up_to_date(  # noqa: PLR0913 -- the inputs of the condition
     course: Course | None,
     observed: Observed,
     replicas: Sequence[Replica],
@@ -44,7 +46,7 @@ def decide_up_to_date(
     desired: int,
     canary: Finding | None = None,
     *,
-    is_written: bool = True,
+    template: TemplateState,
 ) -> Condition:
     """Decide the condition.
 
@@ -55,12 +57,9 @@ def decide_up_to_date(
         blamed: The first cause against the revision.
         desired: The number of wanted replicas.
         canary: The progress of a canary, if there is one.
-        is_written: Whether the Deployments are as planned; otherwise the pods may differ from the
-            spec.
+        template: Which pod template the replicas have.
     """
-    finding = _not_yet(
-        course, observed, replicas, blamed, desired, canary, is_written=is_written
-    )
+    finding = _not_yet(course, observed, replicas, blamed, desired, canary, template=template)
     if finding and finding.reason is not Reason.OPERATOR_UPDATE_PENDING:
         finding = _with_foreign(finding, observed)
     if finding and course:
@@ -142,7 +141,7 @@ def foreign_sentence(observed: Observed) -> str:
     more = f" and {len(fields) - FOREIGN_LIMIT} more" if len(fields) > FOREIGN_LIMIT else ""
     named = ", ".join(fields[:FOREIGN_LIMIT])
     name = _deployment_name(observed)
-    return f'the Deployment "{name}" has fields that the spec did not set: {named}{more}'
+    return f'the Deployment "{name}" has fields that others set: {named}{more}'
 
 
 def _foreign(observed: Observed) -> tuple[tuple[str, str], ...]:
@@ -157,7 +156,7 @@ def _deployment_name(observed: Observed) -> str:
     return next(found, "")
 
 
-def _not_yet(
+def _not_yet(  # noqa: PLR0913 -- the same inputs
     course: Course | None,
     observed: Observed,
     replicas: Sequence[Replica],
@@ -165,24 +164,23 @@ def _not_yet(
     desired: int,
     canary: Finding | None,
     *,
-    is_written: bool,
+    template: TemplateState,
 ) -> Finding | None:
     if course and (rejected := course.revisions.rejected):
         return _rejected_finding(course, rejected, observed)
+    is_kept = template is not TemplateState.EDITED and not is_stuck(observed, replicas)
+    if course and is_kept and _was_complete(course, observed):
+        return _pending_update() if course.update_pending else None
     current = [replica for replica in replicas if replica.current]
     serving = sum(1 for replica in current if replica.serving)
-    if course and _was_complete(course, observed) and not is_stuck(observed, replicas):
-        return _pending_update() if course.update_pending else None
     earlier = sum(1 for replica in replicas if not (replica.current or _retires(replica, course)))
-    seen = is_written and _is_observed(observed, current)
-    settled = len(current) == desired == serving and not earlier and seen
+    is_planned = template is TemplateState.PLANNED
+    settled = len(current) == desired == serving and not earlier and is_planned
     if course and settled and (desired == 0 or (blamed is None and canary is None)):
         return _pending_update() if course.update_pending else None
     sentence = f"{serving} of {desired} replicas of this spec serve"
     if earlier:
         sentence += f", {earlier} of an earlier revision remain"
-    if not is_written:
-        sentence += "; the Deployment could not be written yet, so they may differ from the spec"
     if canary:
         sentence = f"{canary.message}; {sentence}"
     if blamed:
@@ -238,16 +236,3 @@ def _pending_update() -> Finding:
         "the replicas have this spec, but this version of the operator, or its settings, would "
         f"generate other pods; to update them, edit the spec or {REQUEST}",
     )
-
-
-def _is_observed(observed: Observed, current: Sequence[Replica]) -> bool:
-    """Whether the Deployment controller has seen the current Deployment.
-
-    Pods of a Deployment that was never changed prove this long before the controller of a busy
-    cluster reports it, which saves a write of the status.
-    """
-    deployment = observed.deployment
-    if deployment is None:
-        return False
-    is_reported = deployment.observed_generation >= deployment.generation
-    return is_reported or (deployment.generation == 1 and bool(current))

@@ -151,7 +151,7 @@ def test_a_rollout_that_completes_is_recorded_only_when_the_model_is_resumed() -
     of, resumed = paused(2, **new), model(replicas=2, generation=3, **new)
     pods = (pod("new-1", of), pod("new-2", of))
     probes = {uid: result for each in pods for uid, result in said(each).items()}
-    seen = serves(GOOD, pods=pods, probes=probes, children=in_place(of))
+    seen = serves(GOOD, pods=pods, probes=probes, children=in_place(resumed))
 
     assert planned(of, seen).status["revisions"]["lastGood"] == revision(GOOD)
     assert planned(resumed, seen).status["revisions"]["lastGood"] == revision(of)

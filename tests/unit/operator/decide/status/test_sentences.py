@@ -83,7 +83,7 @@ MISMATCH = "pod p: the server does not answer as OpenInference over HTTP: HTTP 4
 WAITS_CHANGED = (
     "no node accepts pod p: 0/1 nodes; the Deployment \"digits\" was paused by 'kubectl', not by "
     'the spec: run `kubectl rollout resume deployment/digits`; the Deployment "digits" has '
-    "fields that the spec did not set: spec.template.spec.hostname by 'editor'"
+    "fields that others set: spec.template.spec.hostname by 'editor'"
 )
 
 STATES: Mapping[str, tuple[InferenceModel, Observed, Mapping[str, tuple[str, str, str]]]] = {

@@ -9,6 +9,7 @@ from moorage_operator.api.conditions import Condition, ConditionType, Finding, R
 from moorage_operator.api.v1alpha1 import OnFailure
 from moorage_operator.decide.pods.replicas import Replica
 from moorage_operator.decide.rollout.course import Course
+from moorage_operator.decide.status.template import TemplateState
 from moorage_operator.decide.status.up_to_date import (
     decide_up_to_date,
     foreign_sentence,
@@ -41,8 +42,11 @@ def decided(
     blamed: Finding | None = None,
     desired: int = 1,
     canary: Finding | None = None,
+    template: TemplateState = TemplateState.PLANNED,
 ) -> Condition:
-    return decide_up_to_date(course, seen or observed(), replicas, blamed, desired, canary)
+    return decide_up_to_date(
+        course, seen or observed(), replicas, blamed, desired, canary, template=template
+    )
 
 
 def complete(message: str) -> Condition:
@@ -89,24 +93,20 @@ def test_a_complete_rollout_that_exceeds_its_deadline_is_no_longer_complete() ->
 
 
 @pytest.mark.parametrize(
-    ("generation", "seen", "replicas", "expected"),
+    ("template", "completes", "stays"),
     [
-        (2, 3, 1, True),
-        (2, 2, 1, True),
-        (2, 1, 1, False),
-        (3, 1, 1, False),
-        (1, 0, 1, True),
-        (1, 0, 0, False),
-        (1, 1, 0, True),
+        (TemplateState.PLANNED, True, True),
+        (TemplateState.UNKNOWN, False, True),
+        (TemplateState.EDITED, False, False),
     ],
 )
-def test_a_changed_deployment_must_be_observed_by_its_controller(
-    generation: int, seen: int, replicas: int, expected: bool
+def test_pods_that_may_have_another_template_do_not_complete_a_rollout(
+    template: TemplateState, completes: bool, stays: bool
 ) -> None:
-    of = observed(deployment=deployment(generation=generation, observed_generation=seen))
-    pods = [replica("a")] * replicas
+    before = observed(status=BEFORE)
 
-    assert decided(*pods, seen=of, desired=replicas).status is expected
+    assert decided(replica("a"), template=template).status is completes
+    assert decided(replica("a"), seen=before, template=template).status is stays
 
 
 def test_a_retiring_revision_is_not_part_of_the_rollout() -> None:
@@ -168,11 +168,6 @@ def test_a_revision_that_was_given_up_says_why_and_what_runs(
     assert fact in outcome
     assert ("not kept" in outcome) is not is_kept
     assert REQUEST in retry
-
-
-def test_without_a_deployment_nothing_is_complete() -> None:
-    assert decided(replica("a"), seen=Observed()).status is False
-    assert decided(desired=0, seen=Observed()).status is False
 
 
 def foreign(*fields: tuple[str, str]) -> Observed:

@@ -1,0 +1,89 @@
+"""Finds out whether the replicas have the planned pod template, and not only its label; pure.
+
+    planned Deployment, observed Deployment, replicas --> template_state --> UpToDate, lastGood
+
+Somebody may edit the template of a Deployment by hand. Its pods then have the label of the
+revision, but do not serve the spec. The operator undoes such an edit at once, unless the model is
+paused or the API server refuses the write; the pods are replaced a while later.
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from moorage_operator.decide.pods.replicas import Replica
+from moorage_operator.resources.owned import applied_hash
+from moorage_operator.values.objects import DeploymentObserved
+from moorage_operator.values.observed import Observed
+
+__all__ = ["TemplateState", "template_state"]
+
+TEMPLATE = "spec.template."
+
+
+class TemplateState(enum.Enum):
+    """Which template the replicas have."""
+
+    PLANNED = enum.auto()
+    UNKNOWN = enum.auto()
+    """It may have been edited, or its pods are being replaced."""
+    EDITED = enum.auto()
+
+
+def template_state(
+    objects: Sequence[dict[str, Any]], observed: Observed, replicas: Sequence[Replica]
+) -> TemplateState:
+    """Return which template the replicas of the current revision have.
+
+    Args:
+        objects: All planned children.
+        observed: The Deployment, and refused writes.
+        replicas: The replicas, judged for the course.
+    """
+    deployment = observed.deployment
+    planned = [each for each in objects if each["kind"] == "Deployment"]
+    if deployment is None:
+        return TemplateState.UNKNOWN
+    paths = [path for path, _ in deployment.foreign if path.startswith(TEMPLATE)]
+    if any(_has(each, f".{path}") for each in planned for path in paths):
+        return TemplateState.EDITED
+    hashes = {applied_hash(each) for each in planned}
+    if any(each.applied_hash in hashes for each in observed.refusals):
+        return TemplateState.UNKNOWN
+    is_known = _is_known(deployment, [each for each in replicas if each.current])
+    return TemplateState.PLANNED if is_known else TemplateState.UNKNOWN
+
+
+def _is_known(deployment: DeploymentObserved, current: Sequence[Replica]) -> bool:
+    """Whether the pods are known to have the template of their Deployment.
+
+    Pods of a Deployment that was never changed prove this long before the controller of a busy
+    cluster reports it, which saves a write of the status.
+    """
+    is_reported = deployment.observed_generation >= deployment.generation
+    if deployment.generation > 1:
+        return is_reported and deployment.is_uniform
+    sets = {each.pod.replica_set for each in current}
+    return len(sets) == 1 or (not sets and is_reported)
+
+
+def _has(value: object, path: str) -> bool:
+    """Whether a value has the rest of a path, such as `.containers[runtime].image`."""
+    if not path:
+        return True
+    if isinstance(value, Mapping):
+        return any(
+            _has(below, path[len(key) + 1 :])
+            for key, below in cast("Mapping[str, object]", value).items()
+            # a key may have dots itself
+            if path.startswith(f".{key}") and path[len(key) + 1 :][:1] in {"", ".", "["}
+        )
+    if not isinstance(value, list):
+        return False
+    key, _, rest = path[1:].partition("]")
+    return any(
+        isinstance(item, Mapping)
+        and key in map(str, cast("Mapping[str, object]", item).values())
+        and _has(cast("object", item), rest)
+        for item in cast("list[object]", value)
+    )
