@@ -1,10 +1,11 @@
-"""Simulated controllers of Kubernetes and kubelets, on the simulated API server.
+"""Simulated controllers of Kubernetes, on the simulated API server.
 
-    changes --> Deployments: ReplicaSets and pods --> Kubelets: conditions --> Deployments
+    changes --> Deployments --> ReplicaSets --> pods --> Kubelets: conditions
+            |        `--------- status <-'-----------------'
             `-> garbage collector
 
-Source: pkg/controller/deployment (rolling.go, recreate.go, progress.go), Kubernetes "Pod
-Lifecycle" and "Garbage Collection".
+Source: pkg/controller/deployment (rolling.go, recreate.go, progress.go, sync.go), Kubernetes
+"Garbage Collection".
 """
 
 import asyncio
@@ -16,7 +17,8 @@ from typing import Any
 import msgspec
 
 from simulation.api_server import ApiServer, Key, Object, Refused, Write, owners_of
-from simulation.kubelets import KUBERNETES, Kubelets, is_ready, key_of, make_condition
+from simulation.kubelets import KUBERNETES, Kubelets, key_of, make_condition
+from simulation.replica_sets import ReplicaSets, owner_reference, pods_of
 from simulation.servers import Servers
 
 HASH = "pod-template-hash"
@@ -38,20 +40,33 @@ class Controllers:
         self._syncing: set[Key] = set()
         self._progress: dict[str, tuple[Any, float]] = {}
         self.kubelets = Kubelets(api, servers, chance, loop)
+        self._replica_sets = ReplicaSets(api, chance, loop)
         api.followers.append(self._follow)
 
     def _follow(self, write: Write) -> None:
+        self._replica_sets.follow(write)
         match write.plural:
             case "deployments":
                 if write.after and not write.part:
                     self._sync_soon(write.key)
+            case "replicasets":
+                body = write.after or write.before or {}
+                for owner in body["metadata"].get("ownerReferences") or []:
+                    self._sync_soon((write.key[0], owner["name"]))
             case "pods":
                 self.kubelets.follow(write)
-                body = write.after or write.before or {}
-                # A pod is named after its ReplicaSet, which is named after its Deployment.
-                name = write.key[1].rsplit("-", 2)[0]
-                if body["metadata"].get("ownerReferences"):
-                    self._sync_soon((write.key[0], name))
+                if write.after is None:  # Recreate waits for the last one
+                    # A pod is named after its ReplicaSet, which is named after its Deployment.
+                    self._sync_soon((write.key[0], write.key[1].rsplit("-", 2)[0]))
+        self._collect_after(write)
+
+    def _later(self, least: float, most: float, call: Any) -> None:
+        self._loop.call_later(least + (most - least) * self._chance.random(), call)
+
+    # -------------------------------------------------------------------- garbage collector
+
+    def _collect_after(self, write: Write) -> None:
+        """Collect the dependents of a deleted owner, or a child of an owner that is gone."""
         if write.after is None and write.before is not None:
             uid = write.before["metadata"]["uid"]
             self._later(0.05, 1.0, lambda: self._collect(uid))
@@ -60,11 +75,6 @@ class Controllers:
             for uid in owners_of(write.after):
                 if uid not in known and uid not in self._api.uids:
                     self._later(0.05, 1.0, lambda uid=uid: self._collect(uid))
-
-    def _later(self, least: float, most: float, call: Any) -> None:
-        self._loop.call_later(least + (most - least) * self._chance.random(), call)
-
-    # -------------------------------------------------------------------- garbage collector
 
     def _collect(self, owner: str) -> None:
         if owner in self._api.uids:
@@ -99,28 +109,17 @@ class Controllers:
             except Refused:  # a ReplicaSet of a deleted Deployment still has the name
                 self._later(0.3, 0.3, lambda: self._sync_soon(key))
                 return
-        pods = {each: self._pods(sets[each]) for each in sets}
-        sizes = {each: sets[each]["spec"]["replicas"] for each in sets}
-        wanted = self._sizes(spec, name, sizes, pods)
+        wanted = self._sizes(spec, name, sets)
         for each, size in wanted.items():
-            if size != sizes[each]:
+            if size != sets[each]["spec"]["replicas"]:
                 self._api.edit(
                     "replicasets",
                     (key[0], each),
                     lambda b, n=size: b["spec"].update(replicas=n),
                     KUBERNETES,
                 )
-            self._resize(sets[each], pods[each], size)
-        self._tidy(spec, name, sets, wanted, pods)
+        self._tidy(spec, name, sets, wanted)
         self._report(deployment, name, sets)
-
-    def _pods(self, owner: Object) -> list[Object]:
-        uid = owner["metadata"]["uid"]
-        return [
-            pod
-            for pod in self._api.all("pods", owner["metadata"]["namespace"])
-            if uid in owners_of(pod)
-        ]
 
     def _make_set(self, deployment: Object, name: str) -> Object:
         metadata, template = deployment["metadata"], deployment["spec"]["template"]
@@ -133,7 +132,7 @@ class Controllers:
                 "namespace": metadata["namespace"],
                 "labels": given,
                 "annotations": dict(metadata.get("annotations") or {}),
-                "ownerReferences": [_owner("apps/v1", "Deployment", metadata)],
+                "ownerReferences": [owner_reference("apps/v1", "Deployment", metadata)],
             },
             "spec": {
                 "replicas": 0,
@@ -142,18 +141,18 @@ class Controllers:
         }
         return self._api.create("replicasets", body, KUBERNETES).body
 
-    def _sizes(
-        self, spec: Object, new: str, sizes: dict[str, int], pods: dict[str, list[Object]]
-    ) -> dict[str, int]:
+    def _sizes(self, spec: Object, new: str, sets: dict[str, Object]) -> dict[str, int]:
         """The desired number of pods of each ReplicaSet."""
+        sizes = {each: sets[each]["spec"]["replicas"] for each in sets}
         desired, wanted = spec["replicas"], dict(sizes)
         if spec.get("paused"):
             if new in sizes and sum(sizes.values()) == sizes[new]:
                 wanted[new] = desired
             return wanted
         if spec["strategy"]["type"] == "Recreate":
-            wanted |= dict.fromkeys((each for each in sizes if each != new), 0)
-            if not any(pods[each] for each in sizes if each != new):
+            old = [each for each in sets if each != new]
+            wanted |= dict.fromkeys(old, 0)
+            if not any(sizes[each] or pods_of(self._api, sets[each]) for each in old):
                 wanted[new] = desired
             return wanted
         rolling = spec["strategy"]["rollingUpdate"]
@@ -164,7 +163,7 @@ class Controllers:
         wanted[new] = (
             min(desired, max(sizes[new] + room, sizes[new])) if desired >= sizes[new] else desired
         )
-        available = {each: sum(map(is_ready, pods[each])) for each in sizes}
+        available = {each: _reported(sets[each], "readyReplicas") for each in sizes}
         least = desired - unavailable
         spare = sum(wanted.values()) - least - (wanted[new] - min(wanted[new], available[new]))
         for each in sorted(sizes):
@@ -178,42 +177,14 @@ class Controllers:
                 wanted[each], spare = wanted[each] - cut, spare - cut
         return wanted
 
-    def _resize(self, owner: Object, pods: list[Object], size: int) -> None:
-        alive = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-        for _ in range(size - len(alive)):
-            self._make_pod(owner)
-        if len(alive) > size:
-            by_use = sorted(alive, key=lambda pod: (is_ready(pod), pod["metadata"]["name"]))
-            for pod in by_use[: len(alive) - size]:
-                self._api.delete("pods", key_of(pod), {}, KUBERNETES)
-
-    def _make_pod(self, owner: Object) -> None:
-        metadata, template = owner["metadata"], owner["spec"]["template"]
-        suffix = "".join(self._chance.choices("bcdfghjklmnpqrstvwxz2456789", k=5))
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": f"{metadata['name']}-{suffix}",
-                "namespace": metadata["namespace"],
-                "labels": template["metadata"]["labels"],
-                "annotations": template["metadata"].get("annotations") or {},
-                "ownerReferences": [_owner("apps/v1", "ReplicaSet", metadata)],
-            },
-            "spec": template["spec"],
-            "status": {"phase": "Pending"},
-        }
-        self._api.create("pods", body, KUBERNETES)
-
     def _tidy(
-        self,
-        spec: Object,
-        new: str,
-        sets: dict[str, Object],
-        wanted: dict[str, int],
-        pods: dict[str, list[Object]],
+        self, spec: Object, new: str, sets: dict[str, Object], wanted: dict[str, int]
     ) -> None:
-        old = [each for each in sets if each != new and not wanted[each] and not pods[each]]
+        old = [
+            each
+            for each in sets
+            if each != new and not wanted[each] and not _reported(sets[each], "replicas")
+        ]
         old.sort(key=lambda each: int(sets[each]["metadata"]["resourceVersion"]))
         for each in old[: max(0, len(old) - spec["revisionHistoryLimit"])]:
             self._api.delete("replicasets", key_of(sets[each]), {}, KUBERNETES)
@@ -222,14 +193,11 @@ class Controllers:
         """Write the status of the Deployment: its pods and its progress."""
         metadata, spec = deployment["metadata"], deployment["spec"]
         key = key_of(deployment)
-        pods = {
-            each: [p for p in self._pods(sets[each]) if "deletionTimestamp" not in p["metadata"]]
-            for each in sets
-        }
-        ready = sum(is_ready(pod) for mine in pods.values() for pod in mine)
-        updated = len(pods.get(new, []))
-        total = sum(map(len, pods.values()))
-        updated_ready = sum(map(is_ready, pods.get(new, [])))
+        ready = sum(_reported(each, "readyReplicas") for each in sets.values())
+        total = sum(_reported(each, "replicas") for each in sets.values())
+        current = sets.get(new, {})
+        updated = _reported(current, "replicas")
+        updated_ready = _reported(current, "readyReplicas")
         is_done = total == updated == updated_ready == spec["replicas"]
         now = self._loop.time()
         state = (metadata["generation"], updated, total, ready)
@@ -286,11 +254,6 @@ def _share(value: int | str, desired: int, rounded: Any) -> int:
     return rounded(desired * int(value[:-1]) / 100) if isinstance(value, str) else value
 
 
-def _owner(api_version: str, kind: str, metadata: Object) -> Object:
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-    }
+def _reported(replica_set: Object, field: str) -> int:
+    """A number in the status of a ReplicaSet, 0 before the first report."""
+    return int((replica_set.get("status") or {}).get(field, 0))

@@ -231,8 +231,11 @@ class _Player:
     def _idle(self) -> list[str]:
         """Check that an idle operator writes nothing and the end state persists."""
         world, watchdog = self._world, self._watchdog
-        pods = world.api.all("pods", NAMESPACE)
-        images = {each["spec"]["containers"][0]["image"] for each in pods}
+        pods = [each["spec"] for each in world.api.all("pods", NAMESPACE)]
+        # The pods of a Deployment may not be created yet.
+        deployments = world.api.all("deployments", NAMESPACE)
+        pods += [each["spec"]["template"]["spec"] for each in deployments]
+        images = {each["containers"][0]["image"] for each in pods}
         crashes = any(image in IMAGES and IMAGES[image].crashes for image in images)
         deadline = world.loop.time() + SETTLE_SECONDS
         # A container that keeps crashing is not idle.

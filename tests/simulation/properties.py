@@ -16,6 +16,7 @@ from support.testbed.api import KINDS
 from support.testbed.end_state import differences, end_state
 
 MODEL_LABEL = "moorage.dev/model"
+REVISION_LABEL = "moorage.dev/revision"
 OURS = {"served-by": "ours"}
 """The labels of a model that the simulated operators serve."""
 
@@ -63,6 +64,7 @@ class Watchdog:
         self._served: dict[str, float] = {}  # by the uid of the model
         self._owners: dict[str, str] = {}
         self._held: set[str] = set()  # uids of models whose pause the operator has reported
+        self._images: dict[str, str] = {}  # by revision
         self._lent: dict[str, float] = {}  # since when, by the uid of the model
         world.api.followers.append(self.follow)
 
@@ -88,8 +90,13 @@ class Watchdog:
         self._check_leader(write)
         self._check_pause(write)
         self._check_lending(write)
+        if write.plural == "deployments" and write.after is not None:
+            template = write.after["spec"]["template"]
+            revision = template["metadata"]["labels"][REVISION_LABEL]
+            self._images[revision] = template["spec"]["containers"][0]["image"]
         if write.plural == "inferencemodels" and write.after is not None:
             self._check_status(write.after)
+            self._check_revisions(write.after)
 
     def serves(self, model: Object) -> bool:
         """Whether a replica serves; pods of a deleted model of the same name do not count."""
@@ -170,6 +177,19 @@ class Watchdog:
                 ago = self._world.loop.time() - self._served.get(model["metadata"]["uid"], -1e9)
                 if ago > self.patience:
                     self._fail(f"{name}: Ready=True, but no replica has served for {ago:.1f} s")
+
+    def _check_revisions(self, model: Object) -> None:
+        """Only a revision that can serve is reported as up to date or as the last good one."""
+        name, status = model["metadata"]["name"], model["status"]
+        image, good = model["spec"]["runtime"]["image"], status["revisions"].get("lastGood", "")
+        is_up_to_date = verdicts(model).get("UpToDate", ("", ""))[0] == "True"
+        is_described = status.get("observedGeneration") == model["metadata"]["generation"]
+        does_serve = is_served(model["spec"]) or model["spec"].get("suspend")
+        if is_up_to_date and is_described and not does_serve:
+            self._fail(f"{name}: UpToDate=True, but {image} does not serve")
+        image = self._images.get(good, SERVING[0])
+        if image not in SERVING:
+            self._fail(f"{name}: revision {good} is the last good one, but {image} does not serve")
 
     def _fail(self, text: str) -> None:
         self._world.note(f"FAILURE {text}")

@@ -39,11 +39,8 @@ def test_every_seed_keeps_every_property() -> None:
     assert f"{SEEDS} seeds, 0 failed" in done.stdout
 
 
-SEEDS_THAT_FAILED = [11549, 97701, 1003405, 1014181, 1312325, 2000207, 2015722, 3002933]
-
-
-# In both, the deadline of a rollout passes while nothing else happens, and many writes follow.
-@pytest.mark.parametrize("seed", SEEDS_THAT_FAILED)
+# Pods of a Deployment that was edited by hand counted for the spec.
+@pytest.mark.parametrize("seed", [4001718, 4004793, 4006635])
 def test_a_seed_that_once_failed_keeps_every_property(seed: int) -> None:
     done = run("--seed", seed)
 
