@@ -11,7 +11,7 @@ from .fields import Fields
 
 __all__ = ["Contract", "ContractPolicy", "DeclaredTensor", "parse_contract", "parse_shape"]
 
-TENSOR_LIMIT = 64
+TENSOR_LIMIT = 256
 RANK_LIMIT = 32
 VARIABLE = -1
 DIMENSIONS = range(VARIABLE, 2**63)

@@ -52,19 +52,19 @@ def test_without_tensors_nothing_is_compared(contract: Any) -> None:
 
 def test_the_largest_contract_is_accepted() -> None:
     shape = [-1, 2**63 - 1, *[0] * 30]
-    inputs = [{"name": str(at), "shape": shape} for at in range(64)]
+    inputs = [{"name": str(at), "shape": shape} for at in range(256)]
     parsed = model(contract={"inputs": inputs})
 
     assert parsed.problems == ()
-    assert parsed.contract.inputs[63] == DeclaredTensor("63", "", tuple(shape))
+    assert parsed.contract.inputs[255] == DeclaredTensor("255", "", tuple(shape))
 
 
 @pytest.mark.parametrize(
     ("contract", "expected"),
     [
         (
-            {"outputs": [{"name": str(at)} for at in range(65)]},
-            ["spec.contract.outputs: has 65 tensors: must have at most 64"],
+            {"outputs": [{"name": str(at)} for at in range(257)]},
+            ["spec.contract.outputs: has 257 tensors: must have at most 256"],
         ),
         (
             {"inputs": [{"datatype": "FP32"}]},

@@ -182,12 +182,12 @@ def test_the_largest_tensors_are_accepted():
         ({"inputs": [X, X]}, ".inputs: duplicate name 'x': names must be unique"),
         ({"outputs": [Y, Y]}, ".outputs: duplicate name 'y': names must be unique"),
         (
-            {"inputs": [{**X, "name": str(at)} for at in range(65)]},
-            ".inputs: has 65 tensors: must have at most 64",
+            {"inputs": [{**X, "name": str(at)} for at in range(257)]},
+            ".inputs: has 257 tensors: must have at most 256",
         ),
         (
-            {"outputs": [{**Y, "name": str(at)} for at in range(65)]},
-            ".outputs: has 65 tensors: must have at most 64",
+            {"outputs": [{**Y, "name": str(at)} for at in range(257)]},
+            ".outputs: has 257 tensors: must have at most 256",
         ),
         (
             {"inputs": [{**X, "name": ""}]},

@@ -403,9 +403,9 @@ ROUTE = {"parentRefs": [{"name": "web"}]}
             "does not know this field",
         ),
         (
-            {"contract": {"inputs": [{"name": str(n)} for n in range(65)]}},
+            {"contract": {"inputs": [{"name": str(n)} for n in range(257)]}},
             "spec.contract.inputs",
-            "at most 64",
+            "at most 256",
         ),
         (
             {"protocol": "TensorFlowServing", "transport": "GRPC"},

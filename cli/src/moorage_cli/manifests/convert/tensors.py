@@ -14,7 +14,7 @@ from .metadata import valid_name
 
 __all__ = ["name_model", "put_contract", "tell_location"]
 
-_MAX_TENSORS = 64
+_MAX_TENSORS = 256
 _MAX_DIMENSIONS = 32
 _MAX_NAME = 256
 _MODEL_NAME = re.compile(r"(?!\.*\Z)[A-Za-z0-9._-]{1,253}")

@@ -16,6 +16,11 @@ from moorage_operator.values.answers import ModelInfo, TensorInfo
 
 __all__ = ["difference", "disagreement"]
 
+# How many versions of a model are read.
+VERSION_LIMIT = 64
+# A message is shorter than the names of a wide model.
+NAMES_LIMIT = 64
+
 # In the order in which they are reported.
 ORDER = (
     Reason.INPUT_MISSING,
@@ -35,7 +40,7 @@ def difference(contract: Contract, info: ModelInfo | None) -> Finding | None:
     if info is None:
         sentence = (
             "the server exposes no metadata for the model, or some that the operator does not "
-            f"read: at most {TENSOR_LIMIT} inputs, outputs and versions"
+            f"read: at most {TENSOR_LIMIT} inputs and outputs, and {VERSION_LIMIT} versions"
         )
         return Finding(Reason.METADATA_UNSUPPORTED, sentence)
     if not info.inputs and not info.outputs:
@@ -73,10 +78,10 @@ def _sides(
     missing: Reason,
 ) -> Iterable[Finding]:
     by_name = {tensor.name: tensor for tensor in served}
+    has = _names(by_name)
     for tensor in declared:
         found = by_name.get(tensor.name)
         if found is None:
-            has = ", ".join(sorted(by_name)) or "none"
             yield Finding(missing, f"{kind} {tensor.name} is missing: the model has {has}")
             continue
         if tensor.datatype and tensor.datatype != found.datatype:
@@ -85,6 +90,12 @@ def _sides(
         if not _fits(kind, tensor.shape, found.shape):
             words = f"shape {_shape(tensor.shape)} declared, {_shape(found.shape)} served"
             yield Finding(Reason.SHAPE_MISMATCH, f"{kind} {tensor.name}: {words}")
+
+
+def _names(served: Iterable[str]) -> str:
+    names = sorted(served)
+    more = [f"and {len(names) - NAMES_LIMIT} more"] if len(names) > NAMES_LIMIT else []
+    return ", ".join(names[:NAMES_LIMIT] + more) or "none"
 
 
 def _undeclared(

@@ -5,9 +5,11 @@ written. Times come from the cluster, or are kept from the previous status while
 date is unchanged.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, cast
 
 from moorage_operator.api import conditions, labels
@@ -40,6 +42,7 @@ __all__ = ["Served", "make_status"]
 # Longer lists are not useful to read and make every write large.
 REPLICA_STATUSES_LIMIT = 32
 EXTERNAL_LIMIT = 32
+TENSORS_LIMIT_BYTES = 64 << 10
 METADATA_HASH_LENGTH = 16
 
 
@@ -194,7 +197,15 @@ def _model_status(model: InferenceModel, info: ModelInfo) -> dict[str, Any]:
     if info.context_length is not None:
         fields["contextLength"] = info.context_length
     digest = canonical_hash(fields)[:METADATA_HASH_LENGTH]
+    for side in ("inputs", "outputs"):
+        fields[side] = _fitting(fields[side])
     return {"name": model.model.name, **fields, "metadataHash": digest}
+
+
+def _fitting(tensors: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first tensors whose text fits into a status; servers choose its length."""
+    ends = accumulate(len(json.dumps(each)) for each in tensors)
+    return [each for each, end in zip(tensors, ends, strict=True) if end <= TENSORS_LIMIT_BYTES]
 
 
 def _tensor_status(tensor: TensorInfo) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from moorage_operator.values.answers import ModelInfo, ServerInfo, TensorInfo
 from moorage_operator.values.words import printable
 
 TEXT_LIMIT = 256
-TENSOR_LIMIT = 64
+# Models of tables have an input per column. The status lists fewer if their text is too long.
+TENSOR_LIMIT = 256
 LIST_LIMIT = 64
 RANK_LIMIT = 32
 INT64 = range(-(1 << 63), 1 << 63)
@@ -139,7 +140,7 @@ def tensors(value: object) -> tuple[TensorInfo, ...]:
     """Build a list of tensors from a list of objects.
 
     Raises:
-        NotMetadata: It is something else, or has more than 64 items.
+        NotMetadata: It is something else, or has more than 256 items.
     """
     found = [mapping(item) for item in _list(value, TENSOR_LIMIT)]
     return tuple(

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import Descriptor
 __all__ = ["FIELD_LIMIT", "FREE_BYTES", "TooManyFields", "check"]
 
 FIELD_LIMIT = 20_000
-"""An index of 4,000 models has as many; 64 tensors of four dimensions have some 500."""
+"""An index of 4,000 models has as many; 512 tensors of four dimensions have some 4,000."""
 
 FREE_BYTES = 4 << 10
 """Messages up to this size are parsed without counting."""

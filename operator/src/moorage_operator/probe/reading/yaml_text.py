@@ -14,7 +14,7 @@ __all__ = ["NotYaml", "decode"]
 
 TEXT_LIMIT_CHARACTERS = 64 << 10
 NODE_LIMIT = 4096
-"""64 inputs and as many outputs, with shapes, are some 2,000 nodes."""
+"""256 inputs and 64 outputs, with shapes, are some 3,000 nodes."""
 
 DEPTH_LIMIT = 16
 

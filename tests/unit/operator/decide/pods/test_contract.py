@@ -125,7 +125,7 @@ def test_unread_metadata_may_have_too_many_tensors():
     found = difference(contract(inputs=A), None)
 
     assert found
-    assert found.message.endswith("at most 64 inputs, outputs and versions")
+    assert found.message.endswith("at most 256 inputs and outputs, and 64 versions")
 
 
 def test_a_model_without_outputs_is_compared():
@@ -143,6 +143,19 @@ def test_every_missing_tensor_is_named():
     assert found
     assert [part[:8] for part in found.message.split("; ")] == ["output w", "output x"]
     assert found.message.count("the model has y, z") == 2
+
+
+def test_the_message_names_at_most_64_tensors_of_a_wide_model():
+    columns = {f"c{at:03}": ("FP32", (-1, 1)) for at in range(256)}
+
+    assert difference(contract(inputs=columns), info(inputs=columns)) is None
+    found = difference(contract(inputs=columns | {"x": ("", None)}), info(inputs=columns))
+    assert found
+    assert found.message.endswith(", c062, c063, and 192 more")
+    exact = dict(list(columns.items())[:64])
+    found = difference(contract(inputs=exact | {"x": ("", None)}), info(inputs=exact))
+    assert found
+    assert found.message.endswith(", c062, c063")
 
 
 def test_replicas_that_disagree_are_shown_with_all_of_their_tensors():

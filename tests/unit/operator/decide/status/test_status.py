@@ -52,6 +52,20 @@ def crashed(at=NOW) -> ContainerObserved:
     )
 
 
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
+def test_the_status_lists_the_first_tensors_and_its_hash_covers_all(side):
+    def metadata_of(count, length):
+        # {"name": "...", "datatype": "BYTES"} with a name of `length` characters
+        tensors = [TensorInfo("x" * length, "BYTES", None) for _ in range(count)]
+        probes = said(pod("p", MODEL), model=ModelInfo("digits", **{side: tuple(tensors)}))
+        return planned(MODEL, observed(pod("p", MODEL), probes=probes)).status["model"]
+
+    short, fits, cut = metadata_of(256, 64), metadata_of(256, 223), metadata_of(256, 224)
+
+    assert [len(each[side]) for each in (short, fits, cut)] == [256, 256, 255]
+    assert cut["metadataHash"] != metadata_of(255, 224)["metadataHash"]
+
+
 def test_the_status_of_a_serving_model_has_its_metadata():
     status = planned(MODEL, serving(MODEL)).status
 

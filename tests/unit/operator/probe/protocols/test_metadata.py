@@ -43,13 +43,13 @@ def test_every_field_of_a_model_is_read() -> None:
 
 def test_the_largest_metadata_is_read() -> None:
     longest = "x" * 256
-    tensors = [{"name": longest, "datatype": "FP32", "shape": [1] * 32}] * 64
+    tensors = [{"name": longest, "datatype": "FP32", "shape": [1] * 32}] * 256
 
     found = model(versions=[longest] * 64, platform=longest, inputs=tensors)
 
     assert found is not None
     assert (found.versions, found.platform) == ((longest,) * 64, longest)
-    assert found.inputs == (TensorInfo(longest, "FP32", (1,) * 32),) * 64
+    assert found.inputs == (TensorInfo(longest, "FP32", (1,) * 32),) * 256
 
 
 def test_a_name_that_is_too_long_once_escaped_is_not_metadata() -> None:
@@ -101,7 +101,7 @@ def test_null_counts_as_absent() -> None:
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": ["0" * 20]}]},
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": ["--1"]}]},
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": ["\u0661"]}]},
-        {"inputs": [{"name": "x", "datatype": "FP32"}] * 65},
+        {"inputs": [{"name": "x", "datatype": "FP32"}] * 257},
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1 << 63]}]},
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1] * 33}]},
     ],

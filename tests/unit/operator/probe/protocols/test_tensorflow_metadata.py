@@ -164,13 +164,13 @@ def test_a_tensor_is_read(given: Any, datatype: str, shape: tuple[int, ...] | No
     assert found.inputs == (TensorInfo("x", datatype, shape),)
 
 
-def test_64_tensors_are_read() -> None:
-    of = {str(at): {"dtype": "DT_INT8"} for at in range(64)}
+def test_256_tensors_are_read() -> None:
+    of = {str(at): {"dtype": "DT_INT8"} for at in range(256)}
 
     found = model({"s": {"inputs": of}})
 
     assert found is not None
-    assert len(found.inputs) == 64
+    assert len(found.inputs) == 256
     assert model({"s": {"inputs": {**of, "more": {"dtype": "DT_INT8"}}}}) is None
 
 
