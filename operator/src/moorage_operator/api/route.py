@@ -139,7 +139,23 @@ def _parse_annotations(fields: Fields) -> Mapping[str, str]:
 
 
 def _parse_parents(fields: Fields) -> tuple[ParentRef, ...]:
-    return tuple(map(_parse_parent, fields.children("parentRefs", PARENT_LIMIT, "Gateways")))
+    parents = tuple(map(_parse_parent, fields.children("parentRefs", PARENT_LIMIT, "Gateways")))
+    for at, parent in enumerate(parents):
+        if parent.name and any(_overlap(parent, other) for other in parents[:at]):
+            sentence = (
+                f"refers to Gateway {parent.name!r} like an earlier entry; remove one of them, or "
+                "give each a different sectionName"
+            )
+            fields.report(f"parentRefs[{at}]", sentence)
+    return parents
+
+
+def _overlap(one: ParentRef, other: ParentRef) -> bool:
+    """Whether the API server refuses a route with both."""
+    if (one.name, one.namespace) != (other.name, other.namespace):
+        return False
+    sections = (one.section_name, other.section_name)
+    return "" in sections or one.section_name == other.section_name
 
 
 def _parse_parent(fields: Fields) -> ParentRef:

@@ -9,6 +9,12 @@ from moorage_operator.api.route import GrpcRoute, IngressRoute, ParentRef, Route
 from support.spec_sentences import UNKNOWN
 
 WEB = {"name": "web"}
+GATEWAYS = {"name": "web", "namespace": "gateways"}
+HTTPS = {"name": "web", "sectionName": "https"}
+REPEATED = (
+    "refers to Gateway 'web' like an earlier entry; remove one of them, or give each a different "
+    "sectionName"
+)
 HOST = "a DNS name such as iris.example.com or *.example.com, not an address"
 NEEDED = (
     "parentRefs: is required and must be a list of at least one Gateway, such as [{name: web}], "
@@ -43,7 +49,7 @@ def test_gateways_and_host_names_are_read():
     route = {
         "parentRefs": [
             {"name": "a" * 253, "namespace": "b" * 63, "sectionName": "c" * 253},
-            *[WEB] * 7,
+            *[{"name": f"web{at}"} for at in range(7)],
         ],
         "hostnames": ["*.example.com", longest, *["a"] * 14],
         "grpc": {"hostnames": ["grpc.example.org"]},
@@ -54,12 +60,23 @@ def test_gateways_and_host_names_are_read():
     assert written == route
     assert parsed.parent_refs == (
         ParentRef("a" * 253, "b" * 63, "c" * 253),
-        *[ParentRef("web")] * 7,
+        *[ParentRef(f"web{at}") for at in range(7)],
     )
     assert parsed.hostnames == ("*.example.com", longest, *["a"] * 14)
     assert parsed.grpc == GrpcRoute(("grpc.example.org",))
     assert parsed.ingress is None
     assert parsed.is_given
+
+
+@pytest.mark.parametrize(
+    "parents",
+    [
+        [WEB, GATEWAYS, {**WEB, "namespace": "b"}, {"name": "w"}],
+        [HTTPS, {**WEB, "sectionName": "http"}, {**HTTPS, "namespace": "b"}],
+    ],
+)
+def test_different_gateways_and_listeners_are_accepted(parents: list[dict[str, str]]) -> None:
+    assert read({"parentRefs": parents})[1] == []
 
 
 def test_an_ingress_is_read():
@@ -107,6 +124,11 @@ def test_an_ingress_is_read():
             [f"parentRefs[0].sectionName: 'A' is invalid: must be {letters(253)}"],
         ),
         ({"parentRefs": [{**WEB, "port": 80}]}, [f"parentRefs[0].port: {UNKNOWN}"]),
+        ({"parentRefs": [WEB, {"name": "w"}, WEB]}, [f"parentRefs[2]: {REPEATED}"]),
+        ({"parentRefs": [GATEWAYS, GATEWAYS]}, [f"parentRefs[1]: {REPEATED}"]),
+        ({"parentRefs": [HTTPS, HTTPS]}, [f"parentRefs[1]: {REPEATED}"]),
+        ({"parentRefs": [WEB, HTTPS]}, [f"parentRefs[1]: {REPEATED}"]),
+        ({"parentRefs": [HTTPS, WEB]}, [f"parentRefs[1]: {REPEATED}"]),
         ({"parentRefs": [WEB] * 9}, ["parentRefs: has 9 Gateways: must have at most 8"]),
         (
             {"parentRefs": [WEB], "hostnames": ["a"] * 17},
