@@ -76,17 +76,8 @@ class Adoption:
         return any(found)
 
     async def _adopt(self, record: ModelRecord, child: Child) -> bool:
-        fields = {"kind": child.kind, "object": child.name}
         owners = {"ownerReferences": [make_owner_reference(record.model)]}
-        try:
-            await self._patch(record, child.kind, child.name, child.resource_version, owners)
-        except errors.NotFound:
-            return False  # its watch event starts the next reconcile
-        except (errors.Forbidden, errors.Invalid) as error:
-            logger.warning("child cannot be adopted", extra={**fields, "error": error.message})
-            return False
-        logger.info("child adopted", extra=fields)
-        return True
+        return await self._restore(record, child.kind, child.name, child.resource_version, owners)
 
     async def _find(self, record: ModelRecord, name: str) -> bool:
         namespace = record.key.namespace
@@ -106,27 +97,36 @@ class Adoption:
         }
         if is_orphan:
             link["ownerReferences"] = [make_owner_reference(record.model)]
-        await self._patch(record, "Deployment", name, metadata["resourceVersion"], link)
-        logger.info("label of deployment restored", extra={"kind": "Deployment", "object": name})
-        return True
+        return await self._restore(record, "Deployment", name, metadata["resourceVersion"], link)
 
-    async def _patch(
+    async def _restore(
         self, record: ModelRecord, kind: str, name: str, version: str, link: Mapping[str, Any]
-    ) -> None:
-        """Set fields of a child's metadata.
+    ) -> bool:
+        """Set fields of a child's metadata; False if admission refuses it or the child is gone.
+
+        A refusal must not stop the other writes of the model.
 
         Raises:
             ApiError: It has changed since `version` was read (409), or the write failed.
         """
+        fields = {"kind": kind, "object": name}
         operations = [
             {"op": "add", "path": f"/metadata/{field}", "value": value}
             for field, value in link.items()
         ]
         operations.append({"op": "replace", "path": "/metadata/resourceVersion", "value": version})
-        written = await self._client.patch(
-            kinds.CHILDREN[kind], record.key.namespace, name, operations
-        )
+        try:
+            written = await self._client.patch(
+                kinds.CHILDREN[kind], record.key.namespace, name, operations
+            )
+        except errors.NotFound:
+            return False  # its watch event starts the next reconcile
+        except (errors.Forbidden, errors.Invalid) as error:
+            logger.warning("child cannot be adopted", extra={**fields, "error": error.message})
+            return False
         self._sinks[kind].put(written)
+        logger.info("child adopted", extra=fields)
+        return True
 
 
 def _possible_names(record: ModelRecord) -> list[str]:
