@@ -163,7 +163,17 @@ async def test_a_deployment_that_admission_protects_does_not_stop_the_reconcile(
     assert cluster.found == []
 
 
-ORPHAN = Child("Deployment", NAME, "c", "6", "", "h", False, "{}", ChildObserved("c"))
+ORPHAN = Child(
+    kind="Deployment",
+    name=NAME,
+    uid="c",
+    resource_version="6",
+    owner_uid="",
+    applied_hash="h",
+    deleting=False,
+    common_fields="{}",
+    observed=ChildObserved("c"),
+)
 
 
 async def test_an_orphan_gets_its_owner_back() -> None:
