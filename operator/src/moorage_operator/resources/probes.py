@@ -11,20 +11,25 @@ token. So the gRPC port of the bundled runtime with TLS is probed by the same he
 HTTP port, and with a token only paths that need none are probed.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
 from moorage_operator.api import names
 from moorage_operator.api.config import OperatorConfig
-from moorage_operator.api.v1alpha1 import InferenceModel, Protocol, ReadinessTarget, Transport
+from moorage_operator.api.v1alpha1 import (
+    Health,
+    InferenceModel,
+    Protocol,
+    ReadinessTarget,
+    Transport,
+)
 
 from . import endpoints
 from .merge import HANDLERS
 
 __all__ = ["make_probes", "make_readiness_gates"]
 
-# The shortest period of a kubelet, because users wait from loading until the pod is ready.
-STARTUP_PERIOD_SECONDS = 1
 # A liveness failure causes a restart and a load, so its period is longer than for readiness.
 LIVENESS_PERIOD_FLOOR_SECONDS = 10
 
@@ -35,19 +40,11 @@ MODEL_SERVICE_PREFIX = "model:"
 
 
 def make_probes(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]:
-    """Build `startupProbe`, `readinessProbe` and `livenessProbe` of the container `runtime`.
-
-    The startup probe runs once per second, startupTimeoutSeconds times.
-    """
+    """Build `startupProbe`, `readinessProbe` and `livenessProbe` of the container `runtime`."""
     health = model.health
     ready = _ready(model, config)
     return {
-        "startupProbe": {
-            **ready,
-            "periodSeconds": STARTUP_PERIOD_SECONDS,
-            "timeoutSeconds": health.timeout_seconds,
-            "failureThreshold": health.startup_timeout_seconds,
-        },
+        "startupProbe": {**ready, **_startup_times(health)},
         "readinessProbe": {
             **ready,
             "periodSeconds": health.period_seconds,
@@ -60,6 +57,22 @@ def make_probes(model: InferenceModel, config: OperatorConfig) -> dict[str, Any]
             "timeoutSeconds": health.timeout_seconds,
             "failureThreshold": health.failure_threshold,
         },
+    }
+
+
+def _startup_times(health: Health) -> dict[str, int]:
+    """Choose a short period, because users wait from loading until the pod is ready.
+
+    A kubelet counts failures. One that is refused takes a period, and one that hangs takes the
+    timeout. A period of half the timeout bounds a load that hangs by twice the time of another
+    one. As the first failure can be immediate, a longer period needs one more.
+    """
+    period = min(math.ceil(health.timeout_seconds / 2), health.startup_timeout_seconds)
+    failures = math.ceil(health.startup_timeout_seconds / period)
+    return {
+        "periodSeconds": period,
+        "timeoutSeconds": health.timeout_seconds,
+        "failureThreshold": failures if period == 1 else failures + 1,
     }
 
 

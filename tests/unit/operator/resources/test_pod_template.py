@@ -149,13 +149,22 @@ def test_the_kubelet_probes(spec, ready, live):
 
 
 @pytest.mark.parametrize(
-    ("health", "threshold"),
-    [({}, 600), ({"periodSeconds": 10}, 600), ({"startupTimeoutSeconds": 5}, 5)],
+    ("health", "period", "threshold"),
+    [
+        ({}, 1, 600),
+        ({"timeoutSeconds": 1}, 1, 600),
+        ({"periodSeconds": 10}, 1, 600),
+        ({"startupTimeoutSeconds": 5}, 1, 5),
+        ({"timeoutSeconds": 3}, 2, 301),
+        ({"timeoutSeconds": 60}, 30, 21),
+        ({"startupTimeoutSeconds": 7, "timeoutSeconds": 60}, 7, 2),
+        ({"startupTimeoutSeconds": 7, "timeoutSeconds": 4}, 2, 5),
+    ],
 )
-def test_the_startup_probe_lasts_as_long_as_the_model_may_load(health, threshold):
+def test_the_startup_probe_lasts_as_long_as_the_model_may_load(health, period, threshold):
     probe = container(health=health)["startupProbe"]
 
-    assert (probe["periodSeconds"], probe["failureThreshold"]) == (1, threshold)
+    assert (probe["periodSeconds"], probe["failureThreshold"]) == (period, threshold)
 
 
 def test_the_readiness_probe_uses_the_spec_and_liveness_is_slower():
