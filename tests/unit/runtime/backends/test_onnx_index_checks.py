@@ -349,7 +349,7 @@ def test_the_log_says_where_indexes_are_not_checked(tmp_path, load, caplog):
 
 def test_the_log_says_that_a_graph_was_not_readable(tmp_path, load, caplog, monkeypatch):
     path = write(tmp_path / "model.onnx", [PREPARE, node("Gather", ["table", "i"], ["y"])])
-    monkeypatch.setattr("moorage_runtime.backends.onnx.graph.file._node", {}.__getitem__)
+    monkeypatch.setattr("moorage_runtime.backends.onnx.graph.file.node_of", {}.__getitem__)
     load(path)
 
     (message,) = [each for each in caplog.messages if "indexes" in each]

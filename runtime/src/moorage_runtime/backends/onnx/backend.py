@@ -21,6 +21,7 @@ from moorage_runtime.backends.onnx import error_text, providers
 from moorage_runtime.backends.onnx.device import Device
 from moorage_runtime.backends.onnx.graph import file as onnx_file
 from moorage_runtime.backends.onnx.graph import rows as onnx_rows
+from moorage_runtime.backends.onnx.graph.division import NotGuarded, guarded
 from moorage_runtime.backends.onnx.graph.emptiness import fatal_operator
 from moorage_runtime.backends.onnx.graph.file import Graph
 from moorage_runtime.backends.onnx.graph.rows import Analysis
@@ -68,13 +69,15 @@ class OnnxBackend:
         """Load one model.
 
         Raises:
-            InvalidConfig: The file is not an ONNX model, OIP does not support a tensor, or the
-                GPU has no memory for it, does not work, or would compute wrong answers.
+            InvalidConfig: The file is not an ONNX model, OIP does not support a tensor, a division
+                of integers may end the process, or the GPU has no memory for it, does not work,
+                or would compute wrong answers.
         """
         graph, problem = _graph(source.path)
+        replaced = _guarded(source.path, graph)
         gpu = None if self._device is None else _Gpu(self._device, IndexChecks(graph))
         try:
-            session = _session(source, gpu)
+            session = _session(source, gpu, replaced)
         except InvalidConfig:
             if gpu is not None:
                 gpu.device.check()
@@ -217,7 +220,9 @@ def _refuse_empty(inputs: Sequence[Tensor], fatal: str) -> None:
             )
 
 
-def _session(source: ModelSource, gpu: _Gpu | None) -> ort.InferenceSession:
+def _session(
+    source: ModelSource, gpu: _Gpu | None, replaced: bytes | None
+) -> ort.InferenceSession:
     options = ort.SessionOptions()
     # By default, ONNX Runtime uses all cores of the host, regardless of the container; and idle
     # threads that spin use CPU time that other requests need.
@@ -233,8 +238,9 @@ def _session(source: ModelSource, gpu: _Gpu | None) -> ort.InferenceSession:
     # absolute, as in the library's messages, which text_of shortens
     path = source.path.absolute()
     file: str | bytes = str(path)
-    if gpu is not None and gpu.checks.appendix:
-        file = path.read_bytes() + gpu.checks.appendix
+    appendix = b"" if gpu is None else gpu.checks.appendix
+    if replaced is not None or appendix:
+        file = (path.read_bytes() if replaced is None else replaced) + appendix
         # weights in files of their own
         options.add_session_config_entry(_WEIGHTS, str(path.parent))
     try:
@@ -292,6 +298,21 @@ def _graph(path: pathlib.Path) -> tuple[Graph, str]:
         return _NO_GRAPH, str(error)
     except Exception as error:  # noqa: BLE001 - see _not_analyzed
         return _NO_GRAPH, _not_analyzed(path, error)
+
+
+def _guarded(path: pathlib.Path, graph: Graph) -> bytes | None:
+    """The model without divisions that may end the process; None for the file as it is.
+
+    Raises:
+        InvalidConfig: Such a division cannot be replaced.
+    """
+    try:
+        return guarded(onnx_file.content(path), graph) if graph.nodes else None
+    except NotGuarded as error:
+        raise InvalidConfig(f"{path.name}: {error}") from None
+    except Exception as error:  # noqa: BLE001 - see _not_analyzed
+        _not_analyzed(path, error)
+        return None
 
 
 def _analysis(path: pathlib.Path, graph: Graph, outputs: frozenset[str]) -> Analysis:

@@ -99,23 +99,33 @@ def read(path: pathlib.Path) -> Graph:
         NotReadable: The file is empty, truncated, or not a model.
     """
     try:
-        with path.open("rb") as file:
-            # the file is unmapped with its last view: closing it earlier fails while a traceback
-            # holds views
-            return _model(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+        return _model(content(path))
     except (OSError, TypeError, ValueError, IndexError, struct.error) as error:
         raise NotReadable(f"{path.name} cannot be read as an ONNX graph: {error}") from error
+
+
+def content(path: pathlib.Path) -> memoryview:
+    """The bytes of a file, of which only those that are used are read.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is empty.
+    """
+    with path.open("rb") as file:
+        # the file is unmapped with its last view: closing it earlier fails while a traceback
+        # holds views
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _model(data: memoryview) -> Graph:
     opsets: dict[str, int] = {}
     functions: dict[tuple[str, str], frozenset[str]] = {}
     graph: memoryview | None = None
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == 7 and isinstance(value, memoryview):
             graph = value
         elif number == 8 and isinstance(value, memoryview):
-            domain, version = _opset(value)
+            domain, version = opset_of(value)
             opsets["" if domain == "ai.onnx" else domain] = version
         elif number == 25 and isinstance(value, memoryview):
             functions.update([_function(value)])
@@ -133,13 +143,13 @@ def _graph(
     inputs: dict[str, tuple[int, ...] | None] = {}
     outputs: list[str] = []
     initializers: dict[str, TensorData] = {}
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if not isinstance(value, memoryview):
             continue
         if number == 1:
-            nodes.append(_node(value))
+            nodes.append(node_of(value))
         elif number == 5:
-            tensor = _tensor(value)
+            tensor = tensor_of(value)
             initializers[tensor.name] = tensor
         elif number == 11:
             name, shape = _value_info(value)
@@ -151,11 +161,12 @@ def _graph(
     return Graph(tuple(nodes), wanted, tuple(outputs), initializers, opsets, functions)
 
 
-def _opset(data: memoryview) -> tuple[str, int]:
+def opset_of(data: memoryview) -> tuple[str, int]:
+    """Domain and version of an ``OperatorSetIdProto``."""
     domain, version = "", 0
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == 1 and isinstance(value, memoryview):
-            domain = _text(value)
+            domain = text_of(value)
         elif number == 2 and isinstance(value, int):
             version = value
     return domain, version
@@ -164,33 +175,34 @@ def _opset(data: memoryview) -> tuple[str, int]:
 def _function(data: memoryview) -> tuple[tuple[str, str], frozenset[str]]:
     texts = {1: "", 10: ""}
     operators: set[str] = set()
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number in texts and isinstance(value, memoryview):
-            texts[number] = _text(value)
+            texts[number] = text_of(value)
         elif number == 7 and isinstance(value, memoryview):
-            node = _node(value)
+            node = node_of(value)
             operators |= {node.operator, *node.within}
     return (texts[10], texts[1]), frozenset(operators)
 
 
-def _node(data: memoryview) -> Node:
+def node_of(data: memoryview) -> Node:
+    """The operator of a ``NodeProto``."""
     texts: dict[int, list[str]] = {1: [], 2: [], 3: [""], 4: [""], 7: [""]}
     attributes: dict[str, Attribute] = {}
     has_graph = False
     within: set[str] = set()
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if not isinstance(value, memoryview):
             continue
         if number == 5:
             name, attribute, graphs = _attribute(value)
             has_graph = has_graph or bool(graphs)
             for graph in graphs:
-                for node in map(_node, _messages(graph, 1)):
+                for node in map(node_of, messages(graph, 1)):
                     within |= {node.operator, *node.within}
             if attribute is not None:
                 attributes[name] = attribute
         elif number in texts:
-            texts[number].append(_text(value))
+            texts[number].append(text_of(value))
     domain = texts[7][-1]
     return Node(
         texts[4][-1],
@@ -206,30 +218,31 @@ def _node(data: memoryview) -> Node:
 
 def _attribute(data: memoryview) -> tuple[str, Attribute | None, list[memoryview]]:
     """Name, value and graphs; the value of other kinds is None."""
-    fields: dict[int, list[int | memoryview]] = {}
-    for number, value in _fields(data):
-        fields.setdefault(number, []).append(value)
-    name = _packed(fields[1]).decode() if 1 in fields else ""
-    if 6 in fields or 11 in fields:
-        graphs = fields.get(6, []) + fields.get(11, [])
+    found: dict[int, list[int | memoryview]] = {}
+    for number, value in fields(data):
+        found.setdefault(number, []).append(value)
+    name = _packed(found[1]).decode() if 1 in found else ""
+    if 6 in found or 11 in found:
+        graphs = found.get(6, []) + found.get(11, [])
         return name, None, [graph for graph in graphs if isinstance(graph, memoryview)]
     for number, read_all in _ATTRIBUTE_FIELDS.items():
-        if number in fields:
-            return name, read_all(fields[number]), []
-    kind = _one_integer(fields.get(20, [0]))
+        if number in found:
+            return name, read_all(found[number]), []
+    kind = _one_integer(found.get(20, [0]))
     if kind == 0:
         raise ValueError(f"attribute '{name}' has no value")
     # some writers omit zeros and empty lists
     return name, _EMPTY.get(kind), []
 
 
-def _tensor(data: memoryview) -> TensorData:
+def tensor_of(data: memoryview) -> TensorData:
+    """The constant of a ``TensorProto``."""
     name = ""
     dims: list[int] = []
     kind = 0
     raw: memoryview | None = None
     typed: list[tuple[int, int | memoryview]] = []
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == 1:
             dims += _integers(value)
         elif number == 2 and isinstance(value, int):
@@ -237,7 +250,7 @@ def _tensor(data: memoryview) -> TensorData:
         elif number in (4, 5, 7, 10):
             typed.append((number, value))
         elif number == 8 and isinstance(value, memoryview):
-            name = _text(value)
+            name = text_of(value)
         elif number == 9 and isinstance(value, memoryview):
             raw = value
     count = 1
@@ -273,35 +286,36 @@ def _elements(
 def _value_info(data: memoryview) -> tuple[str, tuple[int, ...] | None]:
     name = ""
     shape: tuple[int, ...] | None = None
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == 1 and isinstance(value, memoryview):
-            name = _text(value)
+            name = text_of(value)
         elif number == 2 and isinstance(value, memoryview):
             shape = _shape(value)
     return name, shape
 
 
 def _shape(type_: memoryview) -> tuple[int, ...] | None:
-    for tensor in _messages(type_, 1):
-        for shape in _messages(tensor, 2):
-            return tuple(_dimension(each) for each in _messages(shape, 1))
+    for tensor in messages(type_, 1):
+        for shape in messages(tensor, 2):
+            return tuple(_dimension(each) for each in messages(shape, 1))
     return None
 
 
 def _dimension(data: memoryview) -> int:
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == 1 and isinstance(value, int):
             return _signed(value)
     return -1
 
 
-def _messages(data: memoryview, wanted: int) -> Iterator[memoryview]:
-    for number, value in _fields(data):
+def messages(data: memoryview, wanted: int) -> Iterator[memoryview]:
+    """The messages in one repeated field."""
+    for number, value in fields(data):
         if number == wanted and isinstance(value, memoryview):
             yield value
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Number and value of each field; a value is an unsigned integer or a view of its bytes."""
     place, end = 0, len(data)
     while place < end:
@@ -358,7 +372,8 @@ def _signed(number: int) -> int:
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
-def _text(value: memoryview) -> str:
+def text_of(value: memoryview) -> str:
+    """The text of a field."""
     return bytes(value).decode()
 
 
@@ -383,5 +398,5 @@ _ATTRIBUTE_FIELDS: Final[Mapping[int, Callable[[list[int | memoryview]], Attribu
     2: lambda values: float(struct.unpack("<f", _packed(values))[0]),
     3: _one_integer,
     4: _packed,
-    5: lambda values: _tensor(memoryview(_packed(values))),
+    5: lambda values: tensor_of(memoryview(_packed(values))),
 }

@@ -9,6 +9,8 @@ Pure.
 
 from collections.abc import Iterable, Mapping
 
+from moorage_runtime.backends.onnx.graph.encoding import field, text_field
+
 __all__ = ["appended"]
 
 
@@ -20,28 +22,10 @@ def appended(tensors: Iterable[str], shapes: Mapping[str, str]) -> bytes:
         shapes: Name of each new output, INT64 [rank], to the tensor whose shape it is. The names
             must be new.
     """
-    nodes = (_field(1, _shape(output, tensor)) for output, tensor in shapes.items())
-    outputs = (_field(12, _text(1, name)) for name in (*tensors, *shapes))
-    return _field(7, b"".join((*nodes, *outputs)))
+    nodes = (field(1, _shape(output, tensor)) for output, tensor in shapes.items())
+    outputs = (field(12, text_field(1, name)) for name in (*tensors, *shapes))
+    return field(7, b"".join((*nodes, *outputs)))
 
 
 def _shape(output: str, tensor: str) -> bytes:
-    return _text(1, tensor) + _text(2, output) + _text(4, "Shape")
-
-
-def _text(number: int, text: str) -> bytes:
-    return _field(number, text.encode())
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """A field with a length."""
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    return text_field(1, tensor) + text_field(2, output) + text_field(4, "Shape")

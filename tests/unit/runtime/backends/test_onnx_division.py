@@ -1,0 +1,316 @@
+"""Graphs that divide the lowest integer by -1, for which ONNX Runtime would end the process."""
+
+import numpy as np
+import onnx
+import pytest
+from numpy.testing import assert_array_equal
+from onnx import TensorProto, helper, numpy_helper
+
+from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.onnx.backend import OnnxBackend
+from moorage_runtime.backends.onnx.graph.division import guarded
+from moorage_runtime.backends.onnx.graph.file import content, read
+from moorage_runtime.values.errors import InvalidConfig, ModelFailed
+from moorage_runtime.values.inference import InferRequest
+from moorage_runtime.values.tensors import Datatype, Tensor
+
+node = helper.make_node
+tensor = helper.make_tensor_value_info
+MINE = "mine"
+TYPES = {
+    "int32": (TensorProto.INT32, Datatype.INT32),
+    "int64": (TensorProto.INT64, Datatype.INT64),
+    "int8": (TensorProto.INT8, Datatype.INT8),
+    "uint64": (TensorProto.UINT64, Datatype.UINT64),
+    "float32": (TensorProto.FLOAT, Datatype.FP32),
+    "float64": (TensorProto.DOUBLE, Datatype.FP64),
+}
+# Truncates towards 0, and wraps around.
+DIVIDED = {"Div": lambda lowest: [lowest, -7, 3, -3], "Mod": lambda _: [0, 0, 1, 1]}
+
+
+def write(path, nodes, *, datatype="int64", constants=(), functions=(), opset=17, inputs="xy"):
+    kind = TYPES[datatype][0]
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [tensor(name, kind, ["rows"]) for name in inputs],
+        [helper.make_empty_tensor_value_info("z")],
+        [numpy_helper.from_array(array, name) for name, array in constants],
+    )
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MINE, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=9)
+    onnx.save(model, path)
+    return path
+
+
+def numbers(datatype):
+    lowest = np.iinfo(datatype).min
+    return np.array([lowest, 7, 7, -7], datatype), np.array([-1, -1, 2, 2], datatype)
+
+
+def run(path, datatype="int64", **arrays):
+    model = OnnxBackend().load(ModelSource("m", "1", path))
+    kind = TYPES[datatype][1]
+    tensors = tuple(Tensor(name, kind, array) for name, array in arrays.items())
+    return model.infer(InferRequest("m", "1", tensors))[0].array
+
+
+def replaced(path):
+    return guarded(content(path), read(path))
+
+
+def operators(path):
+    """The operators of the graph that is loaded, without those of inner graphs."""
+    return [each.op_type for each in onnx.load_from_string(replaced(path)).graph.node]
+
+
+@pytest.mark.parametrize("operator", DIVIDED)
+@pytest.mark.parametrize("datatype", ["int32", "int64"])
+@pytest.mark.parametrize("opset", [10, 17, 21])
+def test_the_lowest_integer_is_divided(tmp_path, operator, datatype, opset):
+    divide = node(operator, ["x", "y"], ["z"], name="divide")
+    path = write(tmp_path / "model.onnx", [divide], datatype=datatype, opset=opset)
+    x, y = numbers(datatype)
+
+    found = run(path, datatype, x=x, y=y)
+
+    assert found.dtype == datatype
+    assert found.tolist() == DIVIDED[operator](int(x[0]))
+
+
+@pytest.mark.parametrize("operator", DIVIDED)
+def test_the_divisor_is_broadcast(tmp_path, operator):
+    constants = [("y", np.array([[-1], [3]]))]
+    path = write(
+        tmp_path / "model.onnx",
+        [node(operator, ["x", "y"], ["z"])],
+        constants=constants,
+        inputs="x",
+    )
+    lowest = np.iinfo(np.int64).min
+
+    found = run(path, x=np.array([lowest, 6]))
+
+    expected = {"Div": [[lowest, -6], [lowest // 3 + 1, 2]], "Mod": [[0, 0], [1, 0]]}
+    assert found.tolist() == expected[operator]
+
+
+def test_constants_that_are_divided_at_load(tmp_path):
+    constants = [
+        ("a", np.array([np.iinfo(np.int32).min], np.int32)),
+        ("b", np.array([-1], np.int32)),
+    ]
+    nodes = [node("Div", ["a", "b"], ["c"]), node("Add", ["x", "c"], ["z"])]
+    path = write(tmp_path / "m.onnx", nodes, datatype="int32", constants=constants, inputs="x")
+
+    assert run(path, "int32", x=np.array([1], np.int32)).tolist() == [-(2**31) + 1]
+
+
+def test_a_division_in_a_branch(tmp_path):
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [node(operator, ["x", "y"], ["result"])],
+            name,
+            [],
+            [tensor("result", TensorProto.INT64, None)],
+        )
+        for name, operator in (("then", "Div"), ("else", "Mod"))
+    }
+    nodes = [
+        node("ReduceMax", ["y"], ["most"], keepdims=0),
+        node("Greater", ["most", "zero"], ["is_div"]),
+        node("If", ["is_div"], ["z"], **branches),
+    ]
+    path = write(tmp_path / "model.onnx", nodes, constants=[("zero", np.array(0))])
+    x, y = numbers("int64")
+
+    assert run(path, x=x, y=y).tolist() == DIVIDED["Div"](int(x[0]))
+    assert run(path, x=x[:2], y=y[:2]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("operator", DIVIDED)
+def test_a_division_in_a_function(tmp_path, operator):
+    function = helper.make_function(
+        MINE,
+        "Divide",
+        ["a", "b"],
+        ["c"],
+        [node(operator, ["a", "b"], ["c"])],
+        [helper.make_opsetid("", 17)],
+    )
+    call = node("Divide", ["x", "y"], ["z"], domain=MINE)
+    path = write(tmp_path / "model.onnx", [call], functions=[function])
+    x, y = numbers("int64")
+
+    assert run(path, x=x, y=y).tolist() == DIVIDED[operator](int(x[0]))
+
+
+def test_a_function_that_divides_floating_point_gives_the_same_results(tmp_path):
+    """Its types depend on the call, so it counts as a division of integers."""
+    function = helper.make_function(
+        MINE,
+        "Divide",
+        ["a", "b"],
+        ["c"],
+        [node("Div", ["a", "b"], ["c"])],
+        [helper.make_opsetid("", 17)],
+    )
+    nodes = [node("Divide", ["x", "y"], ["z"], domain=MINE)]
+    path = write(tmp_path / "m.onnx", nodes, datatype="float32", functions=[function])
+    edges = np.array([0, -0.0, 1, -1, -1.5, 1e-45, 3e38, np.inf, -np.inf, np.nan, 7], np.float32)
+    x, y = (each.ravel() for each in np.meshgrid(edges, edges))
+
+    found = run(path, "float32", x=x, y=y)
+
+    with np.errstate(all="ignore"):
+        expected = x / y
+    assert_array_equal(found, expected)
+
+
+def test_weights_in_another_file(tmp_path):
+    nodes = [node("Div", ["x", "y"], ["q"]), node("Add", ["q", "weights"], ["z"])]
+    path = write(tmp_path / "model.onnx", nodes, constants=[("weights", np.arange(4))])
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="w", size_threshold=1)
+    x, y = numbers("int64")
+
+    assert run(path, x=x, y=y).tolist() == [int(x[0]), -6, 5, 0]
+
+
+def test_an_error_still_names_the_division(tmp_path):
+    path = write(tmp_path / "model.onnx", [node("Div", ["x", "y"], ["z"], name="divide")])
+
+    with pytest.raises(ModelFailed) as error:
+        run(path, x=np.array([1]), y=np.array([0]))
+
+    assert "divide" in error.value.message
+    assert "division by zero" in error.value.message
+
+
+def test_an_operator_set_without_a_replacement_is_refused(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Div", ["x", "y"], ["z"], name="divide")], opset=8)
+
+    with pytest.raises(InvalidConfig) as error:
+        OnnxBackend().load(ModelSource("m", "1", path))
+
+    assert error.value.message == (
+        "m.onnx: operator Div 'divide' ends the process if it divides the lowest integer by -1, "
+        "which can only be prevented from operator set 9 on: convert the model, or cast to "
+        "floating point before the division"
+    )
+
+
+@pytest.mark.parametrize("datatype", ["int8", "uint64", "float32", "float64"])
+def test_other_types_stay(tmp_path, datatype):
+    path = write(tmp_path / "m.onnx", [node("Div", ["x", "y"], ["z"])], datatype=datatype)
+
+    assert replaced(path) is None
+
+
+def test_a_constant_divisor_without_minus_one_stays(tmp_path):
+    value = numpy_helper.from_array(np.array([2, -2]))
+    nodes = [
+        node("Div", ["x", "two"], ["half"]),
+        node("Constant", [], ["even"], value=value),
+        node("Mod", ["half", "even"], ["z"]),
+    ]
+    path = write(tmp_path / "m.onnx", nodes, constants=[("two", np.array([2]))], inputs="x")
+
+    assert replaced(path) is None
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [node("Cast", ["y"], ["d"], to=TensorProto.FLOAT), node("Cast", ["x"], ["n"], to=1)],
+        [
+            node("Cast", ["y"], ["c"], to=1),
+            node("Sqrt", ["c"], ["d"]),
+            node("Cast", ["x"], ["n"], to=1),
+        ],
+        [
+            node("Shape", ["y"], ["s"]),
+            node("ConstantOfShape", ["s"], ["d"]),
+            node("Cast", ["x"], ["n"], to=1),
+        ],
+        [
+            node("Cast", ["y"], ["c"], to=1),
+            node("Slice", ["c", "begin", "end"], ["e"]),
+            node("Where", ["yes", "e", "e"], ["d"]),
+            node("Cast", ["x"], ["n"], to=1),
+        ],
+    ],
+    ids=["Cast", "Sqrt", "ConstantOfShape", "Slice and Where"],
+)
+def test_floating_point_is_followed(tmp_path, steps):
+    constants = [
+        ("begin", np.array([0])),
+        ("end", np.array([9])),
+        ("yes", np.array([True])),
+    ]
+    path = write(
+        tmp_path / "m.onnx", [*steps, node("Div", ["n", "d"], ["z"])], constants=constants
+    )
+
+    assert replaced(path) is None
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [node("Identity", ["y"], ["d"])],
+        [node("Cast", ["y"], ["c"], to=TensorProto.INT32), node("Cast", ["c"], ["d"], to=7)],
+        [node("Shape", ["y"], ["s"]), node("Gather", ["s", "zero"], ["d"])],
+        [
+            node("Shape", ["y"], ["s"]),
+            node("ConstantOfShape", ["s"], ["d"], value=numpy_helper.from_array(np.array([-1]))),
+        ],
+        [node("Cast", ["y"], ["c"], to=1), node("TopK", ["c", "one"], ["v", "d"])],
+        [node("Constant", [], ["d"], value=numpy_helper.from_array(np.array([-1, 2, 2, 2])))],
+        [node("Constant", [], ["d"], value_int=-1)],
+    ],
+)
+def test_integers_are_guarded(tmp_path, steps):
+    constants = [("zero", np.array(0)), ("one", np.array([4]))]
+    path = write(
+        tmp_path / "m.onnx", [*steps, node("Mod", ["x", "d"], ["z"])], constants=constants
+    )
+
+    assert operators(path)[-1] == "Mod"
+    assert operators(path)[-2] == "Where"
+    OnnxBackend().load(ModelSource("m", "1", path))
+
+
+def test_the_scores_of_a_classifier_are_floating_point(tmp_path):
+    classify = node(
+        "LinearClassifier",
+        ["f"],
+        ["label", "scores"],
+        domain="ai.onnx.ml",
+        coefficients=[1.0, -1.0],
+        intercepts=[0.0, 0.0],
+        classlabels_ints=[0, 1],
+    )
+    nodes = [
+        node("Cast", ["x"], ["f"], to=1),
+        classify,
+        node("ReduceSum", ["scores"], ["sum"]),
+        node("Div", ["scores", "sum"], ["z"]),
+    ]
+
+    assert replaced(write(tmp_path / "m.onnx", nodes)) is None
+
+
+def test_a_quotient_with_a_declared_type_is_followed(tmp_path):
+    """An operator that is not known in any other way."""
+    nodes = [
+        node("Unknown", ["x"], ["d"], domain=MINE),
+        node("Div", ["d", "d"], ["z"]),
+    ]
+    path = write(tmp_path / "m.onnx", nodes)
+    assert replaced(path) is not None
+    model = onnx.load(path)
+    model.graph.value_info.append(tensor("d", TensorProto.DOUBLE, None))
+    onnx.save(model, path)
+
+    assert replaced(path) is None
