@@ -249,6 +249,26 @@ def test_a_complete_request_is_read():
             f"parameters.a: {2**64} is invalid: must be an integer from {-(2**63)} to {2**64 - 1}",
         ),
         (
+            b'{"inputs":[],"parameters":{"a":18446744073709551616}}',
+            f"parameters.a: {2**64} is invalid: must be an integer from {-(2**63)} to {2**64 - 1}",
+        ),
+        (
+            b'{"inputs":[],"parameters":{"b":1e30,"a" : -9223372036854775809 }}',
+            (
+                f"parameters.a: {-(2**63) - 1} is invalid: must be an integer from {-(2**63)} to "
+                f"{2**64 - 1}"
+            ),
+        ),
+        (
+            b'{"inputs":[],"outputs":[{"name":"x","parameters":{"\xc3\xa9[\\"":1'
+            + b"0" * 300
+            + b"}}]}",
+            (
+                f'outputs[0].parameters.\xe9[": 1{"0" * 59}... is invalid: must be an integer '
+                f"from {-(2**63)} to {2**64 - 1}"
+            ),
+        ),
+        (
             b'{"inputs":[],"parameters":{"a":{}}}',
             "parameters.a: an object is invalid: must be a string, number or boolean",
         ),
@@ -375,6 +395,8 @@ def test_a_request_has_at_most_16384_inputs():
         b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[NaN]}]}',
         b'{"inputs":[],"parameters":{"a":-9223372036854775808,"b":NaN}}',
         b'{"inputs":[],"parameters":{"a":18446744073709551615,"b":NaN}}',
+        b'{"inputs":[],"parameters":{"a":1e30,"b":-1e19,"c":18446744073709551616.0}}',
+        b'{"inputs":[],"parameters":{"a":1e30},"a":18446744073709551616}',
         b'{"inputs":[],"deep":' + b"[" * 99 + b"]" * 99 + b"}",
         b'{"inputs":[],"text":"' + b"[" * 500 + b'"}',
         b'{"inputs":[],"text":"\\"' + b"[" * 500 + b'"}',

@@ -36,6 +36,8 @@ _SHOWN_CHARACTERS: Final = 60
 # A byte order mark is allowed.
 _ENCODING: Final = "utf-8-sig"
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+# The value of a member: an integer of 64 bits or more, and no more digits than float64 can have.
+_LONG_INTEGER: Final = rb"\s*:\s*(-?\d{19,308})\s*[,}]"
 _DIGITS_COMPLAINT: Final = "the JSON contains an integer with more than 4300 digits"
 _SURROGATE_COMPLAINT: Final = "the JSON contains an unpaired surrogate, which is not valid Unicode"
 # How each byte changes the depth.
@@ -167,6 +169,19 @@ def _measure(text: bytes | bytearray) -> _Structure:
         opened += int(np.count_nonzero(steps > 0))
         commas += masked.count(b",")
     return _Structure(deepest, opened, commas)
+
+
+def written_integer(text: Buffer, key: str, value: float) -> int | None:
+    """The integer that a parser rounded to this value of a member; None if it was not one.
+
+    Args:
+        text: JSON text that was parsed.
+        key: Name of the member; one that is written with needless escapes is not found.
+        value: The value.
+    """
+    name = re.escape(json.dumps(key, ensure_ascii=False).encode(errors="replace"))
+    found = re.finditer(name + _LONG_INTEGER, text)
+    return next((number for each in found if float(number := int(each[1])) == value), None)
 
 
 def show(value: Any) -> str:

@@ -110,10 +110,10 @@ def decode(body: Buffer, json_bytes: int | None, name: str, version: str) -> Dec
     request_id = document.get("id")
     if request_id is not None and type(request_id) is not str:
         raise InvalidRequest(f"id: {json_text.show(request_id)} is invalid: must be a string")
-    parameters = _decode_parameters(document, "")
+    parameters = _decode_parameters(document, "", text)
     inputs = tuple(
         [
-            _decode_input(item, f"inputs[{index}]", parts)
+            _decode_input(item, f"inputs[{index}]", parts, text)
             for index, item in enumerate(_array(document, "inputs", required=True))
         ]
     )
@@ -121,7 +121,7 @@ def decode(body: Buffer, json_bytes: int | None, name: str, version: str) -> Dec
         parts.finish()
     outputs = tuple(
         [
-            _decode_output(item, f"outputs[{index}]")
+            _decode_output(item, f"outputs[{index}]", text)
             for index, item in enumerate(_array(document, "outputs", required=False))
         ]
     )
@@ -155,7 +155,7 @@ class _Parts:
             )
 
 
-def _decode_input(item: Any, path: str, parts: _Parts | None) -> Tensor:
+def _decode_input(item: Any, path: str, parts: _Parts | None, text: Buffer) -> Tensor:
     _check_object(item, path)
     name = _string(item, "name", path)
     datatype_name = _string(item, "datatype", path)
@@ -166,7 +166,7 @@ def _decode_input(item: Any, path: str, parts: _Parts | None) -> Tensor:
             f"{', '.join(_DATATYPES)}"
         )
     shape = _decode_shape(item, path)
-    parameters = _decode_parameters(item, f"{path}.")
+    parameters = _decode_parameters(item, f"{path}.", text)
     if "binary_data_size" not in parameters:
         if "data" not in item:
             raise InvalidRequest(
@@ -194,9 +194,9 @@ def _decode_input(item: Any, path: str, parts: _Parts | None) -> Tensor:
     return Tensor(name, datatype, array, rest or NO_PARAMETERS)
 
 
-def _decode_output(item: Any, path: str) -> RequestedOutput:
+def _decode_output(item: Any, path: str, text: Buffer) -> RequestedOutput:
     _check_object(item, path)
-    parameters = _decode_parameters(item, f"{path}.")
+    parameters = _decode_parameters(item, f"{path}.", text)
     return RequestedOutput(_string(item, "name", path), parameters)
 
 
@@ -233,7 +233,7 @@ def _decode_shape(item: dict[str, Any], path: str) -> tuple[int, ...]:
     return shapes.check(shape, f"{path}.shape")
 
 
-def _decode_parameters(item: dict[str, Any], prefix: str) -> Parameters:
+def _decode_parameters(item: dict[str, Any], prefix: str, text: Buffer) -> Parameters:
     # Spec: optional. Peers' clients write null for optional members that are not set. We: null
     # counts as absent, here and for id and outputs.
     parameters = item.get("parameters")
@@ -247,10 +247,13 @@ def _decode_parameters(item: dict[str, Any], prefix: str) -> Parameters:
                 f"{path}.{key}: {json_text.show(value)} is invalid: must be a string, "
                 "number or boolean"
             )
-        # only the lenient parser keeps such a number as an integer
-        if type(value) is int and not INTEGER_MIN <= value <= INTEGER_MAX:
+        written = value
+        if type(value) is float and not INTEGER_MIN < value <= INTEGER_MAX:
+            # the strict parser rounds integers of more than 64 bits
+            written = json_text.written_integer(text, key, value)
+        if type(written) is int and not INTEGER_MIN <= written <= INTEGER_MAX:
             raise InvalidRequest(
-                f"{path}.{key}: {json_text.show(value)} is invalid: must be an integer from "
+                f"{path}.{key}: {json_text.show(written)} is invalid: must be an integer from "
                 f"{INTEGER_MIN} to {INTEGER_MAX}"
             )
     return parameters
