@@ -112,8 +112,9 @@ def checked(registry: str, tag: str, extras: str, push: str, platforms: str = ""
         DemoError: An option is invalid.
     """
     if not REGISTRY.fullmatch(registry):
+        problem = f"REGISTRY={registry!r} is invalid" if registry else "REGISTRY is empty"
         raise DemoError(
-            f"REGISTRY={registry!r} is invalid: set a registry that you can push to and your "
+            f"{problem}: set a registry that you can push to and your "
             "cluster can pull from, with a path and without https://, such as "
             "REGISTRY=registry.example.com/team"
         )

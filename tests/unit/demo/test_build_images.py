@@ -36,7 +36,7 @@ def test_a_registry_with_its_path_is_accepted(registry):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("", "", "", ""), "REGISTRY='' is invalid: set a registry that you can push to"),
+        (("", "", "", ""), "REGISTRY is empty: set a registry that you can push to"),
         (("https://registry.example.com", "", "", ""), "without https://"),
         (("registry.example.com/", "", "", ""), "REGISTRY='registry.example.com/' is invalid"),
         (("r.example/team", "a b", "", ""), "TAG='a b' is invalid"),
