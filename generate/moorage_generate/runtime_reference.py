@@ -29,7 +29,8 @@ METRICS_HEAD = """\
 
 `GET /metrics` on the HTTP port returns metrics in the Prometheus text format, or in OpenMetrics
 if the client requests it. It includes memory, CPU and garbage collection of the process. Only
-models that the server knows become labels.
+models that the server knows become labels, and the series of a removed model or version are
+dropped at the next scrape.
 
 | metric | kind | labels | meaning |
 |---|---|---|---|

@@ -1,6 +1,8 @@
 """The Prometheus metrics of the runtime.
 
-Only known models become labels, so a client cannot create series with names that do not exist.
+Only known models become labels, so a client cannot create series with names that do not exist. The
+series of a version that was removed are dropped at the next scrape: a server whose models come and
+go would otherwise collect series until it restarts.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -46,10 +48,11 @@ class InferenceMetrics:
 
     Attributes:
         record: Records a finished inference; see ``Tally.record``.
-        watch: Sets the source of the versions' states; see ``States.watch``.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        # first, so that it drops series before the others are collected
+        registry.register(_Scrape(self._drop_removed))
         self._tally = Tally(_LATENCY_BUCKETS)
         registry.register(self._tally)
         self.record = self._tally.record
@@ -82,9 +85,15 @@ class InferenceMetrics:
         )
         self._states = States()
         registry.register(self._states)
-        self.watch = self._states.watch
+        self._read: ReadStates | None = None
+        self._loads: dict[tuple[str, str], set[str]] = {}
         # labels() takes a lock and hashes its arguments, so its children are cached
         self._runs: dict[tuple[str, str], tuple[Histogram, Histogram]] = {}
+
+    def watch(self, read: "ReadStates") -> None:
+        """Set the source of the versions' states; see ``States.watch``."""
+        self._read = read
+        self._states.watch(read)
 
     def ran(self, model: str, version: str, requests: int, waited: Sequence[float]) -> None:
         """Record the start of a run in a worker thread."""
@@ -101,10 +110,48 @@ class InferenceMetrics:
 
     def loaded(self, model: str, version: str, outcome: str, seconds: float) -> None:
         """Record the end of a load."""
+        self._loads.setdefault((model, version), set()).add(outcome)
         if outcome == OK:
             self._load_seconds.labels(model, version).observe(seconds)
         else:
             self._load_failures.labels(model, version, outcome).inc()
+
+    def _drop_removed(self) -> None:
+        """Drop the series of versions that the source no longer has."""
+        if self._read is None:
+            return
+        known = {(model, version) for model, version, _, _ in self._read()}
+        self._tally.keep(known)
+        for key in self._runs.keys() - known:
+            del self._runs[key]
+            self._batch_requests.remove(*key)
+            self._queue_seconds.remove(*key)
+        for key in self._loads.keys() - known:
+            for outcome in self._loads.pop(key):
+                if outcome == OK:
+                    self._load_seconds.remove(*key)
+                else:
+                    self._load_failures.remove(*key, outcome)
+
+
+class _Scrape(Collector):
+    """Calls a function at each scrape; has no metrics.
+
+    Args:
+        begin: The function.
+    """
+
+    def __init__(self, begin: Callable[[], None]) -> None:
+        self._begin = begin
+
+    def describe(self) -> Iterable[Metric]:
+        """No names."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """No metrics."""
+        self._begin()
+        return ()
 
 
 class States(Collector):

@@ -9,7 +9,7 @@ samples on scrape.
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import accumulate
 from types import TracebackType
 from typing import Final, Self
@@ -109,6 +109,15 @@ class Tally(Collector):
             times = self._answered[model, version] = _Times(len(self._bounds))
         times.buckets[bisect_left(self._bounds, seconds)] += 1
         times.seconds += seconds
+
+    def keep(self, known: Collection[tuple[str, str]]) -> None:
+        """Drop the series of all other versions.
+
+        Those without a version are of requests that failed before one was chosen.
+        """
+        known = {*known, *((model, "") for model, _ in known), ("", "")}
+        self._answered = {key: times for key, times in self._answered.items() if key in known}
+        self._failed = {key: number for key, number in self._failed.items() if key[:2] in known}
 
     def describe(self) -> Iterable[Metric]:
         """The metric names, which let the registry detect duplicates."""
