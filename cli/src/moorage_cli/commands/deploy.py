@@ -24,7 +24,7 @@ from moorage_cli.ask.cluster import FIELD_MANAGER, Conflict
 from moorage_cli.ask.inference import request as inference
 from moorage_cli.ask.inference.sample import describe, sample_request, sample_tensors
 from moorage_cli.ask.interrupts import immediate_interrupt, interrupted_by_signals
-from moorage_cli.ask.onnx_file import read_onnx
+from moorage_cli.ask.onnx_file import external_files, read_onnx
 from moorage_cli.commands.model_sources import (
     check_trust,
     check_uri,
@@ -160,6 +160,8 @@ def _source_of(given: argparse.Namespace) -> _Source:
         weights = path.with_suffix(".bin")
         if suffix == "xml" and weights.is_file():  # of an OpenVINO graph
             paths["model.bin"] = weights
+        if suffix == "onnx":
+            paths = {name: path.parent / name for name in external_files(path)} | paths
     else:
         paths = files_of(path)
     content = deploying.content_of({name: measured(each) for name, each in paths.items()})

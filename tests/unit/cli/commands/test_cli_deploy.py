@@ -3,10 +3,12 @@
 import base64
 import shutil
 
+import onnx
 import pytest
 import yaml
 
 from moorage_cli import __main__ as program
+from moorage_cli.ask.onnx_file import external_files
 from support.manifests import DIGITS
 
 MODEL = DIGITS / "model.onnx"
@@ -117,6 +119,51 @@ def test_the_weights_beside_an_openvino_graph_are_uploaded_with_it(deploy, tmp_p
         {"model.xml": "aXJpcy54bWw=", "model.bin": "aXJpcy5iaW4="},
         {"model.onnx": "aXJpcy5vbm54"},
     ]
+
+
+def onnx_with_weights(*locations, metadata=""):
+    """A graph whose weights are in other files."""
+    weights = [
+        onnx.TensorProto(
+            name=location,
+            data_location=onnx.TensorProto.EXTERNAL,
+            external_data=[
+                onnx.StringStringEntryProto(key="location", value=location),
+                onnx.StringStringEntryProto(key="offset", value="0"),
+            ],
+        )
+        for location in locations
+    ]
+    model = onnx.ModelProto(graph=onnx.GraphProto(initializer=weights))
+    model.metadata_props.add(key="location", value=metadata)
+    return model.SerializeToString()
+
+
+def test_the_weights_of_an_onnx_file_are_uploaded_with_it(deploy, tmp_path):
+    long = "w" * 200
+    names = ["iris.onnx.data", "parts/w.bin", long]
+    (tmp_path / "parts").mkdir()
+    for name in (*names, "other.data"):
+        (tmp_path / name).write_bytes(b"w")
+    (tmp_path.parent / "outside").write_bytes(b"w")
+    outside = ["../outside", f"{tmp_path}/other.data", "./other.data", "missing", "\0"]
+    content = onnx_with_weights(*names, names[0], *outside, metadata="Paris")
+    (tmp_path / "iris.onnx").write_bytes(content)
+
+    code, out, _ = deploy(tmp_path / "iris.onnx", "--dry-run")
+
+    assert external_files(tmp_path / "iris.onnx") == names
+    assert code == 0
+    assert out.startswith("# 4 files")
+
+
+def test_one_file_of_weights_is_uploaded_under_its_own_name(deploy, tmp_path):
+    (tmp_path / "iris.onnx").write_bytes(onnx_with_weights("iris.onnx.data"))
+    (tmp_path / "iris.onnx.data").write_bytes(b"weights")
+
+    config_map = yaml.safe_load(deploy(tmp_path / "iris.onnx", "--dry-run")[1].partition("---")[0])
+
+    assert config_map["binaryData"].keys() == {"model.onnx", "iris.onnx.data"}
 
 
 def test_a_trusted_pickle_behind_a_uri_says_so_in_the_spec(deploy):
