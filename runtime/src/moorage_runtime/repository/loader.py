@@ -288,6 +288,13 @@ class Loader:
             log.error("model '%s': %s", layout.name, fault.message)  # noqa: TRY400 - an expected error, without a trace
             self._fail_all(layout, fault.message)
             return True
+        if absent := choice.without_folder(layout, config):
+            log.warning(
+                "model '%s': model.yaml: version_numbers: without effect for versions that do not "
+                "exist: %s",
+                layout.name,
+                ", ".join(absent),
+            )
         # publish the model together with its versions
         model = self._registry.model(layout.name)
         model.default_version = config.default_version

@@ -111,7 +111,6 @@ def test_a_version_that_is_not_served_is_refused_with_its_field(text, latest, ex
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("{gamma: 7}", "gamma: version 'gamma' does not exist: must be one of alpha, beta, v10"),
         ("{v10: 7}", "v10: 7 is invalid: version 'v10' has the number 10 in its name"),
         ("{alpha: 10}", "alpha: 10 is already the number of version 'v10': must be unique"),
         (
@@ -130,6 +129,20 @@ def test_a_version_number_without_effect_is_refused(text, expected):
 @pytest.mark.parametrize("text", ["{alpha: 7, beta: 8}", "{v10: 10, alpha: 0}"])
 def test_a_version_can_have_a_number(text):
     assert numbered(text) == ["alpha", "beta", "v10"]
+
+
+@pytest.mark.parametrize("text", ["{gamma: 7, beta: 7}", "{gamma: 10}", "{v3: 4}"])
+def test_the_number_of_a_version_that_was_removed_has_no_effect(text):
+    assert numbered(text) == ["alpha", "beta", "v10"]
+
+
+def test_versions_with_a_number_and_without_a_folder():
+    layout = ModelLayout(
+        "m", "m", (VersionLayout("alpha", "alpha", "m.onnx", "onnx"),), has_config=True
+    )
+    found = config.parse(b"version_numbers: {gamma: 1, alpha: 2, beta: 3}")
+
+    assert choice.without_folder(layout, found) == ("gamma", "beta")
 
 
 @pytest.mark.parametrize(

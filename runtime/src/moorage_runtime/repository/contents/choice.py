@@ -43,6 +43,16 @@ def wanted(layout: ModelLayout, config: ModelConfig, latest: int) -> tuple[Versi
     return have
 
 
+def without_folder(layout: ModelLayout, config: ModelConfig) -> tuple[str, ...]:
+    """The versions that have a number but no folder.
+
+    No request can name them, so unlike the version of a label, they are no error: numbers may
+    outlive the versions that a retention policy removes.
+    """
+    have = {item.version for item in layout.versions}
+    return tuple(version for version in config.version_numbers if version not in have)
+
+
 def for_loading(config: ModelConfig) -> ModelConfig:
     """The configuration without the fields that can change while a model is loaded."""
     return msgspec.structs.replace(
@@ -98,7 +108,6 @@ def _check_signatures(config: ModelConfig, loaded: LoadedModel) -> None:
 
 def _check_numbers(have: Sequence[VersionLayout], numbers: Mapping[str, int]) -> None:
     """Refuse numbers without effect: a number in the name of a version takes precedence."""
-    _check_versions(have, {f"version_numbers.{version}": version for version in numbers})
     own = {item.version: int(n[1]) for item in have if (n := _OWN_NUMBER.fullmatch(item.version))}
     taken = {number: version for version, number in own.items()}
     for version, number in numbers.items():
@@ -107,7 +116,8 @@ def _check_numbers(have: Sequence[VersionLayout], numbers: Mapping[str, int]) ->
                 f"model.yaml: version_numbers.{version}: {number} is invalid: version '{version}' "
                 f"has the number {own[version]} in its name"
             )
-        if version not in own and taken.setdefault(number, version) != version:
+        has_folder = version not in own and any(item.version == version for item in have)
+        if has_folder and taken.setdefault(number, version) != version:
             raise InvalidConfig(
                 f"model.yaml: version_numbers.{version}: {number} is already the number of "
                 f"version '{taken[number]}': must be unique"
