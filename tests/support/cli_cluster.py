@@ -100,7 +100,10 @@ class FakeCluster:
 
     def changes(self, namespace, name):
         del namespace, name
-        yield from (MODEL, MODEL, {**MODEL, "status": {}})
+        yield "ALL", [MODEL]
+        yield "PUT", MODEL
+        yield "PUT", {**MODEL, "status": {}}
+        yield "DELETED", MODEL
         raise KeyboardInterrupt
 
     def events(self, namespace, names):

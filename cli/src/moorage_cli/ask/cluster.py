@@ -173,19 +173,19 @@ class Cluster:
                 api.get_cluster_custom_object(GROUP, VERSION, RUNTIMES, name, **ASKED)
             )
 
-    def changes(self, namespace: str | None, name: str) -> Iterator[dict[str, Any]]:
-        """The models as they are, then each change, forever.
+    def changes(self, namespace: str | None, name: str) -> Iterator[tuple[str, Any]]:
+        """All models as they are, then each change with its kind, forever; as `feed` does.
 
         Raises:
-            Failure: The namespace does not exist, if the user may find that out.
+            Failure: The named model does not exist at first, or the namespace does not, if the
+                user may find that out.
         """
+        if name and namespace is not None:
+            self.model(namespace, name)
         for kind, found in self.feed(namespace, name):
-            if kind == "ALL":
-                if not found and namespace is not None:
-                    self._check_namespace(namespace)
-                yield from found
-            elif kind == "PUT":
-                yield found
+            if kind == "ALL" and not found and not name and namespace is not None:
+                self._check_namespace(namespace)
+            yield kind, found
 
     def feed(self, namespace: str | None, name: str = "") -> Iterator[tuple[str, Any]]:
         """All models as they are, then each change with its kind, until `end_feed`.

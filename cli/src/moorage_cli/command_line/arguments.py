@@ -38,7 +38,9 @@ COMMANDS: tuple[Command, ...] = (
         "Prints one row per model. With NAME, also prints its conditions and replicas. PROGRESS "
         "counts the steps to Ready and names the next one: 2/4 ProtocolMatched. The exit status "
         "is 0 if every model shown is ready and its status is up to date, otherwise 1. It is also "
-        "1 if the namespace does not exist, which requires the right to get the namespace.",
+        "1 if the namespace does not exist, which requires the right to get the namespace. With "
+        "--watch, prints a row for each change, and the reason Deleted for a model that was "
+        "deleted, until Ctrl-C.",
         (
             MAYBE_NAME,
             NAMESPACE,

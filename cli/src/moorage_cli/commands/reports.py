@@ -15,7 +15,7 @@ from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.judge import traffic
 from moorage_cli.judge.model_view import ModelView, runtime_view, view
 from moorage_cli.judge.runtimes import models_of_runtime, runtimes
-from moorage_cli.judge.status import status_of_many, status_of_one
+from moorage_cli.judge.status import StatusChanges, status_of_many, status_of_one
 from moorage_cli.judge.why import why
 from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.report import Report
@@ -57,14 +57,17 @@ def _watched(
     shell: Shell, cluster: ClusterLike, namespace: str | None, given: argparse.Namespace
 ) -> Report:
     """Show each change until interrupted, without rows that repeat the previous one."""
-    shown: dict[tuple[str, str], object] = {}
-    for resource in cluster.changes(namespace, given.name):
-        model = view(resource)
-        report = _many(shell, [model], given)
-        key = (model.namespace, model.name)
-        if shown.get(key) != report.document:
+    changes = StatusChanges(shell.palette, namespaces=given.all_namespaces)
+    for kind, found in cluster.changes(namespace, given.name):
+        now = datetime.now(UTC)
+        if kind == "ALL":
+            report = changes.listed([view(item) for item in found], now)
+        elif kind == "DELETED":
+            report = changes.deleted(view(found))
+        else:
+            report = changes.put(view(found), now)
+        if report.document:
             shell.show(report)
-        shown[key] = report.document
     raise Failure("the watch ended unexpectedly: run the command again")
 
 

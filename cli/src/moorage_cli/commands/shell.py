@@ -49,8 +49,8 @@ class ClusterLike(Protocol):
         """One InferenceRuntime."""
         ...
 
-    def changes(self, namespace: str | None, name: str) -> Iterator[dict[str, Any]]:
-        """The models as they are, then each change, forever."""
+    def changes(self, namespace: str | None, name: str) -> Iterator[tuple[str, Any]]:
+        """All models as they are, then each change with its kind, forever."""
         ...
 
     def feed(self, namespace: str | None) -> Iterator[tuple[str, Any]]:

@@ -1,18 +1,29 @@
 """`moorage status`: a table of models with their progress, conditions and replicas; pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from moorage_cli.judge.model_view import Condition, ModelView, ReplicaView
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.sanitizing import clean
-from moorage_cli.printing.tables import Cell, Palette, Tone, age, render, shorten
+from moorage_cli.printing.tables import (
+    Cell,
+    GrowingTable,
+    Palette,
+    Tone,
+    age,
+    render,
+    shorten,
+)
 
-__all__ = ["progress", "status_of_many", "status_of_one"]
+__all__ = ["StatusChanges", "progress", "status_of_many", "status_of_one"]
 
 HEAD = ("NAME", "READY", "PROGRESS", "REPLICAS", "MODEL", "VERSION", "PROTOCOL", "REASON", "AGE")
 MESSAGE_WIDTH = 100
+# What a watch shows of a model that was deleted.
+DELETED = "Deleted"
 _TONES = {"True": Tone.GOOD, "False": Tone.BAD}
 
 
@@ -62,6 +73,75 @@ def status_of_one(model: ModelView, now: datetime, palette: Palette) -> Report:
     if model.omitted_replicas:
         parts.append(f"The status omits {model.omitted_replicas} more replicas.\n")
     return Report("\n".join(parts), _document(model), model.is_ready, (model.name,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a watch shows of one model; the age is not compared."""
+
+    name: str
+    document: dict[str, Any]
+    cells: Sequence[Cell]
+    age: Cell = field(default=Cell(""), compare=False)
+
+
+class StatusChanges:
+    """The changes of models, as rows of one table, without those that repeat the previous one.
+
+    Args:
+        palette: Colours.
+        namespaces: Whether to show the namespaces.
+    """
+
+    def __init__(self, palette: Palette, *, namespaces: bool) -> None:
+        self._table = GrowingTable(("NAMESPACE", *HEAD) if namespaces else HEAD, palette)
+        self._namespaces = namespaces
+        self._shown: dict[tuple[str, str], _Shown] = {}
+
+    def listed(self, models: Sequence[ModelView], now: datetime) -> Report:
+        """What has changed if these are all models."""
+        left = {(model.namespace, model.name) for model in models}
+        gone = [key for key in self._shown if key not in left]
+        changes = [self._put(model, now) for model in models]
+        return self._report([*changes, *(self._removed(key) for key in gone)])
+
+    def put(self, model: ModelView, now: datetime) -> Report:
+        """What has changed if this model is new or has changed."""
+        return self._report([self._put(model, now)])
+
+    def deleted(self, model: ModelView) -> Report:
+        """What has changed if this model was deleted."""
+        key = (model.namespace, model.name)
+        return self._report([self._removed(key)] if key in self._shown else [])
+
+    def _put(self, model: ModelView, now: datetime) -> tuple[_Shown | None, _Shown]:
+        *cells, since = _row(model, now, namespaces=self._namespaces)
+        found = _Shown(model.name, _document(model), cells, since)
+        before = self._shown.get((model.namespace, model.name))
+        self._shown[model.namespace, model.name] = found
+        return before, found
+
+    def _removed(self, key: tuple[str, str]) -> tuple[_Shown | None, _Shown]:
+        before = self._shown.pop(key)
+        document = {**before.document, "ready": False, "reason": DELETED, "deleted": True}
+        first = len(before.cells) + 1 - len(HEAD)  # after the namespace
+        names = [*before.cells[: first + 1]]
+        cells = [*names, *[Cell("")] * (len(HEAD) - 3), Cell(DELETED, Tone.BAD)]
+        return before, _Shown(before.name, document, cells)
+
+    def _report(self, changes: Sequence[tuple[_Shown | None, _Shown]]) -> Report:
+        changed = [(before, found) for before, found in changes if before != found]
+        rows = [
+            [*found.cells, found.age]
+            for before, found in changed
+            if before is None or before.cells != found.cells
+        ]
+        return Report(
+            text=self._table.added(rows) if rows else "",
+            document=[found.document for _, found in changed],
+            ok=True,
+            names=tuple(found.name for _, found in changed),
+        )
 
 
 def _stale(model: ModelView) -> str:

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from moorage_cli.printing.sanitizing import clean
 
-__all__ = ["Cell", "Palette", "Tone", "age", "render", "shorten"]
+__all__ = ["Cell", "GrowingTable", "Palette", "Tone", "age", "render", "shorten"]
 
 _GAP = "   "
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
@@ -55,17 +55,44 @@ def render(head: Sequence[str], rows: Sequence[Sequence[Cell]], palette: Palette
 
     A character takes the columns of a terminal that it needs there, such as two for a CJK one.
     """
-    lines = [[Cell(name, Tone.HEAD) for name in head], *rows]
-    texts = [[f"{cell.lead}{clean(cell.text) or '-'}" for cell in line] for line in lines]
-    widths = [max(cell_len(text) for text in column) for column in zip(*texts, strict=True)]
-    printed: list[str] = []
-    for line, words in zip(lines, texts, strict=True):
+    return GrowingTable(head, palette).added(rows)
+
+
+class GrowingTable:
+    """A table whose rows are printed as they come.
+
+    Args:
+        head: The names of the columns.
+        palette: Colours.
+    """
+
+    def __init__(self, head: Sequence[str], palette: Palette) -> None:
+        self._head = [Cell(name, Tone.HEAD) for name in head]
+        self._palette = palette
+        self._widths: list[int] = []
+
+    def added(self, rows: Sequence[Sequence[Cell]]) -> str:
+        """The next rows; after the head, if it was not printed or a column is wider now."""
+        found = [_widths(line) for line in (self._head, *rows)]
+        widest = [max(column) for column in zip(*found, self._widths or found[0], strict=True)]
+        lines = rows if widest == self._widths else [self._head, *rows]
+        self._widths = widest
+        return "".join(self._printed(line) for line in lines)
+
+    def _printed(self, line: Sequence[Cell]) -> str:
         padded = [
-            palette.paint(word, cell.tone) + " " * (width - cell_len(word))
-            for cell, word, width in zip(line, words, widths, strict=True)
+            self._palette.paint(_shown(cell), cell.tone) + " " * (width - needed)
+            for cell, width, needed in zip(line, self._widths, _widths(line), strict=True)
         ]
-        printed.append(_GAP.join(padded).rstrip())
-    return "".join(f"{line}\n" for line in printed)
+        return f"{_GAP.join(padded).rstrip()}\n"
+
+
+def _shown(cell: Cell) -> str:
+    return f"{cell.lead}{clean(cell.text) or '-'}"
+
+
+def _widths(line: Sequence[Cell]) -> list[int]:
+    return [cell_len(_shown(cell)) for cell in line]
 
 
 def age(seconds: float) -> str:

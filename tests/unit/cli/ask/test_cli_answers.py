@@ -162,6 +162,8 @@ NONEXISTENT = "moorage: namespace models does not exist: set --namespace to one 
         (["status"], (NO_MODELS, NAMESPACE), (0, FOUND_NONE, "")),
         (["status"], (NO_MODELS, NO_RIGHT), (0, FOUND_NONE, "")),
         (["status", "--watch"], (NO_MODELS, NO_NAMESPACE), (1, "", NONEXISTENT)),
+        (["status", "iris", "--watch"], (NO_MODEL, NO_NAMESPACE), (1, "", NONEXISTENT)),
+        (["status", "iris", "--watch"], (NO_MODEL, NAMESPACE), (1, "", NOT_FOUND)),
         (["top"], (NO_MODELS, NO_NAMESPACE), (1, "", NONEXISTENT)),
         (["why", "iris"], (NO_MODEL, NO_NAMESPACE), (1, "", NONEXISTENT)),
         (["why", "iris"], (NO_MODEL, NAMESPACE), (1, "", NOT_FOUND)),

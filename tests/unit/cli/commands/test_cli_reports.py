@@ -30,8 +30,19 @@ def test_runtimes_shows_all_or_the_models_of_one(run):
 def test_a_watch_shows_each_change_once_until_interrupted(run):
     code, out, _ = run(FakeCluster(), "status", "--watch")
 
+    rows = [line for line in out.splitlines() if line.startswith("iris")]
     assert code == 130
-    assert len([line for line in out.splitlines() if line.startswith("iris")]) == 2
+    assert len(rows) == 3
+    assert rows[-1].split() == ["iris", *["-"] * 6, "Deleted", "-"]
+
+
+def test_a_watch_prints_a_deletion_as_json(run):
+    code, out, _ = run(FakeCluster(), "status", "--watch", "-o", "json")
+
+    *_, last = out.split("]\n[")
+    assert code == 130
+    assert json.loads(f"[{last}")[0]["reason"] == "Deleted"
+    assert json.loads(f"[{last}")[0]["deleted"] is True
 
 
 def test_why_reads_the_events_of_the_model(run):

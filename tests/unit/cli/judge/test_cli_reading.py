@@ -1,5 +1,6 @@
 """Parsing a resource, and its presentation on a terminal."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage_cli.judge.model_view import moment, view
-from moorage_cli.judge.status import progress, status_of_many, status_of_one
+from moorage_cli.judge.status import StatusChanges, progress, status_of_many, status_of_one
 from moorage_cli.judge.why import AWAITED_REASONS, EventView, causes, why
 from moorage_cli.printing.sanitizing import clean, clean_document, clean_lines
 from moorage_cli.printing.tables import Cell, Palette, Tone, age, render, shorten
@@ -106,6 +107,41 @@ def test_the_table_has_kubectls_columns_and_progress():
         "models iris False 1/4 WorkloadAvailable 0/2 Iris.v2 - - CrashLoopBackOff 3h",
     ]
     assert not report.ok
+
+
+def test_a_watch_prints_its_head_once_until_a_column_grows():
+    serving, crashing = view(SERVING), view(CRASHING)
+    changes = StatusChanges(PLAIN, namespaces=True)
+
+    first = changes.listed([serving], NOW).text
+    second = changes.put(crashing, NOW).text
+    third = changes.put(serving, NOW).text
+
+    assert [text.startswith("NAMESPACE") for text in (first, second, third)] == [True, True, False]
+    assert second.splitlines()[0].index("REASON") == third.index("Serving")
+
+
+def test_a_watch_repeats_neither_a_row_nor_a_document():
+    model = view(SERVING)
+    changes = StatusChanges(PLAIN, namespaces=False)
+    changes.put(model, NOW)
+
+    later = changes.put(model, NOW + timedelta(hours=9))
+    other = changes.put(replace(model, external_url="https://iris.example.com"), NOW)
+
+    assert (later.text, later.document) == ("", [])
+    assert (other.text, len(other.document)) == ("", 1)
+
+
+def test_a_watch_shows_a_model_that_is_missing_from_a_later_list_as_deleted():
+    changes = StatusChanges(PLAIN, namespaces=True)
+    changes.listed([view(SERVING)], NOW)
+
+    report = changes.listed([], NOW)
+
+    assert report.text.split() == ["models", "iris", *["-"] * 6, "Deleted", "-"]
+    assert changes.deleted(view(SERVING)).document == []
+    assert changes.put(view(SERVING), NOW).text.split()[:3] == ["models", "iris", "True"]
 
 
 def test_a_server_without_a_protocol_has_no_model_name():
