@@ -78,6 +78,7 @@ class FakeCluster:
 
     namespace = "models"
     found_events = ()
+    node = "node-1"
 
     def __init__(self, port=0, *, problem="", ready="True", metrics=True):
         self.port, self.problem, self.ready, self.metrics = port, problem, ready, metrics
@@ -117,7 +118,10 @@ class FakeCluster:
         return [
             {
                 "metadata": {"name": "iris-a"},
-                "spec": {"containers": [{"name": "runtime", "ports": ports}]},
+                "spec": {
+                    "nodeName": self.node,
+                    "containers": [{"name": "runtime", "ports": ports}],
+                },
                 "status": {
                     "phase": "Running",
                     "conditions": [{"type": "Ready", "status": self.ready}],

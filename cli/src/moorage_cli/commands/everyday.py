@@ -36,25 +36,26 @@ def run_logs(shell: Shell, given: argparse.Namespace) -> Report:
         of = f" of revision {given.revision}" if given.revision else ""
         raise Failure(f"{given.name}: there are no pods{of}: run moorage why {given.name}")
     _check_container(given.container, pods)
-    names = [pod["metadata"]["name"] for pod in pods]
     lines: queue.SimpleQueue[str | Failure | None] = queue.SimpleQueue()
 
-    def read(pod: str) -> None:
+    def read(pod: Mapping[str, Any]) -> None:
+        name = pod["metadata"]["name"]
         try:
+            _check_scheduled(pod, given.name)
             for line in cluster.objects.log(
                 namespace,
-                pod,
+                name,
                 given.container,
                 follow=given.follow,
                 previous=given.previous,
                 tail=given.tail,
             ):
-                lines.put(f"{pod} | {clean(line)}\n")
+                lines.put(f"{name} | {clean(line)}\n")
         except Failure as failure:
             lines.put(failure)
         lines.put(None)
 
-    return _merged(shell, [lambda pod=pod: read(pod) for pod in names], lines)
+    return _merged(shell, [lambda pod=pod: read(pod) for pod in pods], lines)
 
 
 def _merged(
@@ -103,6 +104,19 @@ def _check_container(name: str, pods: Sequence[Mapping[str, Any]]) -> None:
         allowed = ", ".join(dict.fromkeys(known))
         raise Failure(
             f"--container: the pods have no container {name!r}: must be one of {allowed}"
+        )
+
+
+def _check_scheduled(pod: Mapping[str, Any], model: str) -> None:
+    """Refuse a pod without a node, for which the API server answers with an empty log.
+
+    Raises:
+        Failure: The pod waits for a node.
+    """
+    if not pod["spec"].get("nodeName"):
+        raise Failure(
+            f"pod {pod['metadata']['name']}: it has no log, because it is not scheduled to a "
+            f"node: run moorage why {model}"
         )
 
 

@@ -22,6 +22,18 @@ def test_logs_that_cannot_be_read_are_status_1_with_the_reason(run):
     assert err == "moorage: the container has not started\n"
 
 
+def test_logs_of_a_pod_without_a_node_are_status_1(run, monkeypatch):
+    monkeypatch.setattr(FakeCluster, "node", "")
+
+    code, out, err = run(FakeCluster(), "logs", "iris")
+
+    assert (code, out) == (1, "")
+    assert err == (
+        "moorage: pod iris-a: it has no log, because it is not scheduled to a node: run moorage "
+        "why iris\n"
+    )
+
+
 def test_logs_of_a_revision_without_pods_name_the_revision(run):
     code, _, err = run(FakeCluster(), "logs", "iris", "--revision", "old")
 
