@@ -40,7 +40,7 @@ def promote(model: Resource, revision: str = "") -> Edit:
     value = f"{name}/{int(step)}" if slash else name
     patch = model.merge({"rollout": {"promote": value}})
     what = f"step {step} of revision {name}" if slash else f"revision {name}"
-    return Edit(patch, f"{what} is promoted", value)
+    return Edit(patch, f"{what} is promoted{_if_idle(model)}", value)
 
 
 def abort(model: Resource, revision: str = "") -> Edit:
@@ -64,7 +64,8 @@ def abort(model: Resource, revision: str = "") -> Edit:
             f"set spec.suspend to true to stop it"
         )
     patch = model.merge({"rollout": {"abort": candidate}})
-    return Edit(patch, f"revision {candidate} is aborted: revision {good} runs instead", candidate)
+    done = f"revision {candidate} is aborted: revision {good} runs instead{_if_idle(model)}"
+    return Edit(patch, done, candidate)
 
 
 def restart(model: Resource, now: datetime) -> Edit:
@@ -79,7 +80,7 @@ def restart(model: Resource, now: datetime) -> Edit:
     if text == model.rollout.get("restartedAt"):
         text = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     patch = model.merge({"rollout": {"restartedAt": text}})
-    return Edit(patch, f"new pods replace all earlier ones{_if_paused(model)}")
+    return Edit(patch, f"new pods replace all earlier ones{_if_idle(model)}")
 
 
 def retry(model: Resource, now: datetime) -> Edit:
@@ -100,7 +101,7 @@ def retry(model: Resource, now: datetime) -> Edit:
             "rolled out: run moorage why"
         )
     edit = restart(model, now)
-    return Edit(edit.patch, f"revision {rejected} is tried again{_if_paused(model)}")
+    return Edit(edit.patch, f"revision {rejected} is tried again{_if_idle(model)}")
 
 
 def scale(model: Resource, replicas: int) -> Edit:
@@ -119,8 +120,7 @@ def scale(model: Resource, replicas: int) -> Edit:
     count = f"{replicas} replica{'' if replicas == 1 else 's'}"
     if model.spec.get("replicas", 1) == replicas:
         return Edit(None, f"has {count} already")
-    later = ", once spec.suspend is false" if model.spec.get("suspend") is True else ""
-    return Edit(model.merge({"replicas": replicas}), f"gets {count}{later}{_if_paused(model)}")
+    return Edit(model.merge({"replicas": replicas}), f"gets {count}{_if_idle(model)}")
 
 
 def pause(model: Resource) -> Edit:
@@ -167,5 +167,14 @@ def _count_steps(model: Resource) -> int:
     return len(steps) if isinstance(steps, list) else 0
 
 
-def _if_paused(model: Resource) -> str:
-    return " once the model is resumed" if model.spec.get("paused") is True else ""
+def _if_idle(model: Resource) -> str:
+    """When an edit takes effect that waits for another one."""
+    awaited = [
+        text
+        for field, text in (
+            ("suspend", "spec.suspend is false"),
+            ("paused", "the model is resumed"),
+        )
+        if model.spec.get(field) is True
+    ]
+    return f", once {' and '.join(awaited)}" if awaited else ""

@@ -424,7 +424,7 @@ def test_a_retry_without_a_revision_that_was_given_up_is_refused(
             {"replicas": 3},
             "gets 3 replicas, once spec.suspend is false",
         ),
-        ({"paused": True}, {"replicas": 3}, "gets 3 replicas once the model is resumed"),
+        ({"paused": True}, {"replicas": 3}, "gets 3 replicas, once the model is resumed"),
     ],
 )
 def test_scaling_sets_the_replicas_and_says_when_they_start(
@@ -434,6 +434,29 @@ def test_scaling_sets_the_replicas_and_says_when_they_start(
 
     assert edit.patch == (None if patch is None else merged(patch))
     assert edit.done == done
+
+
+@pytest.mark.parametrize(
+    ("spec", "until"),
+    [
+        ({"suspend": True}, ", once spec.suspend is false"),
+        ({"paused": True}, ", once the model is resumed"),
+        (
+            {"suspend": True, "paused": True},
+            ", once spec.suspend is false and the model is resumed",
+        ),
+    ],
+)
+def test_an_edit_of_an_idle_model_says_when_it_takes_effect(
+    spec: dict[str, Any], until: str
+) -> None:
+    rejected = iris({"current": "new", "rejected": "new", "lastGood": "old"}, spec)
+    canary = iris(ROLLING, {"rollout": CANARY, **spec})
+
+    edits = (verbs.restart(rejected, NOW), verbs.retry(rejected, NOW), verbs.abort(canary),
+             verbs.promote(canary))  # fmt: skip
+
+    assert all(edit.done.endswith(until) for edit in edits)
 
 
 def test_scaling_a_model_with_an_autoscaler_is_refused_with_its_bounds() -> None:
