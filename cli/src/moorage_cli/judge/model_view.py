@@ -255,7 +255,7 @@ def view(resource: Mapping[str, Any]) -> ModelView:
         declared_protocol=_text(_object(status, "protocol"), "declared"),
         protocol=_text(_object(status, "protocol"), "detected"),
         url=_text(endpoints[0], "url") if endpoints else "",
-        urls=tuple(_text(endpoint, "url") for endpoint in endpoints),
+        urls=tuple(dict.fromkeys(_text(endpoint, "url") for endpoint in endpoints)),
         external_url=_text(status, "url"),
         selector=_text(status, "selector"),
         last_good=_text(_object(status, "revisions"), "lastGood"),

@@ -159,6 +159,12 @@ def test_every_field_of_a_model_is_read() -> None:
     )
 
 
+def test_an_address_that_two_protocols_share_is_read_once() -> None:
+    endpoints = [{"url": url} for url in (*URLS, URLS[0])]
+
+    assert view({**RESOURCE, "status": {"endpoints": endpoints}}).urls == tuple(URLS)
+
+
 def test_a_model_without_a_status_has_defaults() -> None:
     found = view({"metadata": {"name": "iris", "namespace": "models", "generation": 1}})
 
