@@ -176,8 +176,8 @@ def _previous(model: Resource, kept: Sequence[KeptSpec], current: str) -> Edit:
         passed.append(each.revision)
     if passed:
         raise Failure(
-            f"{model.name}: no earlier revision that served is kept: name another one with "
-            f"--to{_known(others)}"
+            f"{model.name}: no earlier revision with another spec that served is kept: name one "
+            f"with --to{_known(others)}"
         )
     same = f"; revisions with the same spec: {', '.join(each.revision for each in others)}"
     raise Failure(
