@@ -23,6 +23,7 @@ TOOL = """\
 moorage() {
     case "$*" in
         "status -o name") printf 'iris\\nresnet\\n' ;;
+        "status -o name -n other --context far") printf 'mnist\\n' ;;
         "runtimes -o name") printf 'triton\\n' ;;
         *) printf 'GO''T:<%s>\\n' "$*" ;;
     esac
@@ -43,6 +44,19 @@ COMPLETED = [
     ("moorage status -o na", r"\niris\r?\n"),
     ("moorage infer iris --protocol Tensor", "GOT:<infer iris --protocol TensorFlowServing ?>"),
     ("moorage lint our-mod", "GOT:<lint our-model.yaml ?>"),
+    ("moorage infer iris --file our-mod", "GOT:<infer iris --file our-model.yaml ?>"),
+    ("moorage infer iris -f our-mod", "GOT:<infer iris -f our-model.yaml ?>"),
+    ("moorage run fold", "run folder/"),
+    ("moorage run two", "GOT:<run two words.onnx ?>"),
+    ("moorage why -n other --context far mn", "GOT:<why -n other --context far mnist ?>"),
+]
+# A line whose last word is not completed, because nothing fits there.
+KEPT = [
+    "moorage why our-mod",
+    "moorage logs iris -f our-mod",
+    "moorage status -n ir",
+    "moorage deploy --name our-mod",
+    "moorage rollout iris -o na",
 ]
 
 
@@ -52,7 +66,9 @@ def needs(shell):
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "our-model.yaml").touch()
+    for name in ("our-model.yaml", "two words.onnx"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder").mkdir()
     return tmp_path
 
 
@@ -102,6 +118,21 @@ def test_a_tab_completes_the_word(terminal, line, printed):
     terminal.write(f"{line}\t\n")
 
     assert terminal.read_until(printed)
+
+
+@pytest.mark.parametrize("line", KEPT)
+def test_a_tab_keeps_a_word_that_nothing_completes(terminal, line):
+    terminal.write(f"{line}\t\n")
+
+    assert terminal.read_until(f"GOT:<{line.removeprefix('moorage ')} ?>")
+
+
+def test_bash_completes_the_value_after_an_equals_sign(folder):
+    (folder / "script").write_text(TOOL + script("bash"))
+    with Terminal("bash", folder) as terminal:
+        terminal.write("source ./script\nmoorage infer iris --protocol=Tens\t\n")
+
+        assert terminal.read_until("GOT:<infer iris --protocol=TensorFlowServing ?>")
 
 
 @needs("fish")

@@ -62,61 +62,131 @@ def _values() -> dict[tuple[str, ...], Sequence[str]]:
     return dict(sorted(found.items()))
 
 
+# What follows an option whose value is a file, and one whose value can be anything.
+_A_FILE: tuple[str, ...] = ("FILE",)
+_ANYTHING: tuple[str, ...] = ("",)
+
+
+def _followed() -> dict[tuple[str, ...], list[str]]:
+    """What follows options, with the patterns of `COMMAND OPTION` that it follows.
+
+    Most options have the same values in all commands; the pattern of these has no command.
+    """
+    uses: dict[str, dict[str, tuple[str, ...]]] = {}
+    for command in COMMANDS:
+        for option in _options(command):
+            choices = tuple(option.options.get("choices", ()))
+            value = choices or (_A_FILE if _takes_file(option) else _ANYTHING)
+            for name in option.names:
+                uses.setdefault(name, {})[command.name] = value if _takes_value(option) else ()
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, values in sorted(uses.items()):
+        is_same = len(set(values.values())) == 1
+        patterns = {
+            f'*" {name}"' if is_same else f'"{command} {name}"': value
+            for command, value in values.items()
+        }
+        for pattern, value in patterns.items():
+            if value:
+                found.setdefault(value, []).append(pattern)
+    return found
+
+
+def _cases(choices: str, file: str, anything: str) -> str:
+    """The cases of what follows an option, for bash and zsh; `choices` is a format."""
+    actions = {_A_FILE: file, _ANYTHING: anything}
+    return "".join(
+        f"        {'|'.join(patterns)})\n"
+        f"            {actions.get(value) or choices.format(' '.join(value))} ;;\n"
+        for value, patterns in _followed().items()
+    )
+
+
 def _with_files() -> str:
-    """The commands with a file as an argument."""
+    """The commands with a file as an argument that is not an option."""
     return "|".join(
         command.name
         for command in COMMANDS
-        if any(_takes_file(each) for each in command.arguments)
+        if any(_takes_file(each) for each in _positions(command))
     )
 
 
 _BASH = """\
-_moorage() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words=""
-    case $before in
-{values}\
-    esac
-    if [[ -n $words ]]; then
-        COMPREPLY=($(compgen -W "$words" -- "$word"))
-        return
-    fi
-    if [[ $COMP_CWORD -eq 1 ]]; then
-        words="{commands}"
-    else
-        case ${{COMP_WORDS[1]}} in
-{options}\
+_moorage_names() {{
+    local i value where=()
+    for ((i = 2; i < COMP_CWORD - 1; i++)); do
+        value=${{COMP_WORDS[i+1]}}
+        [[ $value == "=" ]] && value=${{COMP_WORDS[i+2]}}
+        case ${{COMP_WORDS[i]}} in
+            -n|--namespace|--kubeconfig|--context)
+                where+=("${{COMP_WORDS[i]}}" "${{value/#\\~/$HOME}}") ;;
         esac
+    done
+    moorage "$@" ${{where[@]+"${{where[@]}}"}} 2>/dev/null
+}}
+_moorage() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
+    local words="" files="" found
+    COMPREPLY=()
+    if [[ $word == "=" ]]; then
+        word=""
+    elif [[ $before == "=" ]]; then
+        before=${{COMP_WORDS[COMP_CWORD-2]}}
     fi
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
-    case ${{COMP_WORDS[1]}} in
-        {files})
-            [[ $word == -* ]] || COMPREPLY+=($(compgen -f -- "$word")) ;;
+    case "${{COMP_WORDS[1]}} $before" in
+{values}\
+        *)
+            if [[ $COMP_CWORD -eq 1 ]]; then
+                words="{commands}"
+            else
+                case ${{COMP_WORDS[1]}} in
+{options}\
+                esac
+                case ${{COMP_WORDS[1]}} in
+                    {files}) files=yes ;;
+                esac
+            fi ;;
     esac
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+    if [[ -n $files && $word != -* ]]; then
+        # bash 3 has no compopt
+        compopt -o filenames 2>/dev/null
+        while IFS= read -r found; do
+            COMPREPLY+=("$found")
+        done < <(compgen -f -- "$word")
+    fi
 }}
 complete -F _moorage moorage
 """
 
 
 def _bash() -> str:
-    names = "$(moorage {} 2>/dev/null)"
-    values = "".join(
-        f'        {"|".join(options)}) words="{" ".join(values)}" ;;\n'
-        for options, values in _values().items()
-    )
+    names = "$(_moorage_names {})"
     options = "".join(
-        f'            {command.name}) words="{_words(command, names)}" ;;\n'
+        f'                    {command.name}) words="{_words(command, names)}" ;;\n'
         for command in COMMANDS
     )
     commands = " ".join(command.name for command in COMMANDS)
+    values = _cases('words="{}"', "files=yes", "return")
     return _BASH.format(values=values, commands=commands, options=options, files=_with_files())
 
 
 _ZSH = """\
 #compdef moorage
+_moorage_names() {{
+    local -a where
+    local -i i
+    for ((i = 3; i < CURRENT - 1; i++)); do
+        case ${{words[i]}} in
+            -n|--namespace|--kubeconfig|--context)
+                where+=(${{words[i]}} ${{words[i+1]/#\\~/$HOME}}) ;;
+        esac
+    done
+    moorage "$@" $where 2>/dev/null
+}}
 _moorage() {{
     local -a offered
-    case ${{words[CURRENT-1]}} in
+    case "${{words[2]}} ${{words[CURRENT-1]}}" in
 {values}\
     esac
     if (( CURRENT == 2 )); then
@@ -140,12 +210,9 @@ compdef _moorage moorage
 
 
 def _zsh() -> str:
-    values = "".join(
-        f"        {'|'.join(options)}) compadd -- {' '.join(values)}; return ;;\n"
-        for options, values in _values().items()
-    )
     commands = "".join(f"            {_described(each.name, each.summary)}\n" for each in COMMANDS)
     options = "".join(_zsh_case(command) for command in COMMANDS)
+    values = _cases("compadd -- {}; return", "_files; return", "return")
     return _ZSH.format(values=values, commands=commands, options=options, files=_with_files())
 
 
@@ -156,7 +223,7 @@ def _zsh_case(command: Command) -> str:
     for each in _positions(command):
         lines += each.options.get("choices", ())
         if each.names[0] in _NAMES:
-            lines.append(f'${{(f)"$(moorage {_NAMES[each.names[0]]} 2>/dev/null)"}}')
+            lines.append(f'${{(f)"$(_moorage_names {_NAMES[each.names[0]]})"}}')
     body = "".join(f"                {line}\n" for line in lines)
     return f"        {command.name}) offered=(\n{body}            ) ;;\n"
 

@@ -76,9 +76,10 @@ MANIFESTS: tuple[Command, ...] = (
 COMPLETION = Command(
     "completion",
     "print a completion script for a shell",
-    "The script also completes the names of models and runtimes, from the cluster. Run it "
-    "when the shell starts, such as from ~/.bashrc, ~/.zshrc, ~/.config/fish/config.fish or "
-    "$PROFILE. The scripts for bash, zsh and fish are tested in these shells; that for "
+    "The script also completes the names of models and runtimes, from the cluster. In bash and "
+    "zsh, these are the names of the namespace and context on the command line. Run it when the "
+    "shell starts, such as from ~/.bashrc, ~/.zshrc, ~/.config/fish/config.fish or $PROFILE. The "
+    "scripts for bash, zsh and fish are tested in these shells; that for "
     "PowerShell is not run here.",
     (Argument("shell", choices=("bash", "zsh", "fish", "powershell"), help="shell"),),
     (

@@ -258,7 +258,9 @@ def test_a_rollback_passes_over_an_older_revision_that_never_served() -> None:
 def test_without_a_revision_that_served_the_others_are_listed() -> None:
     model = iris({**COMPLETE, "unproven": ["broken"]})
 
-    with pytest.raises(Failure, match=r"no earlier revision with another spec that served.*broken of 2026"):
+    with pytest.raises(
+        Failure, match=r"no earlier revision with another spec that served.*broken of 2026"
+    ):
         rollback(model, [of_day(3, "old", NOW_OLD), of_day(2, "broken", LIVE)])
 
 
