@@ -22,6 +22,7 @@ from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.decide import plan as planning
 from moorage_operator.decide.isolation import Isolation
+from moorage_operator.decide.rollout.revision_specs import exact
 from moorage_operator.kube import errors
 from moorage_operator.probe.schedule.poller import Poller
 from moorage_operator.process import logs
@@ -188,7 +189,14 @@ class Reconciler:
             if not unread:
                 break
             # A revision that no longer exists is stored as None, so that each one is read once.
-            store.put_history(record, await self._hands.history.read(key, unread))
+            found = await self._hands.history.read(key, unread)
+            store.put_history(
+                record,
+                {
+                    revision: each and exact(each, revision, model, config)
+                    for revision, each in found.items()
+                },
+            )
         plan = planning.plan(model, observed, now=self._now(), config=config, rendered=rendered)
         store.keep_history(key, plan.history)
         self._ask(key, observed, plan)

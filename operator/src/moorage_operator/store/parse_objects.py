@@ -110,6 +110,7 @@ def deployment(body: Body) -> DeploymentObserved:
         conditions=tuple(each for each in _conditions(status) if _is_against(each)),
         foreign=_foreign(body),
         is_uniform=metadata.get("generation") == 1 or _is_uniform(spec, status),
+        is_mixed=status.get("updatedReplicas", 0) < status.get("replicas", 0),
     )
 
 

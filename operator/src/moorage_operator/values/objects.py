@@ -127,7 +127,8 @@ class DeploymentObserved:
     each with its manager. The number of pods is left out, because it is known from the pods and
     changes with each of them. `is_uniform` says whether the controller reports the wanted number
     of pods, all with the current template. Pods of a Deployment that was never changed cannot
-    have another one, so it is always true for these.
+    have another one, so it is always true for these. `is_mixed` says whether it reports pods with
+    another template.
     """
 
     uid: str
@@ -138,6 +139,7 @@ class DeploymentObserved:
     revision: str = ""
     foreign: tuple[tuple[str, str], ...] = ()
     is_uniform: bool = True
+    is_mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -415,6 +415,16 @@ def test_a_deployment_that_no_controller_has_seen_has_only_a_uid(parts):
     assert found == DeploymentObserved("uid-1", generation=0, is_uniform=False)
 
 
+def test_a_deployment_is_mixed_while_some_of_its_pods_are_not_updated():
+    def is_mixed(**status):
+        return parse_objects.deployment({"metadata": meta(), "status": status}).is_mixed
+
+    assert is_mixed(replicas=3, updatedReplicas=2)
+    assert is_mixed(replicas=1)
+    assert not is_mixed(replicas=2, updatedReplicas=2)
+    assert not is_mixed()
+
+
 @pytest.mark.parametrize(
     ("generation", "replicas", "counts", "expected"),
     [

@@ -1,6 +1,6 @@
 """Reads the spec and the template of an earlier revision from its record; pure.
 
-    ReplicaSet --> RevisionRecord --> the spec and the template of an earlier revision
+    ReplicaSet --> RevisionRecord --> exact --> the spec and the template of an earlier revision
 
 A revision is the hash of a pod template, which depends on the spec and on the version of the
 operator. The hash in `written` depends on the spec alone. While it is unchanged, the revision
@@ -16,11 +16,13 @@ from typing import Any, cast
 import msgspec
 
 from moorage_operator.api import labels
+from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import InferenceModel, parse
 from moorage_operator.api.written_spec import UnreadableSpec, read_kept
+from moorage_operator.resources.pod_template import make_pod_template, revision_of
 from moorage_operator.values.observed import RevisionRecord
 
-__all__ = ["read_spec", "read_template", "unreadable"]
+__all__ = ["exact", "read_spec", "read_template", "unreadable"]
 
 # Fields that are taken from the current model.
 PRESENT = (
@@ -42,6 +44,24 @@ def read_spec(record: RevisionRecord, model: InferenceModel) -> InferenceModel |
     except UnreadableSpec:
         return None
     return replace(then, **{name: getattr(model, name) for name in PRESENT})
+
+
+def exact(
+    record: RevisionRecord, revision: str, model: InferenceModel, config: OperatorConfig
+) -> RevisionRecord:
+    """Return the record with the template that this operator renders, if that is the revision.
+
+    The ReplicaSet may have been created from a Deployment that was edited by hand: it has the
+    label and the spec of the revision as well, and nothing tells which one was first. Only a
+    template of another version of the operator has to be taken from it.
+    """
+    then = read_spec(record, model)
+    if then is None:
+        return record
+    rendered = make_pod_template(then, config)
+    if revision_of(rendered) != revision:
+        return record
+    return replace(record, template=msgspec.json.encode(rendered))
 
 
 def unreadable(record: RevisionRecord | None, model: InferenceModel) -> str:

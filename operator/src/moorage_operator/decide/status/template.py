@@ -8,7 +8,7 @@ paused or the API server refuses the write; the pods are replaced a while later.
 """
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from moorage_operator.decide.pods.replicas import Replica
@@ -26,8 +26,8 @@ class TemplateState(enum.Enum):
 
     PLANNED = enum.auto()
     UNKNOWN = enum.auto()
-    """It may have been edited, or its pods are being replaced."""
-    EDITED = enum.auto()
+    OTHER = enum.auto()
+    """Somebody has edited it, or the controller still replaces pods after an edit."""
 
 
 def template_state(
@@ -44,18 +44,24 @@ def template_state(
     planned = [each for each in objects if each["kind"] == "Deployment"]
     if deployment is None:
         return TemplateState.UNKNOWN
+    is_reported = deployment.observed_generation >= deployment.generation
+    if is_reported and deployment.is_mixed:
+        return TemplateState.OTHER
     paths = [path for path, _ in deployment.foreign if path.startswith(TEMPLATE)]
     if any(_has(each, f".{path}") for each in planned for path in paths):
-        return TemplateState.EDITED
+        return TemplateState.OTHER
     hashes = {applied_hash(each) for each in planned}
     if any(each.applied_hash in hashes for each in observed.refusals):
         return TemplateState.UNKNOWN
-    is_known = _is_known(deployment, [each for each in replicas if each.current])
+    current = {each.pod.revision for each in replicas if each.current}
+    # Those that are being deleted may be the only evidence of another template.
+    sets = {each.replica_set for each in observed.pods if each.revision in current}
+    is_known = _is_known(deployment, sets)
     return TemplateState.PLANNED if is_known else TemplateState.UNKNOWN
 
 
-def _is_known(deployment: DeploymentObserved, current: Sequence[Replica]) -> bool:
-    """Whether the pods are known to have the template of their Deployment.
+def _is_known(deployment: DeploymentObserved, sets: Collection[str]) -> bool:
+    """Whether the pods of these ReplicaSets are known to have the template of their Deployment.
 
     Pods of a Deployment that was never changed prove this long before the controller of a busy
     cluster reports it, which saves a write of the status.
@@ -63,7 +69,6 @@ def _is_known(deployment: DeploymentObserved, current: Sequence[Replica]) -> boo
     is_reported = deployment.observed_generation >= deployment.generation
     if deployment.generation > 1:
         return is_reported and deployment.is_uniform
-    sets = {each.pod.replica_set for each in current}
     return len(sets) == 1 or (not sets and is_reported)
 
 

@@ -168,7 +168,7 @@ def _not_yet(  # noqa: PLR0913 -- the same inputs
 ) -> Finding | None:
     if course and (rejected := course.revisions.rejected):
         return _rejected_finding(course, rejected, observed)
-    is_kept = template is not TemplateState.EDITED and not is_stuck(observed, replicas)
+    is_kept = template is not TemplateState.OTHER and not is_stuck(observed, replicas)
     if course and is_kept and _was_complete(course, observed):
         return _pending_update() if course.update_pending else None
     current = [replica for replica in replicas if replica.current]

@@ -17,8 +17,15 @@ from moorage_operator.api.written_spec import (
     version_of,
     write_spec,
 )
-from moorage_operator.decide.rollout.revision_specs import read_spec, unreadable
-from support.operator_values import model, record
+from moorage_operator.decide.rollout.revision_specs import (
+    exact,
+    read_spec,
+    read_template,
+    unreadable,
+)
+from moorage_operator.resources.pod_template import make_pod_template
+from moorage_operator.values.observed import RevisionRecord
+from support.operator_values import CONFIG, model, record, revision
 
 
 def labelled(**labels: str) -> str:
@@ -137,3 +144,35 @@ def test_it_is_said_why_a_revision_cannot_be_read() -> None:
     assert unreadable(None, of) == "was not kept"
     assert invalid.startswith("is invalid for this version of the operator: spec.")
     assert "; spec." in invalid
+
+
+def edited(of: RevisionRecord) -> RevisionRecord:
+    """The record in the ReplicaSet of a Deployment whose image was edited by hand."""
+    return replace(of, template=of.template.replace(b"good:1", b"edited:1"))
+
+
+GOOD = model(runtime={"image": "good:1"})
+LATER = model(generation=2, runtime={"image": "new:1"}, replicas=3, suspend=True)
+
+
+def test_the_template_of_an_edited_deployment_is_not_that_of_its_revision() -> None:
+    found = edited(record(GOOD))
+
+    restored = exact(found, revision(GOOD), LATER, CONFIG)
+
+    assert found != record(GOOD)
+    assert restored.spec == found.spec
+    assert read_template(restored, GOOD) == make_pod_template(GOOD, CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("found", "of"),
+    [
+        (edited(record(GOOD)), "of another version of the operator"),
+        (replace(edited(record(GOOD)), spec=b"unreadable"), revision(GOOD)),
+    ],
+)
+def test_a_template_that_cannot_be_rendered_is_taken_as_it_is(
+    found: RevisionRecord, of: str
+) -> None:
+    assert exact(found, of, LATER, CONFIG) is found

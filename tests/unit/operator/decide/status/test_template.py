@@ -26,7 +26,7 @@ MODEL = model(
     nodeSelector={"kubernetes.io/arch": "amd64"},
 )
 OBJECTS = planned(MODEL, observed()).objects
-PLANNED, UNKNOWN, EDITED = TemplateState
+PLANNED, UNKNOWN, OTHER = TemplateState
 CONTAINER = "spec.template.spec.containers[runtime]"
 
 
@@ -39,8 +39,10 @@ def replicas(*sets: str) -> list[Replica]:
 
 
 def state(*sets: str, refusals: tuple[Refusal, ...] = (), **facts: Any) -> TemplateState:
-    seen = observed(deployment=deployment(**facts), refusals=refusals)
-    return template_state(OBJECTS, seen, replicas(*sets))
+    found = replicas(*sets)
+    pods = [each.pod for each in found]
+    seen = observed(*pods, deployment=deployment(**facts), refusals=refusals)
+    return template_state(OBJECTS, seen, found)
 
 
 @pytest.mark.parametrize(
@@ -66,23 +68,37 @@ def test_the_template_is_known_from_the_pods_or_from_the_controller(
     assert found is expected
 
 
+@pytest.mark.parametrize(("seen", "expected"), [(1, UNKNOWN), (2, OTHER)])
+def test_pods_that_the_controller_still_replaces_have_another_template(
+    seen: int, expected: TemplateState
+) -> None:
+    facts = {"generation": 2, "is_uniform": False, "is_mixed": True}
+
+    assert state("a", observed_generation=seen, **facts) is expected
+
+
 def test_without_a_deployment_the_template_is_unknown() -> None:
     assert template_state(OBJECTS, Observed(), replicas("a")) is UNKNOWN
 
 
-def test_pods_of_another_revision_do_not_count() -> None:
-    other = replace(replicas("b")[0], current=False)
+@pytest.mark.parametrize(("revision", "expected"), [("", UNKNOWN), ("other", PLANNED)])
+def test_a_pod_that_is_being_deleted_shows_another_template_of_the_revision(
+    revision: str, expected: TemplateState
+) -> None:
+    found = replicas("a")
+    own = found[0].pod
+    leaving = replace(own, replica_set="b", deleting=True, revision=revision or own.revision)
 
-    assert template_state(OBJECTS, observed(), [*replicas("a"), other]) is PLANNED
+    assert template_state(OBJECTS, observed(own, leaving), found) is expected
 
 
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        (f"{CONTAINER}.image", EDITED),
-        (f"{CONTAINER}.env[A].value", EDITED),
-        (f"{CONTAINER}.env[A]", EDITED),
-        ("spec.template.spec.nodeSelector.kubernetes.io/arch", EDITED),
+        (f"{CONTAINER}.image", OTHER),
+        (f"{CONTAINER}.env[A].value", OTHER),
+        (f"{CONTAINER}.env[A]", OTHER),
+        ("spec.template.spec.nodeSelector.kubernetes.io/arch", OTHER),
         # added beside what the operator sets, which it leaves alone
         (f"{CONTAINER}.env[B]", PLANNED),
         (f"{CONTAINER}.imagined", PLANNED),

@@ -97,7 +97,7 @@ def test_a_complete_rollout_that_exceeds_its_deadline_is_no_longer_complete() ->
     [
         (TemplateState.PLANNED, True, True),
         (TemplateState.UNKNOWN, False, True),
-        (TemplateState.EDITED, False, False),
+        (TemplateState.OTHER, False, False),
     ],
 )
 def test_pods_that_may_have_another_template_do_not_complete_a_rollout(
