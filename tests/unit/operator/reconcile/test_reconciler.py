@@ -2,15 +2,21 @@
 
 import asyncio
 import itertools
-from collections.abc import Mapping
+import logging
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from moorage_operator.api.config import OperatorConfig
+from moorage_operator.api.inference_runtime import parse_inference_runtime
 from moorage_operator.decide import plan as planning
 from moorage_operator.kube import errors
+from moorage_operator.process import logs
 from moorage_operator.reconcile import reconciler as reconciler_module
 from moorage_operator.reconcile.policy import Policy
 from moorage_operator.reconcile.reconciler import (
@@ -23,10 +29,12 @@ from moorage_operator.reconcile.reconciler import (
 from moorage_operator.reconcile.status_pace import APART_SECONDS, SOON_SECONDS, StatusPace
 from moorage_operator.reconcile.workqueue import WorkQueue
 from moorage_operator.store.existence import ModelGone
+from moorage_operator.values.gateways import GatewaysObserved
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.objects import PodObserved
 from moorage_operator.values.observed import ObjectKey, Reference, Refusal
 from moorage_operator.values.plan import Plan, PlannedEvent, PodGate, PollPace
+from moorage_operator.values.runtimes import Resolution, Runtimes, RuntimeState
 from moorage_operator.values.urgency import Urgency
 from support.operator_values import deaf_store
 
@@ -111,7 +119,8 @@ class Fakes:
     def want(self, key: ObjectKey, references: frozenset[Reference]) -> None:
         self.lookups[key] = references
 
-    async def read(self, _: ObjectKey, revisions: frozenset[str]) -> dict[str, None]:
+    async def read(self, key: ObjectKey, revisions: frozenset[str]) -> dict[str, None]:
+        assert key == KEY
         self.acts.append("read")
         return dict.fromkeys(revisions)
 
@@ -126,11 +135,19 @@ def fakes() -> Fakes:
 
 @pytest.fixture
 def reconciler(fakes: Fakes) -> Reconciler:
+    return reconciler_with(fakes)
+
+
+def reconciler_with(fakes: Fakes, **others: Any) -> Reconciler:
     pace = StatusPace(lambda: fakes.now)
     hands = Hands(fakes.store, fakes, fakes, fakes, fakes, fakes, fakes, pace)  # type: ignore[arg-type]
     config = OperatorConfig(runtime_image="runtime:1")
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    return Reconciler(hands, config, now=lambda: now, again=lambda *call: fakes.again.append(call))
+    return Reconciler(
+        replace(hands, **others),
+        config,
+        now=lambda: NOW,
+        again=lambda *call: fakes.again.append(call),
+    )
 
 
 def ready(status: Mapping[str, Any]) -> str:
@@ -459,6 +476,330 @@ def test_a_model_with_many_pods_rests(pods: int, seconds: float) -> None:
     assert rest_seconds(pods) == pytest.approx(seconds)
 
 
+class Recorder:
+    """A collaborator that only has to forget models."""
+
+    def __init__(self) -> None:
+        self.forgotten: list[Any] = []
+
+    def forget(self, of: Any) -> None:
+        self.forgotten.append(of)
+
+
+async def test_every_collaborator_forgets_a_deleted_model(
+    fakes: Fakes, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    hands = ("poller", "applier", "pace", "lookups", "turns", "statuses")
+    made = {name: Recorder() for name in (*hands, "isolation", "resolutions")}
+    others: dict[str, Any] = {name: made[name] for name in hands}
+    monkeypatch.setattr(reconciler, "_hands", replace(reconciler._hands, **others))
+    monkeypatch.setattr(reconciler, "_isolation", made["isolation"])
+    monkeypatch.setattr(reconciler, "_resolutions", made["resolutions"])
+    fakes.store.drop_model(KEY, "u")
+
+    await reconciler.reconcile(KEY)
+    await reconciler.reconcile(KEY)
+
+    assert made.pop("statuses").forgotten == ["u"]
+    assert [each.forgotten for each in made.values()] == [[KEY] * 2] * len(made)
+
+
+def runs(name: str, *, since: datetime | None = NOW, deleting: bool = False) -> PodObserved:
+    pod = PodObserved(name, name, NOW, revision="other", replica_set="iris-", deleting=deleting)
+    return replace(pod, runtime=replace(pod.runtime, running_since=since))
+
+
+@pytest.mark.parametrize(
+    ("pods", "are_looked_up"),
+    [
+        ([], True),
+        ([runs("a")], False),
+        ([runs("a"), runs("b", since=None)], True),
+        ([runs("a"), runs("b", since=None, deleting=True)], False),
+        ([runs("a", deleting=True)], True),
+    ],
+)
+async def test_references_are_looked_up_until_every_pod_has_started(
+    fakes: Fakes, reconciler: Reconciler, pods: list[PodObserved], are_looked_up: bool
+) -> None:
+    fakes.store.put_model(model())
+    for each in pods:
+        fakes.store.put_pod(("ns", "iris"), each)
+
+    await reconciler.reconcile(KEY)
+
+    assert bool(fakes.lookups[KEY]) is are_looked_up
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Record the arguments of both planning functions."""
+    found: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def recorded(whole: Any) -> Any:
+        def call(*of: Any, **about: Any) -> Any:
+            found.append((of, about))
+            return whole(*of, **about)
+
+        return call
+
+    for name in ("unread", "plan"):
+        monkeypatch.setattr(planning, name, recorded(getattr(planning, name)))
+    return found
+
+
+class Gateways:
+    """The Gateways of a model, of which there are none."""
+
+    def of(self, model: Any, labels: Mapping[str, str] | None) -> GatewaysObserved:
+        assert model.name == "iris"
+        return GatewaysObserved({("ns", "web"): None}, labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "of_the_namespace"),
+    [({"ns": {"team": "a"}, "other": {}}, {"team": "a"}), ({}, None), (None, None)],
+)
+async def test_both_planning_steps_get_the_same_facts(
+    fakes: Fakes, asked: list[Any], labels: Any, of_the_namespace: Any
+) -> None:
+    runtimes = Runtimes(namespace_labels=labels)
+    made = reconciler_with(fakes, gateways=Gateways(), runtimes=lambda: runtimes)
+    fakes.store.put_model(model())
+
+    await made.reconcile(KEY)
+
+    ((first, observed, rendered), about), (second, rest) = asked
+    assert second == (first, observed)
+    assert about["now"] == rest["now"] == NOW
+    assert rest["rendered"] is rendered
+    assert rendered["spec"]["containers"]
+    assert observed.is_cut_off is False
+    assert observed.gateways == GatewaysObserved({("ns", "web"): None}, of_the_namespace)
+
+
+async def test_a_model_is_planned_with_the_fields_of_its_runtime(
+    fakes: Fakes, asked: list[Any]
+) -> None:
+    body = {"metadata": {"name": "triton", "uid": "r"}, "spec": {"image": "triton:1"}}
+    runtimes = Runtimes({"triton": parse_inference_runtime(body)})
+    made = reconciler_with(fakes, runtimes=lambda: runtimes)
+    fakes.store.put_model({**model(), "spec": {**model()["spec"], "runtime": {"name": "triton"}}})
+
+    await made.reconcile(KEY)
+
+    given, observed = asked[-1][0]
+    assert given.runtime.image == "triton:1"
+    assert observed.runtime.use.name == "triton"
+
+
+async def test_a_model_waits_for_the_turn_that_its_resolution_names(
+    fakes: Fakes, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakes.store.put_model(model())
+    record = fakes.store.model(KEY)
+    assert record is not None
+    waits: list[tuple[ObjectKey, str]] = []
+    resolution = Resolution(record.model, RuntimeState(awaits="triton"))
+    monkeypatch.setattr(reconciler._hands.turns, "wait", lambda *each: waits.append(each))
+    monkeypatch.setattr(reconciler._resolutions, "of", lambda _: resolution)
+
+    await reconciler.reconcile(KEY)
+
+    assert waits == [(KEY, "triton")]
+
+
+async def test_a_changed_runtime_in_the_status_triggers_the_next_reconcile_at_once(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    status = {**fakes.statuses[-1], "runtime": {"name": "gone"}}
+    fakes.version = 9
+    fakes.store.put_model({**model(resourceVersion="9"), "status": status})
+    fakes.now = APART_SECONDS
+    assert await reconciler.reconcile(KEY) == pytest.approx(SOON_SECONDS)
+    fakes.now += 2 * SOON_SECONDS
+
+    assert await reconciler.reconcile(KEY) == 0.0
+
+
+async def test_history_that_no_plan_needs_is_forgotten(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    revisions = {**fakes.statuses[-1]["revisions"], "current": "earlier"}
+    fakes.store.put_model({**model(resourceVersion="8"), "status": {"revisions": revisions}})
+    await reconciler.reconcile(KEY)
+    assert fakes.store.observed(KEY).history == {"earlier": None}
+    fakes.store.put_model({**model(resourceVersion="9"), "status": {}})
+
+    await reconciler.reconcile(KEY)
+
+    assert fakes.store.observed(KEY).history == {}
+
+
+async def test_all_writes_are_about_the_model(
+    fakes: Fakes, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakes.store.put_model({**model(), "spec": {"replicas": "many"}})
+    about: list[ObjectKey] = []
+
+    async def done(record: ModelRecord, *_: Any) -> bool:
+        about.append(record.key)
+        return True
+
+    monkeypatch.setattr(fakes, "write_gates", done)
+    monkeypatch.setattr(fakes, "write", done)
+    monkeypatch.setattr(fakes, "post", lambda record, _: about.append(record.key))
+
+    await reconciler.reconcile(KEY)
+
+    assert about == [KEY] * 3
+
+
+async def test_a_written_status_is_logged_with_its_verdict(
+    fakes: Fakes, reconciler: Reconciler, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    fakes.store.put_model(model())
+
+    await reconciler.reconcile(KEY)
+
+    assert logged(caplog, "ready", "reason") == [("status written", "False", "Pending")]
+
+
+async def test_a_written_status_without_a_verdict_is_logged(
+    fakes: Fakes,
+    reconciler: Reconciler,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(planning, "plan", lambda *_, **__: Plan((), {"replicas": 0}))
+    fakes.store.put_model(model())
+    monkeypatch.setattr(fakes, "watch", lambda *_: None)
+
+    await reconciler.reconcile(KEY)
+
+    assert logged(caplog, "ready") == [("status written", None)]
+
+
+def logged(caplog: pytest.LogCaptureFixture, *fields: str) -> list[tuple[Any, ...]]:
+    """The message and these fields of each line."""
+    lines = [each.__dict__ for each in caplog.records]
+    return [(line["msg"], *(line.get(each) for each in fields)) for line in lines]
+
+
+async def test_a_status_that_is_up_to_date_ends_the_wait_for_its_write(
+    fakes: Fakes, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    pace: Any = Recorder()
+    monkeypatch.setattr(reconciler, "_hands", replace(reconciler._hands, pace=pace))
+
+    await reconciler.reconcile(KEY)
+
+    assert pace.forgotten == [KEY]
+
+
+async def test_the_status_of_a_model_that_stays_ready_is_written_last(
+    fakes: Fakes, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await was_ready(fakes, reconciler)
+    record = fakes.store.model(KEY)
+    assert record is not None
+    status = {**record.status, "replicas": 7}
+    whole = planning.plan
+    monkeypatch.setattr(
+        planning, "plan", lambda *of, **about: replace(whole(*of, **about), status=status)
+    )
+
+    await reconciler.reconcile(KEY)
+
+    assert fakes.acts[:2] == ["poll", "apply"]
+
+
+class Many(Fakes):
+    """Several models, and whether each one's replicas are heard."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.heard: dict[str, bool] = {}
+        self.without_replicas: set[str] = set()
+        self.watched: dict[str, list[str]] = {}
+        self.asked: list[str] = []
+        self.cut_off: list[bool] = []
+        self.reconciler = reconciler_with(self)
+        whole = planning.plan
+
+        def plan(of: Any, observed: Any, **about: Any) -> Plan:
+            self.cut_off.append(observed.is_cut_off)
+            uids = [] if of.name in self.without_replicas else [f"{of.name}-0", f"{of.name}-1"]
+            targets: Any = tuple(SimpleNamespace(pod_uid=each) for each in uids)
+            made = whole(of, observed, **about)
+            return replace(made, heard=self.heard[of.name], targets=targets)
+
+        monkeypatch.setattr(planning, "plan", plan)
+
+    async def write(self, *_: Any) -> bool:
+        return False
+
+    def watch(self, key: ObjectKey, targets: Any, *_: Any) -> None:
+        self.watched[key.name] = [each.pod_uid for each in targets]
+
+    def ask_now(self, uid: str) -> None:
+        self.asked.append(uid)
+
+    async def reconcile(self, **heard: bool) -> None:
+        for name, is_heard in heard.items():
+            self.heard[name] = is_heard
+            key = ObjectKey("ns", name)
+            if self.store.model(key) is None:
+                self.store.put_model(model(name=name, uid=name))
+            await self.reconciler.reconcile(key)
+
+
+async def test_a_silent_model_lets_a_replica_of_each_other_be_polled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = Many(monkeypatch)
+    many.without_replicas.add("c")
+
+    await many.reconcile(a=True, b=True, c=True)
+    assert many.watched == {"a": ["a-0", "a-1"], "b": ["b-0", "b-1"], "c": []}
+    await many.reconcile(a=False)
+
+    assert many.asked == ["b-0", ""]
+
+
+async def test_silent_models_are_reconciled_when_the_operator_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    many = Many(monkeypatch)
+
+    await many.reconcile(a=True, b=True, c=True, d=True)
+    await many.reconcile(a=False, b=False, c=False)
+    assert many.again == [(ObjectKey("ns", name), Urgency.READINESS) for name in "abc"]
+    assert many.cut_off == [False] * 7
+    await many.reconcile(a=False)
+    assert many.cut_off.pop() is True
+    many.again.clear()
+    many.store.drop_model(ObjectKey("ns", "a"), "a")
+    await many.reconciler.reconcile(ObjectKey("ns", "a"))
+
+    assert many.again == [(ObjectKey("ns", name), Urgency.READINESS) for name in "bc"]
+    assert logged(caplog, "levelno", "silent", "models") == [
+        ("most models do not answer the operator", logging.WARNING, 3, 4),
+        ("most models answer the operator again", logging.INFO, 2, 3),
+    ]
+
+
 HANGS = object()
 
 
@@ -475,24 +816,29 @@ class Work:
         )
         self.outcomes: list[str] = []
         self.results: list[Any] = []
-        self.passes = 0
+        self.keys: list[ObjectKey] = []
+        self.clock = loop.time
+        self.durations: list[float] = []
 
-    async def reconcile(self, _: ObjectKey) -> float | None:
-        self.passes += 1
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        self.keys.append(key)
         result = self.results.pop(0)
         if not self.results:
             self.queue.close()
         if result is HANGS:
             await asyncio.Event().wait()
-        if isinstance(result, Exception):
+        if isinstance(result, BaseException):
             raise result
         return result
+
+    def passed(self, outcome: str, seconds: float) -> None:
+        self.outcomes.append(outcome)
+        self.durations.append(seconds)
 
     async def run(self, *results: Any) -> None:
         self.results = list(results)
         self.queue.add(KEY)
-        clock = asyncio.get_running_loop().time
-        worker = work(self.queue, self.reconcile, lambda o, _: self.outcomes.append(o), clock)
+        worker = work(self.queue, self.reconcile, self.passed, self.clock)
         await asyncio.wait_for(worker, 10)
 
 
@@ -502,14 +848,57 @@ async def test_a_reconcile_is_repeated_after_the_delay_that_it_returns() -> None
     await made.run(0.001, None)
 
     assert made.outcomes == ["ok", "ok"]
+    assert made.keys == [KEY, KEY]
 
 
-async def test_an_api_error_is_retried() -> None:
+async def test_an_api_error_is_retried(caplog: pytest.LogCaptureFixture) -> None:
+    made = Work()
+    throttled = errors.Throttled("later", code=429, retry_after_seconds=0.3)
+
+    await made.run(errors.Unreachable("no"), throttled, 0.001, errors.Unreachable("no"), None)
+
+    assert made.outcomes == ["retry", "retry", "ok", "retry", "ok"]
+    assert made.keys == [KEY] * 5
+    # The delays after a success begin again.
+    assert logged(caplog, "error", "retry_in_s") == [
+        ("reconcile failed", "no", 0.125),
+        ("reconcile failed", "later", 0.3),
+        ("reconcile failed", "no", 0.125),
+    ]
+
+
+async def test_a_reconcile_that_is_cancelled_counts_as_an_error() -> None:
     made = Work()
 
-    await made.run(errors.Unreachable("no"), errors.Throttled("later", code=429), None)
+    await made.run(asyncio.CancelledError())
 
-    assert made.outcomes == ["retry", "retry", "ok"]
+    assert made.outcomes == ["error"]
+
+
+async def test_the_duration_of_a_reconcile_is_reported() -> None:
+    made = Work()
+    made.clock = iter([10.0, 12.0]).__next__
+
+    await made.run(None)
+
+    assert made.durations == [2.0]
+
+
+async def test_the_lines_of_a_reconcile_are_about_its_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[ObjectKey] = []
+
+    @contextmanager
+    def about(key: ObjectKey) -> Generator[None]:
+        found.append(key)
+        yield
+
+    monkeypatch.setattr(logs, "about", about)
+
+    await Work().run(None)
+
+    assert found == [KEY]
 
 
 async def test_a_bug_fails_one_reconcile_and_not_the_worker(
@@ -517,9 +906,14 @@ async def test_a_bug_fails_one_reconcile_and_not_the_worker(
 ) -> None:
     made = Work()
 
-    await made.run(KeyError("ours"), None)
+    await made.run(KeyError("ours"), TimeoutError("ours too"), None)
 
-    assert made.outcomes == ["error", "ok"]
+    assert made.outcomes == ["error", "error", "ok"]
+    assert made.keys == [KEY] * 3
+    assert logged(caplog, "retry_in_s") == [
+        ("unexpected error in reconcile", 0.125),
+        ("unexpected error in reconcile", 0.25),
+    ]
     assert "KeyError" in caplog.text
 
 
@@ -531,7 +925,7 @@ async def test_a_long_queue_does_not_block_other_tasks() -> None:
 
     async def look() -> None:
         while not seen or seen[-1] < 100:
-            seen.append(made.passes)
+            seen.append(len(made.keys))
             await asyncio.sleep(0)
 
     looking = asyncio.create_task(look())
@@ -550,5 +944,6 @@ async def test_a_reconcile_that_times_out_is_retried_and_is_no_bug(
     await made.run(HANGS, None)
 
     assert made.outcomes == ["retry", "ok"]
-    assert "reconcile timed out" in caplog.text
+    assert made.keys == [KEY, KEY]
+    assert logged(caplog, "retry_in_s") == [("reconcile timed out", 0.125)]
     assert "Traceback" not in caplog.text
