@@ -345,3 +345,27 @@ async def test_a_look_follows_each_change_and_a_failure_is_retried(
     assert not world.is_looking
     [line] = (each.__dict__ for each in caplog.records)
     assert (line["msg"], line["error"]) == ("runtimes not updated", "no")
+
+
+async def test_a_single_refused_status_is_reported(runtimes: RuntimeStore) -> None:
+    refused = Refused(runtimes, errors.Forbidden("denied by a webhook", code=403))
+
+    with pytest.raises(errors.Forbidden):
+        await fleet(runtimes, refused).look_now()
+
+
+async def test_a_runtime_that_is_deleted_meanwhile_stops_no_other_status(
+    runtimes: RuntimeStore,
+) -> None:
+    class Deleting(Refused):
+        async def write(self, runtime: InferenceRuntime, status: dict[str, Any]) -> None:  # noqa: ARG002 -- as above
+            self.asked.append(runtime.name)
+            self.runtimes.drop_runtime("uid-vllm")
+
+    metadata = {**BODY["metadata"], "name": "vllm", "uid": "uid-vllm"}
+    runtimes.put_runtime({**BODY, "metadata": metadata})
+    deleting = Deleting(runtimes, errors.NotFound("gone", code=404))
+
+    await fleet(runtimes, deleting).look_now()
+
+    assert deleting.asked == ["triton", "vllm"]
