@@ -125,19 +125,6 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"model": URI, "route": {"hostnames": ["a"]}}, "spec.route", "set parentRefs"),
     (
-        {"model": URI, "route": {"parentRefs": [{"name": "web"}, {"name": "web"}]}},
-        "spec.route.parentRefs",
-        "two parentRefs refer to the same Gateway",
-    ),
-    (
-        {
-            "model": URI,
-            "route": {"parentRefs": [{"name": "web", "sectionName": "https"}, {"name": "web"}]},
-        },
-        "spec.route.parentRefs",
-        "two parentRefs refer to the same Gateway",
-    ),
-    (
         {"model": URI, "route": {**WEB, "hostnames": ["192.0.2.7"]}},
         "spec.route.hostnames[0]",
         "must be a DNS name, not an IP address",
