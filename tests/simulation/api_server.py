@@ -30,6 +30,7 @@ GENERATIONS = {
     "replicasets",
     "networkpolicies",
     "poddisruptionbudgets",
+    "httproutes",
 }
 """Kinds whose generation counts the changes of their spec."""
 

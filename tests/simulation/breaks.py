@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "localcluster")]
 
 from moorage_operator.decide import plan
-from moorage_operator.decide.status.template import TemplateState
 from moorage_operator.kube.bodies import Page
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import INFERENCE_MODEL_STATUS, Kind
@@ -99,11 +98,6 @@ def keep_lent_models() -> None:
     KubeClient.page = broken
 
 
-def trust_labels() -> None:
-    """Take pods with the label of a revision for pods with its template."""
-    plan.template_state = lambda *_: TemplateState.PLANNED
-
-
 def write_while_paused() -> None:
     """Apply the children of a paused model."""
     plan._without_writes = lambda made: made
@@ -127,7 +121,6 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "no-retry-of-children": never_retry_children,
     "missed-deletions": miss_deletions,
     "lent-models": keep_lent_models,
-    "trusted-labels": trust_labels,
     "write-while-idle": write_while_idle,
     "write-while-paused": write_while_paused,
 }

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from simulation.api_server import ApiServer, Key, Object, Refused, Write, owners_of
+from simulation.gateways import Gateways
 from simulation.kubelets import KUBERNETES, Kubelets, key_of, make_condition
 from simulation.replica_sets import ReplicaSets, owner_reference, pods_of
 from simulation.servers import Servers
@@ -41,10 +42,12 @@ class Controllers:
         self._progress: dict[str, tuple[Any, float]] = {}
         self.kubelets = Kubelets(api, servers, chance, loop)
         self._replica_sets = ReplicaSets(api, chance, loop)
+        self._gateways = Gateways(api, chance, loop)
         api.followers.append(self._follow)
 
     def _follow(self, write: Write) -> None:
         self._replica_sets.follow(write)
+        self._gateways.follow(write)
         match write.plural:
             case "deployments":
                 if write.after and not write.part:
@@ -241,6 +244,7 @@ COLLECTED = (
     "poddisruptionbudgets",
     "networkpolicies",
     "ingresses",
+    "httproutes",
 )
 
 

@@ -52,6 +52,11 @@ STRATEGIES: tuple[dict[str, Any], ...] = (
     {"onFailure": "Pause"},
 )
 
+CANARIES: tuple[dict[str, Any], ...] = (
+    {"steps": [{"weight": 50, "pauseSeconds": 3}], "keepSeconds": 10},
+    {"steps": [{"weight": 20, "pauseSeconds": 0}, {"weight": 60, "pauseSeconds": 8}]},
+)
+
 PROTOCOLS: tuple[dict[str, Any], ...] = (
     {"protocol": "OpenAI"},
     {"protocol": "None", "paths": {"ready": "/readyz"}},
@@ -94,8 +99,15 @@ TAMPERS: tuple[tuple[str, Any], ...] = (
     ("services", lambda body: body["spec"].update(selector={"app": "other"})),
     ("services", lambda body: body["spec"]["ports"][0].update(port=7777)),
     ("services", lambda body: body["metadata"]["labels"].pop("moorage.dev/model", 0)),
+    ("httproutes", lambda body: body["spec"]["rules"].pop()),
 )
 """Edits of fields that are the operator's, by kind."""
+
+GATEWAY_SHARE = 0.3
+"""The share of histories with the Gateway API."""
+
+ROUTED_SHARE = 0.7
+"""The share of specs in them with a route, of which half are canaries."""
 
 SHARES = {
     "edit": 30,
@@ -149,7 +161,12 @@ def play(seed: int) -> Outcome:
     chance = random.Random(f"history {seed}")
     lending = random.Random(f"lending {seed}")
     selector = SELECTOR if lending.random() < LENDING_SHARE else ""
-    world = World(seed, leaders=2 if chance.random() < 0.25 else 1, selector=selector)
+    world = World(
+        seed,
+        leaders=2 if chance.random() < 0.25 else 1,
+        selector=selector,
+        has_gateways=chance.random() < GATEWAY_SHARE,
+    )
     watchdog = Watchdog(world)
     outcome = Outcome(seed, history=world.history)
     try:
@@ -324,7 +341,9 @@ class _Player:
                 for body in world.api.all(plural, NAMESPACE):
                     world.api.edit(plural, key_of(body), _carefully(change), USER)
             case "delete child":
-                plural = chance.choice(("deployments", "services", "poddisruptionbudgets"))
+                plural = chance.choice(
+                    ("deployments", "services", "poddisruptionbudgets", "httproutes")
+                )
                 for body in world.api.all(plural, NAMESPACE):
                     world.api.delete(plural, key_of(body), {}, USER)
             case _:
@@ -425,13 +444,18 @@ class _Player:
         if chance.random() < 0.15:
             policy = chance.choice(("Warn", "Enforce"))
             checks |= {"smokeTests": {"policy": policy, "tests": [SMOKE_TEST]}}
-        rollout = chance.choice(STRATEGIES)
+        rollout, route = chance.choice(STRATEGIES), {}
+        if self._world.has_gateways and chance.random() < ROUTED_SHARE:
+            route = {"route": {"parentRefs": [{"name": "web"}]}}
+            if chance.random() < 0.5:
+                rollout = {"strategy": "Canary", "canary": chance.choice(CANARIES)}
         spec = {
             "runtime": {"image": image},
             **protocol,
             "replicas": chance.choice((1, 1, 2, 3)),
             "health": {"periodSeconds": chance.choice((1, 5)), "failureThreshold": 1},
             **checks,
+            **route,
             **({"rollout": rollout} if rollout else {}),
         }
         return with_fields(self._fields, spec)

@@ -63,6 +63,7 @@ class Process:
         ended: Called when the process exits on its own.
         has_runtimes: Whether the kind InferenceRuntime is installed.
         selector: Label selector of the models that it serves; "" for all.
+        has_gateways: Whether the Gateway API is installed.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Process:
         *,
         has_runtimes: bool = False,
         selector: str = "",
+        has_gateways: bool = False,
     ) -> None:
         self.network = network
         self.identity = identity
@@ -86,6 +88,7 @@ class Process:
         self._is_dead = False
         self._has_runtimes = has_runtimes
         self._selector = selector
+        self._optional = ["HTTPRoute"] if has_gateways else []
 
     def start(self) -> None:
         """Start the process, with all tasks in its own context."""
@@ -165,6 +168,8 @@ class Process:
             rewound=rewound,
         )
         reflectors = watches.make()
+        for kind in self._optional:
+            reflectors += watches.make_optional(kind, lambda: None)
         applier = Applier(
             client,
             store,
@@ -222,6 +227,7 @@ class Process:
             group.create_task(_watch_models(client, store, take, relist, apart, selector))
             for reflector in reflectors:
                 await reflector.synced.wait()
+            store.put_available_kinds(frozenset(self._optional))
             leads = asyncio.Event()
             if self.identity:
                 self.leadership = Leadership(

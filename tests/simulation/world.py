@@ -24,6 +24,7 @@ class World:
         leaders: The number of processes that share a lease; a single process needs none.
         has_runtimes: Whether the kind InferenceRuntime is installed.
         selector: Label selector of the models that the operators serve; "" for all.
+        has_gateways: Whether the Gateway API is installed.
 
     Attributes:
         history: One line per action and write.
@@ -31,7 +32,13 @@ class World:
     """
 
     def __init__(
-        self, seed: object, leaders: int = 1, *, has_runtimes: bool = False, selector: str = ""
+        self,
+        seed: object,
+        leaders: int = 1,
+        *,
+        has_runtimes: bool = False,
+        selector: str = "",
+        has_gateways: bool = False,
     ) -> None:
         random.seed(f"operator {seed}")
         self.chance = random.Random(f"world {seed}")
@@ -46,6 +53,7 @@ class World:
         self.leaders = leaders
         self._has_runtimes = has_runtimes
         self.selector = selector
+        self.has_gateways = has_gateways
         self.processes: list[Process | None] = [None] * leaders
         self._starts = 0
         self._was_cut = False
@@ -76,6 +84,7 @@ class World:
             self._ended,
             has_runtimes=self._has_runtimes,
             selector=self.selector,
+            has_gateways=self.has_gateways,
         )
         self.processes[slot] = process
         self.note(f"{who}: starts")

@@ -1,0 +1,82 @@
+"""The simulated controller of a Gateway: it accepts routes and resolves their Services.
+
+    HTTPRoute, Services --> conditions Accepted and ResolvedRefs of the HTTPRoute
+
+Source: Gateway API v1, HTTPRoute: RouteParentStatus, ResolvedRefs with BackendNotFound.
+"""
+
+import asyncio
+import random
+
+from simulation.api_server import ApiServer, Key, Object, Write
+from simulation.kubelets import KUBERNETES, key_of
+
+LAGS = (0.05, 1.0, 5.0)
+"""The longest delays of a Gateway's controller, in seconds."""
+
+
+class Gateways:
+    """Reports each HTTPRoute to be accepted by its Gateways."""
+
+    def __init__(
+        self, api: ApiServer, chance: random.Random, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._api = api
+        self._chance = chance
+        self._loop = loop
+        self._lag = chance.choice(LAGS)
+        self._syncing: set[Key] = set()
+
+    def follow(self, write: Write) -> None:
+        """Handle a changed route, or a Service that a route may refer to."""
+        if write.plural == "httproutes" and write.after and not write.part:
+            self._sync_soon(write.key)
+        elif write.plural == "services" and (write.before is None or write.after is None):
+            for body in self._api.all("httproutes", write.key[0]):
+                self._sync_soon(key_of(body))
+
+    def _sync_soon(self, key: Key) -> None:
+        if key not in self._syncing:
+            self._syncing.add(key)
+            self._loop.call_later(self._lag * self._chance.random(), lambda: self._sync(key))
+
+    def _sync(self, key: Key) -> None:
+        self._syncing.discard(key)
+        route = self._api.get("httproutes", key)
+        if route is None:
+            return
+        generation = route["metadata"]["generation"]
+        names = {each["name"] for rule in route["spec"]["rules"] for each in rule["backendRefs"]}
+        found = {each["metadata"]["name"] for each in self._api.all("services", key[0])}
+        missing = sorted(names - found)
+        resolved = _condition("ResolvedRefs", "BackendNotFound" if missing else "", generation)
+        accepted = _condition("Accepted", "", generation)
+        status = {
+            "parents": [
+                {
+                    "parentRef": parent,
+                    "controllerName": "example.com/gateway",
+                    "conditions": [accepted, resolved],
+                }
+                for parent in route["spec"]["parentRefs"]
+            ]
+        }
+        if route.get("status") != status:
+            self._api.edit(
+                "httproutes",
+                key,
+                lambda body: body.update(status=status),
+                KUBERNETES,
+                part="status",
+            )
+
+
+def _condition(type_: str, problem: str, generation: int) -> Object:
+    return {
+        "type": type_,
+        "status": "False" if problem else "True",
+        "reason": problem or type_,
+        "message": problem,
+        "observedGeneration": generation,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
