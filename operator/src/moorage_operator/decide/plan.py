@@ -38,6 +38,7 @@ from .pods.replicas import Replica, is_replica, judge
 from .rollout.canary import Split, advance, make_split, seconds_left, stopped
 from .rollout.course import Course, chart_course, give_up, until_definite
 from .rollout.releases import Arrangement, Release, arrange, is_kept, is_mixed, read_release
+from .rollout.revision_specs import exact
 from .rollout.routing import make_routed
 from .rollout.standing import Standing, standing_service
 from .status.conditions import Judgement, decide
@@ -47,7 +48,7 @@ from .status.selected import behind_service
 from .status.status import Served, make_status
 from .status.template import template_state
 
-__all__ = ["plan", "unread"]
+__all__ = ["exact", "plan", "unread"]
 
 ROUTED_BY = {"Service", ROUTE, GRPC_ROUTE}
 

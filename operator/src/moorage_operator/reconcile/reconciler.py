@@ -22,7 +22,6 @@ from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.decide import plan as planning
 from moorage_operator.decide.isolation import Isolation
-from moorage_operator.decide.rollout.revision_specs import exact
 from moorage_operator.kube import errors
 from moorage_operator.probe.schedule.poller import Poller
 from moorage_operator.process import logs
@@ -193,7 +192,7 @@ class Reconciler:
             store.put_history(
                 record,
                 {
-                    revision: each and exact(each, revision, model, config)
+                    revision: each and planning.exact(each, revision, model, config)
                     for revision, each in found.items()
                 },
             )
