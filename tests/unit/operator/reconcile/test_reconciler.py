@@ -14,6 +14,7 @@ import pytest
 
 from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.inference_runtime import parse_inference_runtime
+from moorage_operator.api.v1alpha1 import parse
 from moorage_operator.decide import plan as planning
 from moorage_operator.kube import errors
 from moorage_operator.process import logs
@@ -32,7 +33,7 @@ from moorage_operator.store.existence import ModelGone
 from moorage_operator.values.gateways import GatewaysObserved
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.objects import PodObserved
-from moorage_operator.values.observed import ObjectKey, Reference, Refusal
+from moorage_operator.values.observed import ObjectKey, Reference, Refusal, RevisionRecord
 from moorage_operator.values.plan import Plan, PlannedEvent, PodGate, PollPace
 from moorage_operator.values.runtimes import Resolution, Runtimes, RuntimeState
 from moorage_operator.values.urgency import Urgency
@@ -75,6 +76,7 @@ class Fakes:
         self.gate_error: Exception | None = None
         self.again: list[tuple[ObjectKey, Urgency]] = []
         self.changes = False
+        self.record: RevisionRecord | None = None
         self.store = deaf_store()
 
     async def apply(
@@ -119,10 +121,12 @@ class Fakes:
     def want(self, key: ObjectKey, references: frozenset[Reference]) -> None:
         self.lookups[key] = references
 
-    async def read(self, key: ObjectKey, revisions: frozenset[str]) -> dict[str, None]:
+    async def read(
+        self, key: ObjectKey, revisions: frozenset[str]
+    ) -> dict[str, RevisionRecord | None]:
         assert key == KEY
         self.acts.append("read")
-        return dict.fromkeys(revisions)
+        return dict.fromkeys(revisions, self.record)
 
     def post(self, _: ModelRecord, event: PlannedEvent) -> None:
         self.events.append(event)
@@ -418,6 +422,26 @@ async def test_an_earlier_revision_is_read_before_the_plan_is_carried_out(
 
     assert fakes.acts.count("read") == 1
     assert fakes.acts[3:6] == ["read", "poll", "apply"]
+
+
+async def test_an_earlier_revision_is_stored_as_its_spec_renders(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    earlier = fakes.statuses[-1]["revisions"]["current"]
+    edited = b'{"metadata":{},"spec":{}}'
+    fakes.record = RevisionRecord(edited, parse(model()).written.kept.encode())
+    status = {"revisions": {"lastGood": earlier}}
+    newer = {**model(resourceVersion="9", generation=2), "status": status}
+    fakes.store.put_model({**newer, "spec": {**newer["spec"], "runtime": {"image": "new:1"}}})
+
+    await reconciler.reconcile(KEY)
+
+    stored = fakes.store.observed(KEY).history[earlier]
+    assert stored is not None
+    assert stored.spec == fakes.record.spec
+    assert b"configmap" in stored.template.lower()
 
 
 @pytest.mark.parametrize("gone", [True, False])

@@ -102,6 +102,7 @@ def test_a_pod_that_is_being_deleted_shows_another_template_of_the_revision(
         # added beside what the operator sets, which it leaves alone
         (f"{CONTAINER}.env[B]", PLANNED),
         (f"{CONTAINER}.imagined", PLANNED),
+        (f"{CONTAINER}.image.imagined", PLANNED),
         ("spec.template.spec.containers[beside].image", PLANNED),
         ("spec.template.spec.nodeSelector.kubernetes.io/os", PLANNED),
         ("spec.template.spec.hostname", PLANNED),
