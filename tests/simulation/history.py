@@ -52,9 +52,13 @@ STRATEGIES: tuple[dict[str, Any], ...] = (
     {"onFailure": "Pause"},
 )
 
+APPROVED: Object = {"steps": [{"weight": 30}, {"weight": 70, "pauseSeconds": 1}]}
+"""A canary whose first step lasts until `rollout.promote` names it."""
+
 CANARIES: tuple[dict[str, Any], ...] = (
     {"steps": [{"weight": 50, "pauseSeconds": 3}], "keepSeconds": 10},
     {"steps": [{"weight": 20, "pauseSeconds": 0}, {"weight": 60, "pauseSeconds": 8}]},
+    APPROVED,
 )
 
 PROTOCOLS: tuple[dict[str, Any], ...] = (
@@ -117,6 +121,7 @@ SHARES = {
     "pause": 8,
     "restart": 4,
     "abort": 4,
+    "promote": 4,
     "tamper": 12,
     "delete child": 7,
     "delete pod": 10,
@@ -314,6 +319,9 @@ class _Player:
                 self._order(restartedAt=timestamp(self._world.loop.time()))
             case "abort":
                 self._order(abort=self._candidate())
+            case "promote":
+                step = chance.choice(("", "/1", "/2"))
+                self._order(promote=f"{self._candidate()}{step}")
             case "delete" | "replace" if self._is_disowned():
                 return  # like `delete --cascade=orphan`: the child is meant to stay
             case "delete":
@@ -405,12 +413,17 @@ class _Player:
             )
 
     def _release(self) -> None:
-        """Take the model back, resume it if it is paused, and withdraw an abort."""
+        """Take the model back, resume it if it is paused, and withdraw an abort.
+
+        A canary that waits for approval would not end, so it gets other steps.
+        """
         self._label(OURS)
         if self._world.api.get("inferencemodels", (NAMESPACE, NAME)) is None:
             return
         spec = self._present()
         rollout = {name: each for name, each in spec.get("rollout", {}).items() if name != "abort"}
+        if rollout.get("canary") == APPROVED:
+            rollout["canary"] = CANARIES[0]
         if spec.get("paused") or rollout != spec.get("rollout", {}):
             rest = {name: each for name, each in spec.items() if name != "paused"}
             self._write({**rest, "rollout": rollout})
