@@ -18,7 +18,7 @@ import msgspec
 
 from simulation.api_server import ApiServer, Key, Object, Refused, Write, owners_of
 from simulation.gateways import Gateways
-from simulation.kubelets import KUBERNETES, Kubelets, key_of, make_condition
+from simulation.kubelets import KUBERNETES, Kubelets, is_over, key_of, make_condition
 from simulation.replica_sets import ReplicaSets, owner_reference, pods_of
 from simulation.servers import Servers
 
@@ -155,7 +155,8 @@ class Controllers:
         if spec["strategy"]["type"] == "Recreate":
             old = [each for each in sets if each != new]
             wanted |= dict.fromkeys(old, 0)
-            if not any(sizes[each] or pods_of(self._api, sets[each]) for each in old):
+            pods = [pod for each in old for pod in pods_of(self._api, sets[each])]
+            if not any(sizes[each] for each in old) and all(map(is_over, pods)):
                 wanted[new] = desired
             return wanted
         rolling = spec["strategy"]["rollingUpdate"]

@@ -126,6 +126,7 @@ SHARES = {
     "delete child": 7,
     "delete pod": 10,
     "crash container": 6,
+    "evict pod": 5,
     "kill operator": 12,
     "cut operator": 6,
     "freeze operator": 4,
@@ -356,7 +357,9 @@ class _Player:
                     world.api.delete(plural, key_of(body), {}, USER)
             case _:
                 pods = world.api.all("pods", NAMESPACE)
-                if pods and do == "delete pod":
+                if pods and do == "evict pod":
+                    world.controllers.kubelets.evict(chance.choice(pods))
+                elif pods and do == "delete pod":
                     world.api.delete("pods", key_of(chance.choice(pods)), {}, USER)
                 elif pods:
                     world.controllers.kubelets.restart(chance.choice(pods))

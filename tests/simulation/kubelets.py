@@ -23,6 +23,11 @@ def is_ready(pod: Object) -> bool:
     return "deletionTimestamp" not in pod["metadata"] and _condition(pod, "Ready") == "True"
 
 
+def is_over(pod: Object) -> bool:
+    """Whether the pod has failed for good."""
+    return bool(pod["status"].get("phase") == "Failed")
+
+
 def _condition(body: Object, type_: str) -> str:
     for each in (body.get("status") or {}).get("conditions") or []:
         if each["type"] == type_:
@@ -66,15 +71,42 @@ class Kubelets:
         """Terminate the pod's container, which then restarts."""
         self._ended(key_of(pod), pod["metadata"]["uid"], 137)
 
+    def evict(self, pod: Object) -> None:
+        """Evict a pod from a node without memory; it stays as a failed one and is replaced."""
+        if "deletionTimestamp" in pod["metadata"] or is_over(pod):
+            return
+
+        def change(body: Object) -> None:
+            status = body["status"]
+            status |= {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}
+            status["conditions"] = [
+                self._now(each["type"], verdict=False)
+                if each["type"] in {"Ready", "ContainersReady"}
+                else each
+                for each in status.get("conditions") or []
+            ]
+            ended = {
+                "reason": "Error",
+                "exitCode": 137,
+                "finishedAt": timestamp(self._loop.time()),
+            }
+            for each in status.get("containerStatuses") or []:
+                each |= {"ready": False, "started": False, "state": {"terminated": ended}}
+
+        self._api.edit("pods", key_of(pod), change, KUBERNETES, part="status")
+        self._servers.running.pop(_address(pod), None)
+
     def _later(self, least: float, most: float, call: Any) -> None:
         self._loop.call_later(least + (most - least) * self._chance.random(), call)
 
     def _pod(self, key: Key, uid: str) -> Object | None:
+        """The pod, unless it has ended."""
         pod = self._api.get("pods", key)
-        return pod if pod and pod["metadata"]["uid"] == uid else None
+        return pod if pod and pod["metadata"]["uid"] == uid and not is_over(pod) else None
 
     def _end(self, key: Key, uid: str) -> None:
-        if self._pod(key, uid):
+        pod = self._api.get("pods", key)
+        if pod and pod["metadata"]["uid"] == uid:
             self._api.delete("pods", key, {}, KUBERNETES, now=True)
 
     def _start(self, key: Key, uid: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from simulation.api_server import Object, Write, owners_of
 from simulation.controllers import COLLECTED
-from simulation.kubelets import is_ready, key_of
+from simulation.kubelets import is_over, is_ready, key_of
 from simulation.servers import SERVING
 from simulation.world import NAMESPACE, USER, World
 from support.testbed.api import KINDS
@@ -245,8 +245,9 @@ class _Looks:
         self._api = world.api
 
     async def list(self, kind: str, namespace: str) -> list[Object]:
-        """All objects of a kind."""
-        return self._api.all(KINDS[kind][1], namespace)
+        """All objects of a kind, without pods that were evicted."""
+        found = self._api.all(KINDS[kind][1], namespace)
+        return [each for each in found if kind != "Pod" or not is_over(each)]
 
 
 def state(world: World) -> Object:
@@ -289,7 +290,7 @@ def unsettled(world: World, watchdog: Watchdog, model: Object) -> Iterator[str]:
             yield f"{name}: Ready={ready} UpToDate={up_to_date}, but the spec serves"
     elif up_to_date == "True" and not model["spec"].get("suspend"):
         yield f"{name}: UpToDate=True, but the spec does not serve"
-    pods = [pod for pod in world.api.all("pods") if _model_of(pod) == name]
+    pods = [pod for pod in world.api.all("pods") if _model_of(pod) == name and not is_over(pod)]
     if model["spec"].get("suspend") and pods:
         yield f"{name}: is suspended and has {len(pods)} pods"
 

@@ -13,7 +13,7 @@ import asyncio
 import random
 
 from simulation.api_server import ApiServer, Key, Object, Refused, Write, owners_of
-from simulation.kubelets import KUBERNETES, is_ready, key_of
+from simulation.kubelets import KUBERNETES, is_over, is_ready, key_of
 
 LAGS = (0.02, 0.2, 2.0)
 """The longest delays of a cluster's controller, in seconds: idle, common, busy."""
@@ -103,8 +103,8 @@ def pods_of(api: ApiServer, owner: Object) -> list[Object]:
 
 
 def is_active(pod: Object) -> bool:
-    """Whether a pod counts as a replica: it is not terminating."""
-    return "deletionTimestamp" not in pod["metadata"]
+    """Whether a pod counts as a replica: it is neither terminating nor has it failed."""
+    return "deletionTimestamp" not in pod["metadata"] and not is_over(pod)
 
 
 def owner_reference(api_version: str, kind: str, metadata: Object) -> Object:
