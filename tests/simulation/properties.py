@@ -208,7 +208,12 @@ class Watchdog:
             self._fail(f"{name}: revision {good} is the last good one, but {image} does not serve")
 
     def _check_route(self, route: Object) -> None:
-        """While the last good revision serves, no request goes to one that does not."""
+        """While the last good revision serves, no request goes to one that does not.
+
+        An operator that gets old lists acts on an earlier spec.
+        """
+        if self._world.weather.old_lists:
+            return
         name, owners = route["metadata"]["name"], set(owners_of(route))
         model = self._world.api.get("inferencemodels", (NAMESPACE, name)) or {}
         good = ((model.get("status") or {}).get("revisions") or {}).get("lastGood", "")
