@@ -155,3 +155,34 @@ def test_exactly_100_levels_beside_many_brackets_are_accepted():
 def test_an_integer_beyond_64_bits_is_a_float():
     found = json_text.parse(b"[18446744073709551615,18446744073709551616]")
     assert [type(each) for each in found] == [int, float]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        (b'{"a":18446744073709551616}', "a", 2**64),
+        (b'{"a" : -9223372036854775809 }', "a", -(2**63) - 1),
+        (b'{"a":1,"b":18446744073709551616,"c":1}', "b", 2**64),
+        ('{"é\\"":18446744073709551616}'.encode(), 'é"', 2**64),
+        # another member, another value, or no integer
+        (b'{"b":18446744073709551616}', "a", None),
+        (b'{"a":18446744073709551616e0}', "a", None),
+        (b'{"a":18446744073709551616.0}', "a", None),
+        (b'{"a":1e30}', "a", None),
+        (b'{"a":9000000000000000000000,"a":1e19}', "a", None),
+        # the second one
+        (b'{"a":9000000000000000000000,"a":18446744073709551616}', "a", 2**64),
+    ],
+)
+def test_an_integer_that_a_parser_rounded_is_found_in_the_text(text, key, expected):
+    value = float(json.loads(text).get(key, 2**64))
+
+    assert json_text.written_integer(text, key, value) == expected
+
+
+def test_an_integer_without_a_number_of_64_bits_is_not_searched_for():
+    assert (
+        json_text.written_integer(b'{"a":999999999999999999}', "a", 999999999999999999.0) is None
+    )
+    assert json_text.written_integer(b'{"a":1' + b"0" * 308 + b"}", "a", 1e308) is None
+    assert json_text.written_integer(b'{"a":1' + b"0" * 307 + b"}", "a", 1e307) == 10**307

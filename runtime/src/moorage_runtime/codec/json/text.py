@@ -179,7 +179,7 @@ def written_integer(text: Buffer, key: str, value: float) -> int | None:
         key: Name of the member; one that is written with needless escapes is not found.
         value: The value.
     """
-    name = re.escape(json.dumps(key, ensure_ascii=False).encode(errors="replace"))
+    name = re.escape(json.dumps(key, ensure_ascii=False).encode())
     found = re.finditer(name + _LONG_INTEGER, text)
     return next((number for each in found if float(number := int(each[1])) == value), None)
 
