@@ -253,8 +253,10 @@ def test_a_complete_request_is_read():
             f"parameters.a: {2**64} is invalid: must be an integer from {-(2**63)} to {2**64 - 1}",
         ),
         (
-            b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1],"parameters":'
-            + b'{"a":18446744073709551616}}]}',
+            (
+                b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1],"parameters":'
+                b'{"a":18446744073709551616}}]}'
+            ),
             (
                 f"inputs[0].parameters.a: {2**64} is invalid: must be an integer from "
                 f"{-(2**63)} to {2**64 - 1}"

@@ -165,8 +165,13 @@ def stopped(
 
 
 def _has_stopped(replica: Replica) -> bool:
-    said_no = replica.result is not None and replica.result.model_ready.verdict is False
-    return not replica.serving and (said_no or not replica.pod.ready)
+    if replica.serving:
+        return False
+    if replica.result is not None and replica.result.model_ready.verdict is False:
+        return True
+    # A model that is ready again may still wait for its readiness gate, which the operator opens.
+    waits = replica.admitted and replica.pod.gated and replica.pod.runtime.ready
+    return not (replica.pod.ready or waits)
 
 
 def _served(observed: Observed) -> set[str]:

@@ -187,3 +187,22 @@ def test_a_replica_that_serves_stops_nothing() -> None:
     serving = replica(OLDER, serving=True, result=said(OLDER)[OLDER.uid])
 
     assert stopped(split(1, 20), [serving], Observed()) is None
+
+
+@pytest.mark.parametrize(
+    ("admitted", "gated", "runs", "stops"),
+    [
+        (True, True, True, False),
+        (False, True, True, True),
+        (True, False, True, True),
+        (True, True, False, True),
+    ],
+)
+def test_a_replica_that_only_waits_for_its_gate_has_not_stopped(
+    admitted: bool, gated: bool, runs: bool, stops: bool
+) -> None:
+    container = dataclasses.replace(OLDER.runtime, ready=runs)
+    of = dataclasses.replace(OLDER, gated=gated, runtime=container)
+    waiting = replica(of, admitted=admitted, model_ready=True, result=said(of)[of.uid])
+
+    assert (stopped(split(1, 20), [waiting], Observed()) is not None) is stops
