@@ -123,12 +123,14 @@ def test_readiness_and_loads_are_counted():
     states[:] = [("a", "2", True, 3)]
     metrics.loaded("a", "1", "ok", 2.0)
     metrics.loaded("a", "2", "InvalidConfig", 0.0)
+    metrics.loaded("a", "2", "ok", 3.0)
 
     text = generate_latest(registry).decode()
     assert 'moorage_model_ready{model="a",version="2"} 1.0' in text
     assert 'moorage_model_ready{model="a",version="1"}' not in text
     assert 'moorage_inferences_in_flight{model="a",version="2"} 3.0' in text
-    assert 'moorage_model_load_seconds_sum{model="a",version="1"} 2.0' in text
+    assert 'moorage_model_load_seconds_sum{model="a",version="2"} 3.0' in text
+    assert 'moorage_model_load_seconds_sum{model="a",version="1"}' not in text
     assert (
         'moorage_model_load_failures_total{model="a",reason="InvalidConfig",version="2"} 1.0'
         in text
