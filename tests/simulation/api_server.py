@@ -299,6 +299,10 @@ class ApiServer:
             managed = {other: owned for other, owned in managed.items() if owned}
         return self._commit(plural, key, made, managed, "update", who, part)
 
+    def report(self, plural: str, key: Key, status: Object, who: str) -> None:
+        """Replace the status of an object as its controller does, if it has changed."""
+        self.edit(plural, key, lambda body: body.update(status=status), who, part="status")
+
     def delete(
         self,
         plural: str,

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from simulation.api_server import ApiServer, Key, Object, Refused, Write, owners_of
+from simulation.delays import Delays
 from simulation.gateways import Gateways
 from simulation.kubelets import KUBERNETES, Kubelets, is_over, key_of, make_condition
 from simulation.replica_sets import ReplicaSets, owner_reference, pods_of
@@ -38,7 +39,7 @@ class Controllers:
         self._api = api
         self._chance = chance
         self._loop = loop
-        self._syncing: set[Key] = set()
+        self._soon = Delays(loop, chance, 0.01, 0.06, self._sync)
         self._progress: dict[str, tuple[Any, float]] = {}
         self.kubelets = Kubelets(api, servers, chance, loop)
         self._replica_sets = ReplicaSets(api, chance, loop)
@@ -51,16 +52,16 @@ class Controllers:
         match write.plural:
             case "deployments":
                 if write.after and not write.part:
-                    self._sync_soon(write.key)
+                    self._soon.add(write.key)
             case "replicasets":
                 body = write.after or write.before or {}
                 for owner in body["metadata"].get("ownerReferences") or []:
-                    self._sync_soon((write.key[0], owner["name"]))
+                    self._soon.add((write.key[0], owner["name"]))
             case "pods":
                 self.kubelets.follow(write)
                 if write.after is None:  # Recreate waits for the last one
                     # A pod is named after its ReplicaSet, which is named after its Deployment.
-                    self._sync_soon((write.key[0], write.key[1].rsplit("-", 2)[0]))
+                    self._soon.add((write.key[0], write.key[1].rsplit("-", 2)[0]))
         self._collect_after(write)
 
     def _later(self, least: float, most: float, call: Any) -> None:
@@ -89,13 +90,7 @@ class Controllers:
 
     # -------------------------------------------------------------------- Deployments
 
-    def _sync_soon(self, key: Key) -> None:
-        if key not in self._syncing:
-            self._syncing.add(key)
-            self._later(0.01, 0.06, lambda: self._sync(key))
-
     def _sync(self, key: Key) -> None:
-        self._syncing.discard(key)
         deployment = self._api.get("deployments", key)
         if deployment is None:
             return
@@ -110,7 +105,7 @@ class Controllers:
             try:
                 sets[name] = self._make_set(deployment, name)
             except Refused:  # a ReplicaSet of a deleted Deployment still has the name
-                self._later(0.3, 0.3, lambda: self._sync_soon(key))
+                self._later(0.3, 0.3, lambda: self._soon.add(key))
                 return
         wanted = self._sizes(spec, name, sets)
         for each, size in wanted.items():
@@ -214,7 +209,7 @@ class Controllers:
         if not spec.get("paused"):
             is_late = not is_done and now - since >= deadline
             if not is_done and not is_late:
-                self._loop.call_later(since + deadline - now + 0.01, lambda: self._sync_soon(key))
+                self._loop.call_later(since + deadline - now + 0.01, lambda: self._soon.add(key))
             reason = "NewReplicaSetAvailable" if is_done else "ReplicaSetUpdated"
             reason = "ProgressDeadlineExceeded" if is_late else reason
             conditions = [make_condition("Progressing", not is_late, reason, since)]
@@ -225,14 +220,7 @@ class Controllers:
             "readyReplicas": ready,
             "conditions": conditions,
         }
-        if deployment.get("status") != status:
-            self._api.edit(
-                "deployments",
-                key,
-                lambda body: body.update(status=status),
-                KUBERNETES,
-                part="status",
-            )
+        self._api.report("deployments", key, status, KUBERNETES)
 
 
 COLLECTED = (

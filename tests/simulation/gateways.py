@@ -9,6 +9,7 @@ import asyncio
 import random
 
 from simulation.api_server import ApiServer, Key, Object, Write
+from simulation.delays import Delays
 from simulation.kubelets import KUBERNETES, key_of
 
 LAGS = (0.05, 1.0, 5.0)
@@ -22,26 +23,17 @@ class Gateways:
         self, api: ApiServer, chance: random.Random, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._api = api
-        self._chance = chance
-        self._loop = loop
-        self._lag = chance.choice(LAGS)
-        self._syncing: set[Key] = set()
+        self._soon = Delays(loop, chance, 0.0, chance.choice(LAGS), self._sync)
 
     def follow(self, write: Write) -> None:
         """Handle a changed route, or a Service that a route may refer to."""
         if write.plural == "httproutes" and write.after and not write.part:
-            self._sync_soon(write.key)
+            self._soon.add(write.key)
         elif write.plural == "services" and (write.before is None or write.after is None):
             for body in self._api.all("httproutes", write.key[0]):
-                self._sync_soon(key_of(body))
-
-    def _sync_soon(self, key: Key) -> None:
-        if key not in self._syncing:
-            self._syncing.add(key)
-            self._loop.call_later(self._lag * self._chance.random(), lambda: self._sync(key))
+                self._soon.add(key_of(body))
 
     def _sync(self, key: Key) -> None:
-        self._syncing.discard(key)
         route = self._api.get("httproutes", key)
         if route is None:
             return
@@ -61,14 +53,7 @@ class Gateways:
                 for parent in route["spec"]["parentRefs"]
             ]
         }
-        if route.get("status") != status:
-            self._api.edit(
-                "httproutes",
-                key,
-                lambda body: body.update(status=status),
-                KUBERNETES,
-                part="status",
-            )
+        self._api.report("httproutes", key, status, KUBERNETES)
 
 
 def _condition(type_: str, problem: str, generation: int) -> Object:

@@ -13,6 +13,7 @@ import asyncio
 import random
 
 from simulation.api_server import ApiServer, Key, Object, Refused, Write, owners_of
+from simulation.delays import Delays
 from simulation.kubelets import KUBERNETES, is_over, is_ready, key_of
 
 LAGS = (0.02, 0.2, 2.0)
@@ -27,27 +28,19 @@ class ReplicaSets:
     ) -> None:
         self._api = api
         self._chance = chance
-        self._loop = loop
-        self._lag = chance.choice(LAGS)
-        self._syncing: set[Key] = set()
+        self._soon = Delays(loop, chance, 0.0, chance.choice(LAGS), self._sync)
 
     def follow(self, write: Write) -> None:
         """Handle a changed ReplicaSet, or a change of one of its pods."""
         if write.plural == "replicasets":
             if write.after and not write.part:
-                self._sync_soon(write.key)
+                self._soon.add(write.key)
         elif write.plural == "pods":
             body = write.after or write.before or {}
             for owner in body["metadata"].get("ownerReferences") or []:
-                self._sync_soon((write.key[0], owner["name"]))
-
-    def _sync_soon(self, key: Key) -> None:
-        if key not in self._syncing:
-            self._syncing.add(key)
-            self._loop.call_later(self._lag * self._chance.random(), lambda: self._sync(key))
+                self._soon.add((write.key[0], owner["name"]))
 
     def _sync(self, key: Key) -> None:
-        self._syncing.discard(key)
         found = self._api.get("replicasets", key)
         if found is None:
             return
@@ -55,14 +48,7 @@ class ReplicaSets:
             self._resize(found)
         active = [each for each in pods_of(self._api, found) if is_active(each)]
         status = {"replicas": len(active), "readyReplicas": sum(map(is_ready, active))}
-        if found.get("status") != status:
-            self._api.edit(
-                "replicasets",
-                key,
-                lambda body: body.update(status=status),
-                KUBERNETES,
-                part="status",
-            )
+        self._api.report("replicasets", key, status, KUBERNETES)
 
     def _resize(self, owner: Object) -> None:
         size = owner["spec"]["replicas"]
@@ -92,7 +78,7 @@ class ReplicaSets:
         try:
             self._api.create("pods", body, KUBERNETES)
         except Refused:  # another pod has the name
-            self._sync_soon(key_of(owner))
+            self._soon.add(key_of(owner))
 
 
 def pods_of(api: ApiServer, owner: Object) -> list[Object]:

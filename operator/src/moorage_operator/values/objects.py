@@ -141,6 +141,11 @@ class DeploymentObserved:
     is_uniform: bool = True
     is_mixed: bool = False
 
+    @property
+    def is_reported(self) -> bool:
+        """Whether its controller has seen the current spec."""
+        return self.observed_generation >= self.generation
+
 
 @dataclass(frozen=True, slots=True)
 class ChildObserved:

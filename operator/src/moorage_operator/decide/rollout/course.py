@@ -159,7 +159,7 @@ def is_stuck(observed: Observed, replicas: Sequence[Replica]) -> bool:
     open. Nor does it apply to replicas that became ready after the controller's last update.
     """
     deployment = observed.deployment
-    if deployment is None or deployment.observed_generation < deployment.generation:
+    if deployment is None or not deployment.is_reported:
         return False
     late = [each for each in deployment.conditions if each.reason == "ProgressDeadlineExceeded"]
     return bool(late) and not any(

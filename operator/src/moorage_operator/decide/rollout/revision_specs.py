@@ -51,9 +51,9 @@ def exact(
 ) -> RevisionRecord:
     """Return the record with the template that this operator renders, if that is the revision.
 
-    The ReplicaSet may have been created from a Deployment that was edited by hand: it has the
-    label and the spec of the revision as well, and nothing tells which one was first. Only a
-    template of another version of the operator has to be taken from it.
+    A Deployment that was edited by hand also creates a ReplicaSet with the revision's label and
+    spec, and its age does not always show that it is not the original. So the record's template is
+    used only if another version of the operator rendered the revision.
     """
     then = read_spec(record, model)
     if then is None:

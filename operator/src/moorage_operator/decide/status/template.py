@@ -44,8 +44,7 @@ def template_state(
     planned = [each for each in objects if each["kind"] == "Deployment"]
     if deployment is None:
         return TemplateState.UNKNOWN
-    is_reported = deployment.observed_generation >= deployment.generation
-    if is_reported and deployment.is_mixed:
+    if deployment.is_reported and deployment.is_mixed:
         return TemplateState.OTHER
     paths = [path for path, _ in deployment.foreign if path.startswith(TEMPLATE)]
     if any(_has(each, f".{path}") for each in planned for path in paths):
@@ -66,10 +65,9 @@ def _is_known(deployment: DeploymentObserved, sets: Collection[str]) -> bool:
     Pods of a Deployment that was never changed prove this long before the controller of a busy
     cluster reports it, which saves a write of the status.
     """
-    is_reported = deployment.observed_generation >= deployment.generation
     if deployment.generation > 1:
-        return is_reported and deployment.is_uniform
-    return len(sets) == 1 or (not sets and is_reported)
+        return deployment.is_reported and deployment.is_uniform
+    return len(sets) == 1 or (not sets and deployment.is_reported)
 
 
 def _has(value: object, path: str) -> bool:
