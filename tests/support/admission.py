@@ -16,7 +16,7 @@ RESOURCES = {
 }
 
 
-def _rule(kind: str) -> dict[str, Any]:
+def rule_of(kind: str) -> dict[str, Any]:
     group, version, plural = RESOURCES[kind]
     return {
         "apiGroups": [group],
@@ -50,19 +50,21 @@ def _probe(kind: str) -> dict[str, Any]:
     return {**body, "spec": specs[kind]}
 
 
-def _answer(api: Api, kind: str) -> str:
+def answer_to_probe(api: Api, kind: str) -> str:
     """The API server's answer to an object of the kind, which is not kept."""
     try:
-        api.of(kind).create(body=_probe(kind), namespace=api.namespace, dry_run="All")
+        made = api.of(kind).create(body=_probe(kind), namespace=api.namespace, dry_run="All")
     except Exception as error:  # noqa: BLE001 - refusals are distinguished by their message
         return str(error)
-    return ""
+    return str(made.to_dict())
 
 
 @contextmanager
 def _in_force(api: Api, kinds: tuple[str, ...], words: str) -> Iterator[None]:
     for kind in kinds:
-        eventually(f"{kind} is not accepted", lambda kind=kind: words in _answer(api, kind))
+        eventually(
+            f"{kind} is not accepted", lambda kind=kind: words in answer_to_probe(api, kind)
+        )
     yield
 
 
@@ -72,7 +74,7 @@ def refusing(api: Api, *kinds: str) -> Iterator[None]:
     name = f"refuse-{api.namespace}"
     group = "admissionregistration.k8s.io/v1"
     policy = {
-        "matchConstraints": {"resourceRules": [_rule(kind) for kind in kinds]},
+        "matchConstraints": {"resourceRules": [rule_of(kind) for kind in kinds]},
         "validations": [{"expression": "false", "message": MESSAGE}],
     }
     binding = {
@@ -100,7 +102,7 @@ def failing(api: Api, *kinds: str) -> Iterator[None]:
     hook = {
         "name": "nobody.listens.example",
         "clientConfig": {"url": "https://127.0.0.1:1/"},
-        "rules": [_rule(kind) for kind in kinds],
+        "rules": [rule_of(kind) for kind in kinds],
         "failurePolicy": "Fail",
         "namespaceSelector": _here(api),
         "sideEffects": "None",

@@ -60,6 +60,7 @@ KINDS = {
     "Event": "events.k8s.io/v1",
     "CustomResourceDefinition": "apiextensions.k8s.io/v1",
     "ValidatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
+    "MutatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
     "ValidatingAdmissionPolicy": "admissionregistration.k8s.io/v1",
     "ValidatingAdmissionPolicyBinding": "admissionregistration.k8s.io/v1",
 }

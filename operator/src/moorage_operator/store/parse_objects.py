@@ -111,6 +111,7 @@ def deployment(body: Body) -> DeploymentObserved:
         foreign=_foreign(body),
         is_uniform=metadata.get("generation") == 1 or _is_uniform(spec, status),
         is_mixed=status.get("updatedReplicas", 0) < status.get("replicas", 0),
+        size=spec.get("replicas", 1),
     )
 
 

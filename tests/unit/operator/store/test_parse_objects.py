@@ -415,6 +415,12 @@ def test_a_deployment_that_no_controller_has_seen_has_only_a_uid(parts):
     assert found == DeploymentObserved("uid-1", generation=0, is_uniform=False)
 
 
+def test_a_deployment_has_the_size_of_its_spec():
+    found = parse_objects.deployment({"metadata": meta(), "spec": {"replicas": 3}})
+
+    assert found.size == 3
+
+
 def test_a_deployment_is_mixed_while_some_of_its_pods_are_not_updated():
     def is_mixed(**status):
         return parse_objects.deployment({"metadata": meta(), "status": status}).is_mixed

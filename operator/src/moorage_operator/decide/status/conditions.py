@@ -29,8 +29,15 @@ from moorage_operator.values.revisions import Revisions, read_revisions
 from .autoscaling import scaling_active
 from .kstatus import reconciling_or_stalled
 from .protocols import is_unshown, protocol_matched
+from .replica_counts import counted, size_sentence
 from .template import TemplateState
-from .up_to_date import decide_up_to_date, foreign_sentence, given_up_sentence, paused_outside
+from .up_to_date import (
+    decide_up_to_date,
+    deployment_name,
+    foreign_sentence,
+    given_up_sentence,
+    paused_outside,
+)
 
 __all__ = ["Judgement", "decide"]
 
@@ -95,9 +102,11 @@ def decide(  # noqa: PLR0913 -- the inputs of the conditions
         split: The split of requests with a canary.
         template: Which pod template the replicas have.
     """
+    desired = model.desired_replicas
+    size = size_sentence(observed.deployment, deployment_name(observed), desired, applied_hashes)
     needed = [
         _accepted(model, observed, replicas, applied_hashes),
-        _workload_available(model, observed, replicas, course),
+        _workload_available(model, observed, replicas, course, size),
         _model_ready(model, replicas),
     ]
     unshown: list[Condition] = []
@@ -125,9 +134,8 @@ def decide(  # noqa: PLR0913 -- the inputs of the conditions
     ready = _of_an_earlier(ready, course)
     if observed.is_cut_off and ready.status is False:
         ready = _unknown(replicas) or ready
-    desired = model.desired_replicas
     up_to_date = decide_up_to_date(
-        course, observed, replicas, blamed, desired, canary, template=template
+        course, observed, replicas, blamed, desired, canary, template=template, size=size
     )
     following = observed.runtime.use if observed.runtime.follows else None
     if following and up_to_date.status:
@@ -262,7 +270,11 @@ def _is_about_quota(message: str) -> bool:
 
 
 def _workload_available(
-    model: InferenceModel, observed: Observed, replicas: Sequence[Replica], course: Course | None
+    model: InferenceModel,
+    observed: Observed,
+    replicas: Sequence[Replica],
+    course: Course | None,
+    size: str,
 ) -> Condition:
     type_ = ConditionType.WORKLOAD_AVAILABLE
     desired = model.desired_replicas
@@ -271,7 +283,7 @@ def _workload_available(
     current = _current(replicas)
     running = sum(1 for replica in current if replica.workload is None)
     if running >= desired:
-        sentence = f"{running} of {desired} replicas run"
+        sentence = counted(running, desired, "run")
         available = Finding(Reason.MINIMUM_REPLICAS_AVAILABLE, sentence)
         return Condition(type_, status=True, finding=available)
     sentence = f"{len(current)} of {desired} pods of this revision have been created"
@@ -281,7 +293,9 @@ def _workload_available(
         or (pod_diagnosis.failed_pod(observed.pods, course.applied) if course else None)
         or _awaited_pods(model, sentence)
     )
-    outside = [each for each in (paused_outside(observed), foreign_sentence(observed)) if each]
+    outside = [
+        each for each in (paused_outside(observed), foreign_sentence(observed), size) if each
+    ]
     finding = Finding(finding.reason, "; ".join((finding.message, *outside)))
     return Condition(type_, status=False, finding=finding)
 
@@ -306,7 +320,7 @@ def _model_ready(model: InferenceModel, replicas: Sequence[Replica]) -> Conditio
     desired = model.desired_replicas
     current = _current(replicas)
     ready = sum(1 for replica in current if replica.model_ready)
-    sentence = f"{ready_subject(model)} is ready on {ready} of {desired} replicas"
+    sentence = f"{ready_subject(model)} is ready on {counted(ready, desired)}"
     if 0 < desired <= ready:
         finding = Finding(Reason.ALL_REPLICAS_READY, sentence)
         return Condition(type_, status=True, finding=finding)
@@ -369,7 +383,7 @@ def _smoke_test_passed(model: InferenceModel, replicas: Sequence[Replica]) -> Co
         waiting = Finding(Reason.RUNNING, "the smoke tests are waiting for a ready replica")
         return Condition(type_, status=None, finding=waiting)
     count = len(model.smoke_tests.tests)
-    sentence = f"{len(ready)} of {model.desired_replicas} replicas passed {count} smoke tests"
+    sentence = counted(len(ready), model.desired_replicas, f"passed {count} smoke tests")
     return Condition(type_, status=True, finding=Finding(Reason.PASSED, sentence))
 
 
@@ -383,9 +397,9 @@ def _ready(
     desired = model.desired_replicas
     serving = _count_serving(replicas)
     if blamed is None and desired <= serving:
-        finding = Finding(Reason.SERVING, f"{serving} of {desired} replicas serve the model")
+        finding = Finding(Reason.SERVING, counted(serving, desired, "serve the model"))
         return Condition(type_, status=True, finding=finding)
-    cause = blamed or Finding(Reason.PENDING, f"{serving} of {desired} replicas serve the model")
+    cause = blamed or Finding(Reason.PENDING, counted(serving, desired, "serve the model"))
     if desired > 0 and last_good and any(replica.serving for replica in replicas):
         return Condition(type_, status=True, finding=_partly(replicas, desired, cause))
     return Condition(type_, status=False, finding=cause)
@@ -435,7 +449,7 @@ def _partly(replicas: Sequence[Replica], desired: int, cause: Finding) -> Findin
         sentence = f"an earlier revision serves; this one does not: {why}"
         return Finding(Reason.SERVING_PREVIOUS_REVISION, sentence)
     serving = sum(1 for replica in replicas if replica.serving)
-    return Finding(Reason.SERVING, f"{serving} of {desired} replicas serve the model; {why}")
+    return Finding(Reason.SERVING, f"{counted(serving, desired, 'serve the model')}; {why}")
 
 
 def _deployment_condition(observed: Observed, type_: str) -> str | None:

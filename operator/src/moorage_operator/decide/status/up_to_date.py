@@ -23,9 +23,16 @@ from moorage_operator.values.objects import PAUSED
 from moorage_operator.values.observed import Observed
 from moorage_operator.values.revisions import Rejection, read_revisions
 
+from .replica_counts import counted
 from .template import TemplateState
 
-__all__ = ["decide_up_to_date", "foreign_sentence", "given_up_sentence", "paused_outside"]
+__all__ = [
+    "decide_up_to_date",
+    "deployment_name",
+    "foreign_sentence",
+    "given_up_sentence",
+    "paused_outside",
+]
 
 FOREIGN_LIMIT = 5
 """The number of fields that a message lists."""
@@ -47,6 +54,7 @@ def decide_up_to_date(  # noqa: PLR0913 -- the inputs of the condition
     canary: Finding | None = None,
     *,
     template: TemplateState,
+    size: str,
 ) -> Condition:
     """Decide the condition.
 
@@ -58,18 +66,25 @@ def decide_up_to_date(  # noqa: PLR0913 -- the inputs of the condition
         desired: The number of wanted replicas.
         canary: The progress of a canary, if there is one.
         template: Which pod template the replicas have.
+        size: A sentence on the size of the Deployment, if admission changed it.
     """
     finding = _not_yet(course, observed, replicas, blamed, desired, canary, template=template)
     if finding and finding.reason is not Reason.OPERATOR_UPDATE_PENDING:
         finding = _with_foreign(finding, observed)
     if finding and course:
         finding = _paused(_with_abort(finding, course), course)
+    if finding and size and size not in finding.message:
+        finding = Finding(finding.reason, f"{finding.message}; {size}")
     if finding:
         return Condition(ConditionType.UP_TO_DATE, status=False, finding=finding)
     current = sum(1 for replica in replicas if replica.current)
     sentence = f"all {desired} replicas have this spec"
+    if current > desired:
+        sentence = f"all {counted(current, desired, 'have this spec')}"
     if current < desired:
         sentence = f"{current} of {desired} replicas exist, and all of them have this spec"
+    if size:
+        sentence += f"; {size}"
     complete = Finding(Reason.ROLLOUT_COMPLETE, sentence)
     if course:
         complete = _with_abort(complete, course)
@@ -126,7 +141,7 @@ def paused_outside(observed: Observed) -> str:
     managers = [manager for path, manager in _foreign(observed) if path == PAUSED]
     if not managers:
         return ""
-    name = _deployment_name(observed)
+    name = deployment_name(observed)
     return (
         f'the Deployment "{name}" was paused by {managers[0]!r}, not by the spec: '
         f"run `kubectl rollout resume deployment/{name}`"
@@ -140,7 +155,7 @@ def foreign_sentence(observed: Observed) -> str:
         return ""
     more = f" and {len(fields) - FOREIGN_LIMIT} more" if len(fields) > FOREIGN_LIMIT else ""
     named = ", ".join(fields[:FOREIGN_LIMIT])
-    name = _deployment_name(observed)
+    name = deployment_name(observed)
     return f'the Deployment "{name}" has fields that others set: {named}{more}'
 
 
@@ -148,7 +163,7 @@ def _foreign(observed: Observed) -> tuple[tuple[str, str], ...]:
     return observed.deployment.foreign if observed.deployment else ()
 
 
-def _deployment_name(observed: Observed) -> str:
+def deployment_name(observed: Observed) -> str:
     """Return the name of the observed Deployment, which may be one of several."""
     found = (
         name for (_, name), child in observed.children.items() if child == observed.deployment
@@ -175,10 +190,12 @@ def _not_yet(  # noqa: PLR0913 -- the same inputs
     serving = sum(1 for replica in current if replica.serving)
     earlier = sum(1 for replica in replicas if not (replica.current or _retires(replica, course)))
     is_planned = template is TemplateState.PLANNED
-    settled = len(current) == desired == serving and not earlier and is_planned
+    # Admission may have set another size; of a model that is switched off, no pod may remain.
+    enough = len(current) == serving >= desired and (desired > 0 or not current)
+    settled = enough and not earlier and is_planned
     if course and settled and (desired == 0 or (blamed is None and canary is None)):
         return _pending_update() if course.update_pending else None
-    sentence = f"{serving} of {desired} replicas of this spec serve"
+    sentence = counted(serving, desired, "of this spec serve")
     if earlier:
         sentence += f", {earlier} of an earlier revision remain"
     if canary:

@@ -6,6 +6,7 @@ from itertools import permutations
 
 import pytest
 
+from moorage_operator.resources.owned import applied_hash
 from moorage_operator.values.answers import Answer, AnswerReason
 from moorage_operator.values.objects import ContainerObserved, DeploymentCondition, Scheduled
 from moorage_operator.values.observed import (
@@ -27,6 +28,7 @@ from support.operator_values import (
     pending,
     planned,
     pod,
+    revision,
     running,
     said,
     serving,
@@ -509,6 +511,22 @@ def test_a_deployment_paused_by_others_explains_a_stalled_rollout():
         assert "kubectl rollout resume deployment/digits" in message
     # A complete revision that serves is not affected.
     assert verdict(planned(MODEL, seen), "UpToDate") == ("True", "RolloutComplete")
+
+
+@pytest.mark.parametrize(
+    ("size", "types"), [(1, ["WorkloadAvailable", "UpToDate"]), (4, ["UpToDate"]), (2, [])]
+)
+def test_a_size_that_admission_changed_is_reported(size, types):
+    two = model(replicas=2)
+    (body,) = (each for each in planned(two, observed()).objects if each["kind"] == "Deployment")
+    own = deployment(revision=revision(two), applied_hash=applied_hash(body), size=size)
+
+    plan = planned(two, replace(serving(two, size), deployment=own, children=children(own)))
+
+    told = f'spec.replicas of the Deployment "digits" from 2 to {size}'
+    found = [each for each in plan.status["conditions"] if told in each["message"]]
+    assert [each["type"] for each in found if each["type"] in {*types, "UpToDate"}] == types
+    assert condition(plan, "UpToDate")["status"] == str(size >= 2)
 
 
 def test_foreign_fields_are_reported_with_the_problems_of_pods():

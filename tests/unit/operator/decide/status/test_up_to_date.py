@@ -43,9 +43,17 @@ def decided(
     desired: int = 1,
     canary: Finding | None = None,
     template: TemplateState = TemplateState.PLANNED,
+    size: str = "",
 ) -> Condition:
     return decide_up_to_date(
-        course, seen or observed(), replicas, blamed, desired, canary, template=template
+        course,
+        seen or observed(),
+        replicas,
+        blamed,
+        desired,
+        canary,
+        template=template,
+        size=size,
     )
 
 
@@ -68,6 +76,32 @@ def test_a_complete_rollout_counts_its_replicas() -> None:
     assert decided(replica("a")) == complete("all 1 replicas have this spec")
     assert decided(seen=observed(status=BEFORE)) == complete(
         "0 of 1 replicas exist, and all of them have this spec"
+    )
+
+
+def test_more_serving_replicas_than_wanted_are_complete() -> None:
+    two = [replica("a"), replica("b")]
+    assert decided(*two) == complete("all 2 replicas have this spec (1 wanted)")
+    assert decided(*two, size="it grew") == complete(
+        "all 2 replicas have this spec (1 wanted); it grew"
+    )
+    assert decided(replica("a"), replica("b", serving=False)) == incomplete(
+        Reason.ROLLING_OUT, "1 of 1 replicas of this spec serve"
+    )
+    # A model that is switched off must have none.
+    assert decided(replica("a"), desired=0) == incomplete(
+        Reason.ROLLING_OUT, "1 replicas of this spec serve (0 wanted)"
+    )
+
+
+def test_a_changed_size_is_named_once_in_an_incomplete_rollout() -> None:
+    assert decided(replica("a"), desired=2, size="it shrank") == incomplete(
+        Reason.ROLLING_OUT, "1 of 2 replicas of this spec serve; it shrank"
+    )
+    blamed = Finding(Reason.PENDING, "none is created; it shrank")
+    assert decided(replica("a"), desired=2, blamed=blamed, size="it shrank") == incomplete(
+        Reason.ROLLING_OUT,
+        "1 of 2 replicas of this spec serve; Pending: none is created; it shrank",
     )
 
 
