@@ -26,7 +26,6 @@ from moorage_runtime.repository.contents import config as model_config
 from moorage_runtime.repository.contents.config import ModelConfig
 from moorage_runtime.repository.contents.layout import (
     CONFIG_FILE,
-    EXPECTED,
     UNVERSIONED,
     ModelLayout,
     Stamp,
@@ -35,6 +34,7 @@ from moorage_runtime.repository.contents.layout import (
 from moorage_runtime.repository.listing import Listing
 from moorage_runtime.repository.loading import Limits, Loading, LoadOrder, described
 from moorage_runtime.repository.registry import Loaded, Model, Registry, Version
+from moorage_runtime.repository.skipped import Note, note
 from moorage_runtime.values.budget import ByteBudget
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed, ModelNotFound, RuntimeFault
 
@@ -42,8 +42,6 @@ log = logging.getLogger(__name__)
 
 # Concurrent loads; each may temporarily need twice the memory of its model.
 _CONCURRENT_LOADS: Final = 4
-# Maximum number of names in a log line about skipped entries.
-_NAMED: Final = 20
 
 
 class LoaderOptions(msgspec.Struct, frozen=True):
@@ -156,7 +154,7 @@ class Loader:
         self._unloaded_by_request: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._changes = asyncio.Condition()
-        self._logged: object = ()
+        self._logged = ""
 
     async def run(self) -> None:
         """Load all models, then look for changes while polling is enabled."""
@@ -461,30 +459,15 @@ class Loader:
     def _log_skipped(self, found: Listing) -> None:
         """Log the entries that are not models, and warn if there is no model at all."""
         root = self._options.root
-        self._registry.problem = ""
-        named = ", ".join(found.skipped[:_NAMED])
-        more = len(found.skipped) - _NAMED
-        entries = f"{named} and {more} more" if more > 0 else named
-        if root is not None and not found.models:
-            count = len(found.skipped)
-            content = f"{count} entries, none of which can be served" if count else "no files"
-            self._registry.problem = f"the model repository contains {content}"
-            skipped = f"skipped {entries}" if entries else "it is empty"
-            self._log_once(
-                logging.WARNING,
-                f"no models in {root}: {skipped}. Add a folder per model that contains "
-                f"{EXPECTED}.",
-            )
-        elif entries:
-            self._log_once(logging.INFO, f"skipped in the model repository: {entries}")
-        else:
-            self._logged = ()
+        said = Note() if root is None else note(str(root), found)
+        self._registry.problem = said.problem
+        self._log_once(said.level, said.line)
 
     def _log_once(self, level: int, message: str) -> None:
         """Log the message unless it was the last one: polling finds the same problem each time."""
-        if self._logged != message:
-            self._logged = message
+        if message and self._logged != message:
             log.log(level, "%s", message)
+        self._logged = message
 
 
 def _config(root: pathlib.Path, layout: ModelLayout) -> ModelConfig | str:
