@@ -11,6 +11,7 @@ import subprocess
 import threading
 from pathlib import Path
 
+import grpc
 import httpx
 import onnxruntime
 import pytest
@@ -22,6 +23,9 @@ pytestmark = pytest.mark.conformance
 
 DIGITS = ROOT / "examples" / "01-digits"
 SAMPLE = json.loads((DIGITS / "samples" / "digit-3.json").read_text())
+
+# ServerLiveResponse with the field live (1), which is true.
+LIVE = b"\x08\x01"
 
 # Answers when the file in the request exists.
 WAITER = """\
@@ -143,6 +147,19 @@ def test_a_port_in_use_is_reported():
     assert done.returncode == 1
     assert f"http_port {port} cannot be opened" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("transport", ["native", "grpcio"])
+def test_ipv4_and_ipv6_clients_reach_the_same_ports(transport, workers):
+    options = (f"--grpc-transport={transport}", f"--workers={workers}")
+    with running(*options, host="::") as runtime:
+        for address in ("127.0.0.1", "[::1]"):
+            live = httpx.get(f"http://{address}:{runtime.http_port}/v2/health/live", timeout=10)
+            assert live.json() == {"live": True}
+            with grpc.insecure_channel(f"{address}:{runtime.grpc_port}") as channel:
+                ask = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+                assert ask(b"", timeout=10) == LIVE
 
 
 @pytest.mark.parametrize("workers", [1, 2])

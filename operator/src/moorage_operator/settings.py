@@ -317,11 +317,11 @@ OPTIONS = (
     ),
     Option(
         "--health-host",
-        "0.0.0.0",
+        "::",
         _text,
         "ADDRESS",
-        "Listen address for /livez, /readyz and /metrics. The default accepts connections from "
-        "the kubelet and Prometheus.",
+        "Listen address for /livez, /readyz and /metrics. The default is all addresses, of IPv6 "
+        "and IPv4.",
     ),
     Option(
         "--health-port",

@@ -16,7 +16,7 @@ def test_defaults_match_the_help() -> None:
         config=OperatorConfig(runtime_image="runtime:1"),
         workers=32,
         polls_a_second=50,
-        health_host="0.0.0.0",
+        health_host="::",
         health_port=8080,
         log_format="json",
         log_level="info",

@@ -236,7 +236,10 @@ COMMANDS: tuple[Command, ...] = (
         "ends it, with exit status 0.",
         (
             Argument(
-                "--listen", metavar="ADDRESS", default="0.0.0.0", help="address to listen on"
+                "--listen",
+                metavar="ADDRESS",
+                default="::",
+                help="address to listen on; :: is all of IPv6 and IPv4",
             ),
             Argument(
                 "--port",
@@ -253,7 +256,7 @@ COMMANDS: tuple[Command, ...] = (
                 "ConfigMap kube-root-ca.crt",
             ),
         ),
-        ("moorage ui-server", "moorage ui-server --listen :: --port 8081"),
+        ("moorage ui-server", "moorage ui-server --listen 127.0.0.1 --port 8081"),
     ),
     COMPLETION,
 )

@@ -28,6 +28,8 @@ from moorage_cli.printing.failures import Failure
 
 __all__ = ["PageServer"]
 
+# All addresses, of IPv6 and of IPv4.
+ALL = "::"
 # The time for a whole request, idle time of the connection included, and for each write.
 REQUEST_SECONDS = 60.0
 CONNECTION_LIMIT = 512
@@ -50,7 +52,8 @@ class PageServer(http.server.ThreadingHTTPServer):
     """The server.
 
     Args:
-        host: The address on which it listens.
+        host: The address on which it listens. "::" is all addresses, only those of IPv4 on a
+            machine without IPv6.
         port: The port; 0 is any free one.
         access: Who may use it.
         connection_limit: How many connections it has at a time.
@@ -69,6 +72,8 @@ class PageServer(http.server.ThreadingHTTPServer):
         self.files = _files(has_sign_in=access.has_sign_in)
         self.large_bodies = threading.BoundedSemaphore(LARGE_BODY_LIMIT)
         self._connections = threading.BoundedSemaphore(connection_limit)
+        if host == ALL and not socket.has_dualstack_ipv6():
+            host = "0.0.0.0"
         if ":" in host:
             self.address_family = socket.AF_INET6
         try:
@@ -78,6 +83,12 @@ class PageServer(http.server.ThreadingHTTPServer):
                 f"--port: {port} cannot be used: {error.strerror}: choose another one; 0 is any "
                 "free port"
             ) from error
+
+    def server_bind(self) -> None:
+        """Bind the address; "::" also for clients with IPv4, whatever the system's default."""
+        if self.server_address[0] == ALL:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
 
     @property
     def port(self) -> int:

@@ -4,6 +4,7 @@
 and serves models. Both answer 200 `ok`, or 503 with one reason per line.
 """
 
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Self
@@ -13,6 +14,7 @@ from aiohttp import web
 Reasons = Callable[[], Sequence[str]]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
+ALL = "::"
 EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -20,7 +22,8 @@ class HealthServer:
     """Serves health and metrics as an async context.
 
     Args:
-        host: The address to listen on.
+        host: The address to listen on. "::" is all addresses, only those of IPv4 on a machine
+            without IPv6.
         port: The port; 0 selects a free one.
         live: Returns problems of the process; none if it is live.
         ready: Returns why the process is not ready; nothing if it is ready.
@@ -46,7 +49,9 @@ class HealthServer:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self.port)
+        site: web.BaseSite = web.TCPSite(self._runner, self._host, self.port)
+        if self._host == ALL:  # the event loop would serve IPv6 only
+            site = web.SockSite(self._runner, _all_addresses(self.port))
         await site.start()
         self.port = self._runner.addresses[0][1]
         return self
@@ -58,6 +63,13 @@ class HealthServer:
         trace: TracebackType | None,
     ) -> None:
         await self._runner.cleanup()
+
+
+def _all_addresses(port: int) -> socket.socket:
+    """Return a socket for a port on all addresses of IPv6 and IPv4."""
+    if not socket.has_dualstack_ipv6():
+        return socket.create_server(("0.0.0.0", port))
+    return socket.create_server((ALL, port), family=socket.AF_INET6, dualstack_ipv6=True)
 
 
 def _verdict(reasons: Reasons) -> Handler:

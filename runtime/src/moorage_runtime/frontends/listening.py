@@ -1,4 +1,4 @@
-"""Closes a listening socket without losing clients, and says why one cannot be opened.
+"""Opens a listening socket, says why it cannot be opened, and closes it without losing clients.
 
 The kernel completes connections and queues them. Closing the socket would reset the queued ones,
 so they are accepted first. To leave no gap between the last accept and the close, the kernel drops
@@ -20,6 +20,10 @@ from moorage_runtime.values.errors import ListenError
 
 Protocols = Callable[[], asyncio.BaseProtocol]
 
+ALL = "::"
+"""All addresses, of IPv6 and of IPv4."""
+_ALL_IPV4 = "0.0.0.0"
+
 SO_ATTACH_FILTER = 26
 """asm-generic/socket.h; the socket module does not name it."""
 NO_SYN = b"".join(
@@ -32,6 +36,56 @@ NO_SYN = b"".join(
     )
 )
 """A socket filter that drops what opens a connection (socket(7), SO_ATTACH_FILTER)."""
+
+
+async def create(
+    make: Protocols,
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None,
+    backlog: int,
+    reuse_port: bool,
+) -> asyncio.Server:
+    """Listen, as the event loop's ``create_server``, which would serve IPv6 only with "::".
+
+    Raises:
+        OSError: The address cannot be bound.
+    """
+    loop = asyncio.get_running_loop()
+    if host == ALL:
+        sock = bind(host, port, reuse_port=reuse_port)
+        return await loop.create_server(make, sock=sock, ssl=tls, backlog=backlog)
+    return await loop.create_server(
+        make, host, port, ssl=tls, backlog=backlog, reuse_port=reuse_port
+    )
+
+
+def bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
+    """A socket that is bound and does not listen yet.
+
+    Args:
+        host: An address. "::" is all addresses, only those of IPv4 on a machine without IPv6.
+        port: Port, or 0 for any free one.
+        reuse_port: Other sockets share the port.
+
+    Raises:
+        OSError: The address cannot be bound.
+    """
+    if host == ALL and not socket.has_dualstack_ipv6():
+        host = _ALL_IPV4
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if host == ALL:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.bind((host, port))
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def refused(setting: str, host: str, port: int, error: Exception) -> ListenError:

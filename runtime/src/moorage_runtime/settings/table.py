@@ -135,7 +135,7 @@ SETTINGS: Final[Sequence[Setting]] = (
         "only model.",
         values.optional,
     ),
-    Setting("host", "0.0.0.0", "an address", "Address of both ports.", str),
+    Setting("host", "::", "an address", "Address of both ports; :: is all of IPv6 and IPv4.", str),
     Setting(
         "http_port",
         "8000",

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from moorage_runtime.frontends.listening import refused
+from moorage_runtime.frontends import listening
 from moorage_runtime.settings import Settings
 from moorage_runtime.workers.shared import messages
 from moorage_runtime.workers.shared.messages import Answer, Ask, Beat, FromWorker, State
@@ -68,19 +68,13 @@ async def run(workers: int, settings: Settings, arguments: Sequence[str]) -> int
 @contextlib.contextmanager
 def _reserved(host: str, setting: str, port: int) -> Generator[socket.socket]:
     """A socket that reserves the port for the workers without listening on it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         # without sharing first: a shared bind would silently join another server's port
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
+        with listening.bind(host, port) as probe:
             port = int(probe.getsockname()[1])
-        reserved = socket.socket(family, socket.SOCK_STREAM)
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        reserved.bind((host, port))
+        reserved = listening.bind(host, port, reuse_port=True)
     except OSError as error:
-        raise refused(setting, host, port, error) from error
+        raise listening.refused(setting, host, port, error) from error
     with reserved:
         yield reserved
 

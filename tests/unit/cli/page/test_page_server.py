@@ -224,3 +224,21 @@ def until(probe: Callable[[], bool]) -> bool:
             if probe():
                 return True
     return False
+
+
+@pytest.mark.parametrize(
+    ("has_ipv6", "reached"), [(True, ["127.0.0.1", "::1"]), (False, ["127.0.0.1"])]
+)
+def test_all_addresses_are_those_of_both_families(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch, has_ipv6: bool, reached: list[str]
+) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: has_ipv6)
+    actions = Actions(lambda _, name: {"name": name}, no_log, do_nothing)
+    found: list[str] = []
+    with PageServer("::", 0, LocalAccess(feed, actions)) as made:
+        for address in ("127.0.0.1", "::1"):
+            with suppress(OSError):
+                socket.create_connection((address, made.port), timeout=SECONDS).close()
+                found.append(address)
+
+    assert found == reached

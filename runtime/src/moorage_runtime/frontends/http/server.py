@@ -86,13 +86,12 @@ class HttpServer:
 
     async def start(self) -> int:
         """Listen and return the bound port."""
-        loop = asyncio.get_running_loop()
         self._tick()
-        self._listener = await loop.create_server(
+        self._listener = await listening.create(
             lambda: Connection(self),
             self._host,
             self._port,
-            ssl=self._tls,
+            tls=self._tls,
             backlog=_BACKLOG,
             reuse_port=self._reuse_port,
         )

@@ -87,14 +87,13 @@ class Nghttp2Server:
         Raises:
             OSError: The address cannot be bound.
         """
-        loop = asyncio.get_running_loop()
         self._tick()
         try:
-            self._listener = await loop.create_server(
+            self._listener = await listening.create(
                 lambda: Connection(self),
                 self._host,
                 self._port,
-                ssl=self._tls,
+                tls=self._tls,
                 backlog=_BACKLOG,
                 reuse_port=self._reuse_port,
             )
