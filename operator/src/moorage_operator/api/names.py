@@ -42,6 +42,7 @@ __all__ = [
     "disruption_budget",
     "fits",
     "ingress",
+    "is_of",
     "kept_revision",
     "network_policy",
     "route",
@@ -91,6 +92,7 @@ LABEL_LIMIT = 63  # of a label value and of a DNS label, in characters
 HASH_LENGTH = 8
 # The result of `with_hash` for a name that is too long has exactly 63 characters.
 HASHED = re.compile(rf".{{{LABEL_LIMIT - HASH_LENGTH - 1}}}-[0-9a-f]{{{HASH_LENGTH}}}")
+OF_REVISION = re.compile(r"-[0-9a-f]{10}")
 
 
 def deployment(model_name: str) -> str:
@@ -149,6 +151,15 @@ def service(model_name: str) -> str:
         return model_name
     readable = model_name.replace(".", "-")
     return with_hash(readable if readable[0].isalpha() else f"m-{readable}", model_name)
+
+
+def is_of(model_name: str, name: str) -> bool:
+    """Whether a child of the model may have this name."""
+    own = service(model_name)
+    if name == own or (name.startswith(own) and OF_REVISION.fullmatch(name[len(own) :])):
+        return True
+    kept = LABEL_LIMIT - HASH_LENGTH - 1
+    return bool(HASHED.fullmatch(name)) and name[:kept] == f"{own}-"[:kept]
 
 
 def fits(name: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-__all__ = ["Path", "find_leftovers", "foreign_fields", "taken_over"]
+__all__ = ["Path", "find_leftovers", "foreign_fields", "inherited", "taken_over"]
 
 Path = tuple[str, ...]
 """Keys of FieldsV1 from the object's root."""
@@ -56,6 +56,23 @@ def taken_over(
             else:
                 _remove(fields, path)
     return [each for each in entries if each["fieldsV1"]]
+
+
+def inherited(
+    managed_fields: Sequence[Fields], annotation: str, manager: str
+) -> list[dict[str, Any]]:
+    """Return managed fields in which the manager has applied what another one wrote.
+
+    The other one is the writer of the annotation, such as a tool that restored the object from a
+    backup. The result is empty if nobody wrote it.
+    """
+    entries = [dict(each) for each in managed_fields]
+    for entry in entries:
+        written = _fields(entry).get("f:metadata", {}).get("f:annotations", {})
+        if f"f:{annotation}" in written and not entry.get("subresource"):
+            entry |= {"manager": manager, "operation": "Apply"}
+            return entries
+    return []
 
 
 def foreign_fields(live: Fields, manager: str) -> list[tuple[str, str]]:

@@ -1,11 +1,16 @@
 """Restores the labels and owner references that link children to their model.
 
     children without an owner ----------------------------------> owner reference restored
+    children restored from a backup ----------------> owner reference and our fields restored
     status.revisions, pods --> names of unlabelled Deployments --> label and owner restored
 
 Applying a planned child restores both. Any other child that lost one would be neither applied nor
 deleted, and the garbage collector would not delete an orphan with its model. So the link is
 restored first; the next plan then keeps or deletes the child like any other.
+
+A backup of objects has neither owner references nor field managers. A child that was restored from
+it has our label, our annotation and a name that we generate. Other objects with our label are
+copies that somebody made, which belong to nobody.
 
 A Deployment without its label is invisible to the watch, so the plan would run its revision again
 under another name, or leave its pods running. The possible names follow from the revisions and the
@@ -19,13 +24,14 @@ from typing import Any
 from moorage_operator.api import labels, names
 from moorage_operator.kube import errors, field_ownership, kinds
 from moorage_operator.kube.client import KubeClient
+from moorage_operator.kube.managed_fields import inherited
 from moorage_operator.kube.reflector import Sink
 from moorage_operator.resources.owned import make_owner_reference
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.objects import Child
 from moorage_operator.values.revisions import read_revisions
 
-__all__ = ["Adoption"]
+__all__ = ["Adoption", "is_ours", "is_restored"]
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +62,23 @@ class Adoption:
         adopted = [await self._adopt(record, child) for child in orphans]
         return any(adopted)
 
+    async def inherit(self, record: ModelRecord, restored: Sequence[Child]) -> bool:
+        """Take over children that were restored from a backup; whether there were any.
+
+        They get an owner, and their fields become ours, so that the next apply removes those that
+        are no longer planned.
+
+        Args:
+            record: The model; the API server must have no newer version of its spec.
+            restored: Children with our label and annotation, without an owner and without fields
+                of ours.
+
+        Raises:
+            ApiError: A child could not be read or changed; retry.
+        """
+        taken = [await self._inherit(record, child) for child in restored]
+        return any(taken)
+
     async def find_unlabelled(
         self, record: ModelRecord, *, known: frozenset[str], unseen: frozenset[str]
     ) -> bool:
@@ -78,6 +101,22 @@ class Adoption:
     async def _adopt(self, record: ModelRecord, child: Child) -> bool:
         owners = {"ownerReferences": [make_owner_reference(record.model)]}
         return await self._restore(record, child.kind, child.name, child.resource_version, owners)
+
+    async def _inherit(self, record: ModelRecord, child: Child) -> bool:
+        kind, namespace = kinds.CHILDREN[child.kind], record.key.namespace
+        try:
+            found = await self._client.get(kind, namespace, child.name, metadata_only=True)
+        except errors.NotFound:
+            return False
+        metadata = found["metadata"]
+        if metadata["uid"] != child.uid or metadata.get("ownerReferences"):
+            return False  # a newer event starts the next reconcile
+        link: dict[str, Any] = {"ownerReferences": [make_owner_reference(record.model)]}
+        entries = metadata.get("managedFields") or []
+        if ours := inherited(entries, names.APPLIED_HASH, names.FIELD_MANAGER):
+            link["managedFields"] = ours
+        version = metadata["resourceVersion"]
+        return await self._restore(record, child.kind, child.name, version, link)
 
     async def _find(self, record: ModelRecord, name: str) -> bool:
         namespace = record.key.namespace
@@ -127,6 +166,19 @@ class Adoption:
         self._sinks[kind].put(written)
         logger.info("child adopted", extra=fields)
         return True
+
+
+def is_ours(child: Child, record: ModelRecord) -> bool:
+    """Whether a child belongs to the model."""
+    # A child that we applied and that has no owner was orphaned by an edit or by the deletion of
+    # its model with --cascade=orphan. It is adopted.
+    return child.owner_uid == record.model.uid or (not child.owner_uid and bool(child.fields))
+
+
+def is_restored(child: Child, record: ModelRecord) -> bool:
+    """Whether an orphan was restored from a backup, which has no field managers."""
+    is_marked = bool(child.applied_hash) and not child.fields
+    return is_marked and names.is_of(record.key.name, child.name)
 
 
 def _possible_names(record: ModelRecord) -> list[str]:

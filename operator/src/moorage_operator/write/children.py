@@ -30,7 +30,7 @@ from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.objects import AppliedState, Child, ChildKey
 from moorage_operator.values.observed import ObjectKey, Refusal
 
-from .adoption import Adoption
+from .adoption import Adoption, is_ours, is_restored
 from .leftovers import Leftovers
 from .taken_names import AWAITING_DELETION, NAME_TAKEN, NameTaken, still_deleting, taken_by
 from .turns import Turns
@@ -172,19 +172,20 @@ class Applier:
         return await self._adoption.find_unlabelled(record, known=frozenset(known), unseen=unseen)
 
     async def _adopted_orphans(self, record: ModelRecord, objects: Sequence[Object]) -> bool:
-        """Whether an unplanned child got its owner reference back."""
+        """Whether a restored or an unplanned child got its owner reference back."""
         planned = {_key(body) for body in objects}
+        orphans = [each for each in self._store.orphans(record.key) if not each.deleting]
+        restored = [each for each in orphans if is_restored(each, record)]
         found = [
-            child
-            for child in self._store.orphans(record.key)
-            if (child.kind, child.name) not in planned
-            and _is_ours(child, record)
-            and not child.deleting
+            each
+            for each in orphans
+            if (each.kind, each.name) not in planned and is_ours(each, record)
         ]
         # Deletion with --cascade=orphan removes owner references on purpose.
-        if not found or not await self._is_newest(record):
+        if not (found or restored) or not await self._is_newest(record):
             return False
-        return await self._adoption.adopt(record, found)
+        inherited = await self._adoption.inherit(record, restored)
+        return await self._adoption.adopt(record, found) or inherited
 
     async def _apply_all(self, record: ModelRecord, objects: Sequence[Object]) -> bool:
         """Apply these objects; whether any was written, refused or failed."""
@@ -236,7 +237,7 @@ class Applier:
         if self._was_just_refused(record.key, body):
             return False
         try:
-            if child and _is_ours(child, record):
+            if child and is_ours(child, record):
                 if _drops_class(body, child) and await self._delete_child(record, child):
                     return True  # the next reconcile creates it
                 written = await self._change(body, child.fields)
@@ -475,12 +476,6 @@ def _refusal(body: Object, error: errors.ApiError, known: Refusal | None) -> Ref
 def _is_idle(body: Object) -> bool:
     """Whether an object is a Deployment without pods."""
     return body["kind"] == "Deployment" and body["spec"].get("replicas") == 0
-
-
-def _is_ours(child: Child, record: ModelRecord) -> bool:
-    # A child that we applied and that has no owner was orphaned by an edit or by the deletion of
-    # its model with --cascade=orphan. It is adopted.
-    return child.owner_uid == record.model.uid or (not child.owner_uid and bool(child.fields))
 
 
 def _drops_class(body: Object, child: Child) -> bool:

@@ -92,3 +92,32 @@ def test_pods_have_the_selectors_labels_without_the_revision():
     assert labels.selector_text("iris") == (
         "app.kubernetes.io/managed-by=moorage,moorage.dev/model=iris"
     )
+
+
+LONG = "m" * 56
+REVISION = "0123456789"
+
+
+@pytest.mark.parametrize("model", ["iris", "a.b", "m" * 52, "m" * 53, LONG, "m" * 100])
+def test_the_names_of_children_are_recognized(model):
+    for name in (names.service(model), names.deployment_of(model, REVISION)):
+        assert names.is_of(model, name)
+        assert not names.is_of("other", name)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("iris", "iris-debug"),
+        ("iris", "iris-0123456789a"),
+        ("iris", "iris-012345678g"),
+        ("iris", "iris0123456789"),
+        ("iris", "my-iris"),
+        (LONG, f"{LONG}-debug"),
+        (LONG, f"{'n' * 54}-01234567"),
+        ("m" * 53, f"{'m' * 54}-01234567"),
+        ("m" * 52, f"{'m' * 52}-a-01234567"),
+    ],
+)
+def test_other_names_are_not(model, name):
+    assert not names.is_of(model, name)

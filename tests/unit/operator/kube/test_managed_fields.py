@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from moorage_operator.kube.managed_fields import find_leftovers, foreign_fields, taken_over
+from moorage_operator.kube.managed_fields import (
+    find_leftovers,
+    foreign_fields,
+    inherited,
+    taken_over,
+)
 
 HTTP, TAKEN = 'k:{"port":8000,"protocol":"TCP"}', 'k:{"port":7777,"protocol":"TCP"}'
 GRPC = 'k:{"port":8001,"protocol":"TCP"}'
@@ -315,6 +320,35 @@ def test_an_entry_without_fields_owns_nothing():
     assert taken_over([empty, entry(owned(GRPC))], [(*PORTS, TAKEN)], "us") == [
         entry({"f:spec": {"f:ports": {**owned(GRPC)["f:spec"]["f:ports"], TAKEN: {".": {}}}}})
     ]
+
+
+MARKED = {"f:metadata": {"f:annotations": {"f:mark": {}}}, "f:spec": {"f:a": {}}}
+
+
+def test_the_fields_of_the_writer_of_an_annotation_are_inherited():
+    other = entry({"f:metadata": {"f:annotations": {"f:note": {}}}}, "them", "Update")
+    status = {**entry(MARKED, "them", "Update"), "subresource": "status"}
+    tool = {**entry(MARKED, "tool", "Update"), "time": "2026-01-01T00:00:00Z"}
+    before = copy.deepcopy([other, status, tool])
+
+    after = inherited([other, status, tool], "mark", "us")
+
+    assert [other, status, tool] == before
+    assert after == [other, status, {**tool, "manager": "us", "operation": "Apply"}]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [],
+        [{"manager": "them", "operation": "Update"}],
+        [entry({"f:metadata": {}}, "them", "Update")],
+        [{**entry(MARKED, "them", "Update"), "subresource": "status"}],
+    ],
+    ids=["no managers", "no fields", "no annotation", "a subresource"],
+)
+def test_nothing_is_inherited_where_nobody_wrote_the_annotation(entries):
+    assert inherited(entries, "mark", "us") == []
 
 
 def test_every_field_is_foreign_where_we_applied_nothing():

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from moorage_operator.resources.owned import make_owner_reference
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.objects import Child, ChildObserved
 from moorage_operator.values.observed import ObjectKey
-from moorage_operator.write.adoption import Adoption
+from moorage_operator.write.adoption import Adoption, is_ours, is_restored
 from support.operator_values import model
 
 NAME = "digits-abc"
@@ -59,6 +60,10 @@ class Cluster:
     async def adopt(self, *orphans: Child) -> bool:
         adoption = Adoption(self, {"Deployment": self})  # type: ignore[arg-type]
         return await adoption.adopt(record({}), orphans)
+
+    async def inherit(self, *restored: Child) -> bool:
+        adoption = Adoption(self, {"Deployment": self})  # type: ignore[arg-type]
+        return await adoption.inherit(record({}), restored)
 
     @property
     def written(self) -> dict[str, Any]:
@@ -200,6 +205,98 @@ async def test_an_orphan_that_admission_protects_stays(error: errors.ApiError) -
 
     assert not await cluster.adopt(ORPHAN)
     assert cluster.found == []
+
+
+RESTORED = [
+    {
+        "manager": "backup-tool",
+        "operation": "Update",
+        "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{names.APPLIED_HASH}": {}}}},
+    }
+]
+
+
+async def test_a_restored_child_gets_its_owner_and_our_fields_back() -> None:
+    cluster = Cluster(uid="c", managedFields=RESTORED)
+
+    assert await cluster.inherit(ORPHAN)
+
+    assert cluster.operations == [
+        {
+            "op": "add",
+            "path": "/metadata/ownerReferences",
+            "value": [make_owner_reference(model())],
+        },
+        {
+            "op": "add",
+            "path": "/metadata/managedFields",
+            "value": [{**RESTORED[0], "manager": names.FIELD_MANAGER, "operation": "Apply"}],
+        },
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+    ]
+    assert cluster.found == [{"metadata": cluster.metadata}]
+    assert not await cluster.inherit()
+
+
+async def test_a_restored_child_without_managers_gets_its_owner_back() -> None:
+    cluster = Cluster(uid="c")
+
+    assert await cluster.inherit(ORPHAN)
+    assert list(cluster.written) == ["/metadata/ownerReferences", "/metadata/resourceVersion"]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"uid": "another"}, {"uid": "c", "ownerReferences": [OWNER]}],
+    ids=["created again", "adopted"],
+)
+async def test_a_restored_child_that_has_changed_is_left_to_its_event(
+    metadata: dict[str, Any],
+) -> None:
+    cluster = Cluster(managedFields=RESTORED, **metadata)
+
+    assert not await cluster.inherit(ORPHAN)
+    assert cluster.operations == ()
+
+
+async def test_a_restored_child_that_is_gone_does_not_stop_the_others() -> None:
+    cluster = Cluster(uid="c", managedFields=RESTORED)
+    gone = replace(ORPHAN, name="digits-def")
+
+    assert not await cluster.inherit(gone)
+    assert await cluster.inherit(gone, ORPHAN)
+    assert cluster.asked == ["digits-def", "digits-def", NAME]
+
+
+@pytest.mark.parametrize(
+    ("changes", "restored"),
+    [
+        ({"common_fields": "", "name": "digits"}, True),
+        ({"common_fields": "", "name": "digits-0123456789"}, True),
+        ({"common_fields": "", "name": "digits-debug"}, False),
+        ({"common_fields": "", "name": "digits", "applied_hash": ""}, False),
+        ({"common_fields": "{}", "name": "digits"}, False),
+    ],
+)
+def test_a_restored_child_has_our_mark_and_our_name_and_no_field(
+    changes: dict[str, str], restored: bool
+) -> None:
+    assert is_restored(replace(ORPHAN, **changes), record({})) is restored
+
+
+@pytest.mark.parametrize(
+    ("changes", "ours"),
+    [
+        ({"owner_uid": "uid-digits", "common_fields": ""}, True),
+        ({"owner_uid": "", "common_fields": "{}"}, True),
+        ({"owner_uid": "", "common_fields": ""}, False),
+        ({"owner_uid": "other", "common_fields": "{}"}, False),
+    ],
+)
+def test_a_child_is_ours_by_its_owner_or_as_an_orphan_that_we_applied(
+    changes: dict[str, str], ours: bool
+) -> None:
+    assert is_ours(replace(ORPHAN, **changes), record({})) is ours
 
 
 async def test_adoptions_and_refusals_are_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -345,7 +345,7 @@ OTHER_OWNER = {"kind": "Gateway", "name": "g", "uid": "x"}
     "change",
     [
         lambda metadata: metadata.update(ownerReferences=[OTHER_OWNER]),
-        lambda metadata: metadata.update(ownerReferences=[], managedFields=[]),
+        lambda metadata: metadata.update(ownerReferences=[], managedFields=[], annotations={}),
         lambda metadata: metadata.update(ownerReferences=[], labels={"moorage.dev/model": "b"}),
         lambda metadata: metadata.update(ownerReferences=[], deletionTimestamp="2026-01-01"),
     ],
@@ -356,6 +356,55 @@ async def test_an_unplanned_object_that_may_be_foreign_is_not_changed(
 ) -> None:
     await world.apply(service())
     world.edit(lambda live: change(live["metadata"]))
+    world.cluster.writes.clear()
+
+    assert not await world.apply()
+    assert world.cluster.writes == []
+
+
+RESTORER = "backup-tool"
+
+
+def restore(live: dict[str, Any]) -> None:
+    """Leave of an object what a backup tool writes again."""
+    metadata = live["metadata"]
+    (applied,) = metadata["managedFields"]
+    metadata["managedFields"] = [{**applied, "manager": RESTORER, "operation": "Update"}]
+    metadata["ownerReferences"] = []
+
+
+async def test_a_child_restored_from_a_backup_is_taken_over_and_applied(world: World) -> None:
+    await world.apply(service())
+    world.edit(restore)
+
+    assert await world.apply(service("h2"))
+    metadata = world.cluster.objects["services", "iris"]["metadata"]
+    assert metadata["ownerReferences"] == [make_owner_reference(world.record.model)]
+    (manager,) = metadata["managedFields"]
+    assert (manager["manager"], manager["operation"]) == (names.FIELD_MANAGER, "Apply")
+    assert world.applied() == {"iris": "h1"}
+
+    assert await world.apply(service("h2"))
+    assert world.applied() == {"iris": "h2"}
+
+
+async def test_an_unplanned_child_restored_from_a_backup_is_deleted(world: World) -> None:
+    await world.apply(service())
+    world.edit(restore)
+
+    assert await world.apply()
+    assert await world.apply()
+    assert world.applied() == {}
+
+
+async def test_a_copy_of_a_child_under_another_name_is_not_changed(world: World) -> None:
+    await world.apply(service())
+    copied = world.cluster.objects.pop(("services", "iris"))
+    restore(copied)
+    copied["metadata"] |= {"name": "iris-debug", "uid": "copy", "resourceVersion": "900"}
+    world.cluster.objects["services", "iris-debug"] = copied
+    world.sink.drop("child-iris")
+    world.sink.put(copied)
     world.cluster.writes.clear()
 
     assert not await world.apply()
