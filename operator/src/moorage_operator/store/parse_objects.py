@@ -111,7 +111,7 @@ def deployment(body: Body) -> DeploymentObserved:
         foreign=_foreign(body),
         is_uniform=metadata.get("generation") == 1 or _is_uniform(spec, status),
         is_mixed=status.get("updatedReplicas", 0) < status.get("replicas", 0),
-        size=spec.get("replicas", 1),
+        size=_own_size(body),
     )
 
 
@@ -119,6 +119,17 @@ def _is_uniform(spec: Body, status: Body) -> bool:
     """Whether a Deployment has the wanted number of pods, all with its current template."""
     updated = status.get("updatedReplicas", 0)
     return bool(updated == status.get("replicas", 0) == spec.get("replicas", 1))
+
+
+def _own_size(body: Body) -> int | None:
+    """Return the number of pods in the spec, None unless the operator set it last."""
+    fields = body["metadata"].get("managedFields") or []
+    spec: Body = body.get("spec") or {}
+    for entry in fields:
+        is_ours = entry.get("manager") == names.FIELD_MANAGER and not entry.get("subresource")
+        if is_ours and "f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {}):
+            return spec.get("replicas")
+    return None
 
 
 def _foreign(body: Body) -> tuple[tuple[str, str], ...]:

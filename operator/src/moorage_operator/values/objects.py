@@ -128,7 +128,7 @@ class DeploymentObserved:
     changes with each of them. `is_uniform` says whether the controller reports the wanted number
     of pods, all with the current template. Pods of a Deployment that was never changed cannot
     have another one, so it is always true for these. `is_mixed` says whether it reports pods with
-    another template. `size` is the number of pods in its spec.
+    another template. `size` is the number of pods in its spec, None if somebody else set it.
     """
 
     uid: str
@@ -140,7 +140,7 @@ class DeploymentObserved:
     foreign: tuple[tuple[str, str], ...] = ()
     is_uniform: bool = True
     is_mixed: bool = False
-    size: int = 1
+    size: int | None = None
 
     @property
     def is_reported(self) -> bool:

@@ -415,10 +415,25 @@ def test_a_deployment_that_no_controller_has_seen_has_only_a_uid(parts):
     assert found == DeploymentObserved("uid-1", generation=0, is_uniform=False)
 
 
-def test_a_deployment_has_the_size_of_its_spec():
-    found = parse_objects.deployment({"metadata": meta(), "spec": {"replicas": 3}})
+OWN_SIZE = {"f:spec": {"f:replicas": {}}}
 
-    assert found.size == 3
+
+@pytest.mark.parametrize(
+    ("entry", "size"),
+    [
+        ({"manager": "moorage", "fieldsV1": OWN_SIZE}, 3),
+        ({"manager": "moorage", "fieldsV1": {"f:spec": {"f:paused": {}}}}, None),
+        ({"manager": "moorage", "fieldsV1": {"f:metadata": {}}}, None),
+        ({"manager": "moorage"}, None),
+        ({"manager": "moorage", "subresource": "scale", "fieldsV1": OWN_SIZE}, None),
+        ({"manager": "kubectl", "fieldsV1": OWN_SIZE}, None),
+    ],
+)
+def test_a_deployment_has_the_size_that_the_operator_set(entry, size):
+    other = {"manager": "kubectl", "fieldsV1": {"f:spec": {"f:paused": {}}}}
+    body = {"metadata": meta(managedFields=[other, entry]), "spec": {"replicas": 3}}
+
+    assert parse_objects.deployment(body).size == size
 
 
 def test_a_deployment_is_mixed_while_some_of_its_pods_are_not_updated():

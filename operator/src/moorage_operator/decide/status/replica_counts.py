@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from moorage_operator.values.objects import DeploymentObserved
 
-__all__ = ["REPLICAS", "counted", "size_sentence"]
+__all__ = ["counted", "size_sentence"]
 
 REPLICAS = "spec.replicas"
 
@@ -28,9 +28,9 @@ def size_sentence(
 ) -> str:
     """Say that admission changed the size of a Deployment; "" if it did not.
 
-    The API server records a change of another client under the name of its field manager, and the
-    operator undoes it. A change by a webhook or a policy during the operator's own write has no
-    other manager, and to write again would change nothing.
+    When another client changes the size, the operator no longer owns the field, and sets it again.
+    When a webhook or a policy changes it during the operator's own write, the operator still owns
+    it, and to write again would change nothing.
 
     Args:
         deployment: The observed Deployment.
@@ -40,8 +40,7 @@ def size_sentence(
     """
     if deployment is None or deployment.applied_hash not in applied_hashes:
         return ""
-    is_edited = any(path == REPLICAS for path, _ in deployment.foreign)
-    if is_edited or deployment.size == desired:
+    if deployment.size is None or deployment.size == desired:
         return ""
     return (
         f'admission changed {REPLICAS} of the Deployment "{name}" from {desired} to '
