@@ -50,6 +50,10 @@ def change_policy(body: dict[str, Any]) -> None:
     body["spec"]["ingress"] = [{"from": [{"namespaceSelector": {}}]}]
 
 
+def relabel(body: dict[str, Any]) -> None:
+    body["metadata"].setdefault("labels", {})["app.kubernetes.io/managed-by"] = "policy"
+
+
 def change_any(body: dict[str, Any]) -> None:
     changes = {
         "Deployment": change_template,
@@ -165,3 +169,35 @@ def test_fewer_replicas_than_wanted_name_the_cause(
         )
         assert 'spec.replicas of the Deployment "iris" from 3 to 1' in message_of(api, "UpToDate")
         assert "from 3 to 1" in message_of(api, "WorkloadAvailable")
+
+
+@pytest.mark.parametrize("kind", ["Service", "Deployment"])
+def test_a_changed_label_of_the_operator_is_refused_and_not_written_in_a_loop(
+    operator: OperatorProcess,
+    api: Api,
+    kubelet: Kubelet,
+    server: ModelServer,
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    pods = Pods(kubelet)
+    with mutating(api, tmp_path, relabel, kind):
+        api.apply(iris(server))
+        refused = ("False", "ApplyRefused")
+        eventually("refused", lambda: api.condition("iris", "Accepted") == refused)
+        message = message_of(api, "Accepted")
+        assert f'the {kind} "iris"' in message
+        assert "label app.kubernetes.io/managed-by from 'moorage' to 'policy'" in message
+        eventually("a pod", pods.run)
+
+        # A new process does not see the child, because it watches by this label.
+        operator.stop()
+        operator.start()
+        operator.wait_ready()
+        for name in ("first", "second"):
+            api.apply(model(name))
+            eventually("refused", lambda name=name: api.condition(name, "Accepted") == refused)
+        assert operator.metric("moorage_child_writes_total", f'kind="{kind}"') == 0
+
+    complete = ("True", "RolloutComplete")
+    eventually("accepted", lambda: api.condition("iris", "UpToDate") == complete, seconds=60)

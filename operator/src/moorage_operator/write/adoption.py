@@ -31,6 +31,8 @@ from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.objects import Child
 from moorage_operator.values.revisions import read_revisions
 
+from .kept_labels import check_labels
+
 __all__ = ["Adoption", "is_ours", "is_restored"]
 
 logger = logging.getLogger(__name__)
@@ -158,6 +160,7 @@ class Adoption:
             written = await self._client.patch(
                 kinds.CHILDREN[kind], record.key.namespace, name, operations
             )
+            check_labels(written, labels.child(record.key.name))
         except errors.NotFound:
             return False  # its watch event starts the next reconcile
         except (errors.Forbidden, errors.Invalid) as error:

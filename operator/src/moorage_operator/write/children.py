@@ -31,6 +31,7 @@ from moorage_operator.values.objects import AppliedState, Child, ChildKey
 from moorage_operator.values.observed import ObjectKey, Refusal
 
 from .adoption import Adoption, is_ours, is_restored
+from .kept_labels import check_labels
 from .leftovers import Leftovers
 from .taken_names import AWAITING_DELETION, NAME_TAKEN, NameTaken, still_deleting, taken_by
 from .turns import Turns
@@ -248,6 +249,7 @@ class Applier:
                 async with self._turns.turn(kind):
                     with expecting:
                         written = await self._create(record, body, seen=child is not None)
+            check_labels(written, body["metadata"]["labels"])
         except errors.NotLeading:
             raise
         except errors.ApiError as error:

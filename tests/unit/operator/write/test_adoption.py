@@ -27,6 +27,7 @@ class Cluster:
     def __init__(self, **metadata: Any) -> None:
         self.metadata = {"name": NAME, "resourceVersion": "7", **metadata}
         self.operations: Sequence[Any] = ()
+        self.written_body = {"metadata": {**self.metadata, "labels": labels.child("digits")}}
         self.found: list[Any] = []
         self.asked: list[str] = []
         self.error: errors.ApiError | None = None
@@ -43,7 +44,7 @@ class Cluster:
         if self.error:
             raise self.error
         self.operations = operations
-        return {"metadata": self.metadata}
+        return self.written_body
 
     def put(self, body: Any, *, listed_at: str = "") -> None:  # noqa: ARG002 -- a Sink's
         self.found.append(body)
@@ -83,7 +84,7 @@ async def test_a_deployment_without_its_label_gets_it_back() -> None:
         {"op": "add", "path": "/metadata/labels", "value": labels.child("digits")},
         {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
     ]
-    assert cluster.found == [{"metadata": cluster.metadata}]
+    assert cluster.found == [cluster.written_body]
 
 
 async def test_other_labels_of_a_deployment_stay() -> None:
@@ -181,6 +182,17 @@ ORPHAN = Child(
 )
 
 
+async def test_a_label_that_admission_changes_does_not_count_as_restored(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = Cluster(ownerReferences=[OWNER])
+    cluster.written_body["metadata"]["labels"][labels.MANAGED_BY] = "policy"
+
+    assert not await cluster.restore()
+    assert cluster.found == []
+    assert f"label {labels.MANAGED_BY} from 'moorage' to 'policy'" in caplog.records[0].error  # type: ignore[attr-defined]
+
+
 async def test_an_orphan_gets_its_owner_back() -> None:
     cluster = Cluster()
 
@@ -194,7 +206,7 @@ async def test_an_orphan_gets_its_owner_back() -> None:
         },
         {"op": "replace", "path": "/metadata/resourceVersion", "value": "6"},
     ]
-    assert cluster.found == [{"metadata": cluster.metadata}]
+    assert cluster.found == [cluster.written_body]
     assert not await cluster.adopt()
 
 
@@ -234,7 +246,7 @@ async def test_a_restored_child_gets_its_owner_and_our_fields_back() -> None:
         },
         {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
     ]
-    assert cluster.found == [{"metadata": cluster.metadata}]
+    assert cluster.found == [cluster.written_body]
     assert not await cluster.inherit()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from moorage_operator.api import names
+from moorage_operator.api import labels, names
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.kinds import Kind
 from moorage_operator.resources.owned import make_owner_reference
@@ -30,7 +30,7 @@ def service(applied_hash: str = "h1", kind: str = "Service", **metadata: Any) ->
         "metadata": {
             "name": "iris",
             "namespace": "ns",
-            "labels": {"moorage.dev/model": "iris"},
+            "labels": labels.child("iris"),
             "annotations": {names.APPLIED_HASH: applied_hash},
             "ownerReferences": [owner],
             **metadata,
@@ -359,6 +359,23 @@ async def test_an_unplanned_object_that_may_be_foreign_is_not_changed(
     world.cluster.writes.clear()
 
     assert not await world.apply()
+    assert world.cluster.writes == []
+
+
+async def test_a_child_whose_label_admission_changes_is_refused_and_held_back(
+    world: World,
+) -> None:
+    async def relabelled(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        written = await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+        changed = {**labels.child("iris"), labels.MODEL: "policy's"}
+        return {**written, "metadata": {**written["metadata"], "labels": changed}}
+
+    world.cluster.apply = relabelled  # type: ignore[method-assign]
+
+    assert await world.apply(service())
+    assert "admission changed the label moorage.dev/model" in world.refusal().message
+    world.cluster.writes.clear()
+    assert not await world.apply(service())
     assert world.cluster.writes == []
 
 
