@@ -42,6 +42,7 @@ def test_a_label_by_which_children_are_found_must_stay(
 
     named = f"admission changed the label {label} from {WANTED[label]!r} to {found!r}: "
     assert raised.value.message.startswith(named)
+    assert raised.value.message.endswith(", so exempt them from the policy")
     assert raised.value.code == 403
 
 
