@@ -21,6 +21,10 @@ TYPES = {
     "int32": (TensorProto.INT32, Datatype.INT32),
     "int64": (TensorProto.INT64, Datatype.INT64),
     "int8": (TensorProto.INT8, Datatype.INT8),
+    "int16": (TensorProto.INT16, Datatype.INT16),
+    "uint8": (TensorProto.UINT8, Datatype.UINT8),
+    "uint16": (TensorProto.UINT16, Datatype.UINT16),
+    "uint32": (TensorProto.UINT32, Datatype.UINT32),
     "uint64": (TensorProto.UINT64, Datatype.UINT64),
     "float32": (TensorProto.FLOAT, Datatype.FP32),
     "float64": (TensorProto.DOUBLE, Datatype.FP64),
@@ -42,6 +46,12 @@ def write(path, nodes, *, datatype="int64", constants=(), functions=(), opset=17
     model = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=9)
     onnx.save(model, path)
     return path
+
+
+def divide_in_a_function(operator, opset=17):
+    body = [node(operator, ["a", "b"], ["c"])]
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_function(MINE, "Divide", ["a", "b"], ["c"], body, opsets)
 
 
 def numbers(datatype):
@@ -130,16 +140,11 @@ def test_a_division_in_a_branch(tmp_path):
 
 
 @pytest.mark.parametrize("operator", DIVIDED)
-def test_a_division_in_a_function(tmp_path, operator):
-    function = helper.make_function(
-        MINE,
-        "Divide",
-        ["a", "b"],
-        ["c"],
-        [node(operator, ["a", "b"], ["c"])],
-        [helper.make_opsetid("", 17)],
-    )
+@pytest.mark.parametrize("opset", [13, 17])
+def test_a_division_in_a_function(tmp_path, operator, opset):
+    """The operator set of the function counts, also if the model has another one."""
     call = node("Divide", ["x", "y"], ["z"], domain=MINE)
+    function = divide_in_a_function(operator, opset)
     path = write(tmp_path / "model.onnx", [call], functions=[function])
     x, y = numbers("int64")
 
@@ -148,14 +153,7 @@ def test_a_division_in_a_function(tmp_path, operator):
 
 def test_a_function_that_divides_floating_point_gives_the_same_results(tmp_path):
     """Its types depend on the call, so it counts as a division of integers."""
-    function = helper.make_function(
-        MINE,
-        "Divide",
-        ["a", "b"],
-        ["c"],
-        [node("Div", ["a", "b"], ["c"])],
-        [helper.make_opsetid("", 17)],
-    )
+    function = divide_in_a_function("Div")
     nodes = [node("Divide", ["x", "y"], ["z"], domain=MINE)]
     path = write(tmp_path / "m.onnx", nodes, datatype="float32", functions=[function])
     edges = np.array([0, -0.0, 1, -1, -1.5, 1e-45, 3e38, np.inf, -np.inf, np.nan, 7], np.float32)
@@ -166,6 +164,54 @@ def test_a_function_that_divides_floating_point_gives_the_same_results(tmp_path)
     with np.errstate(all="ignore"):
         expected = x / y
     assert_array_equal(found, expected)
+
+
+INTEGERS = [each for each in TYPES if "int" in each]
+
+
+def divided(operator, dividend, divisor):
+    """Div truncates towards 0; the remainder of Mod has the sign of the divisor."""
+    if operator == "Mod":
+        return dividend % divisor
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
+
+
+@pytest.mark.parametrize("operator", DIVIDED)
+@pytest.mark.parametrize("datatype", INTEGERS)
+def test_a_function_divides_every_type_of_integers(tmp_path, operator, datatype):
+    call = node("Divide", ["x", "y"], ["z"], domain=MINE)
+    function = divide_in_a_function(operator)
+    path = write(tmp_path / "m.onnx", [call], datatype=datatype, functions=[function])
+    limits = np.iinfo(datatype)
+    middle = np.random.default_rng(7).integers(limits.min, limits.max, 40, datatype, endpoint=True)
+    edges = [limits.min, limits.min + 1, limits.max - 1, limits.max, limits.max // 2, 1, 2, 7]
+    values = np.concatenate(
+        [middle, np.array([*edges, *([-1, -2] if limits.min else [])], datatype)]
+    )
+    x, y = (each.ravel() for each in np.meshgrid(values, values[values != 0]))
+
+    found = run(path, datatype, x=x, y=y)
+
+    pairs = zip(x.tolist(), y.tolist(), strict=True)
+    expected = [divided(operator, dividend, divisor) for dividend, divisor in pairs]
+    wrapped = [(each - limits.min) % 2**limits.bits + limits.min for each in expected]
+    assert_array_equal(found, np.array(wrapped, datatype))
+
+
+def test_an_attribute_beside_a_graph_with_a_division_stays(tmp_path):
+    body = helper.make_graph(
+        [node("Div", ["x", "y"], ["q"])], "body", [], [tensor("q", TensorProto.INT64, None)]
+    )
+    search = node("Sampling", ["x"], ["z"], domain=MINE, body=body, top_p=0.75, size=3)
+    path = write(tmp_path / "m.onnx", [search])
+
+    (found,) = onnx.load_from_string(replaced(path)).graph.node
+
+    attributes = {each.name: helper.get_attribute_value(each) for each in found.attribute}
+    assert attributes["top_p"] == 0.75
+    assert attributes["size"] == 3
+    assert len(attributes["body"].node) > 1
 
 
 def test_weights_in_another_file(tmp_path):
@@ -277,7 +323,7 @@ def test_integers_are_guarded(tmp_path, steps):
     )
 
     assert operators(path)[-1] == "Mod"
-    assert operators(path)[-2] == "Where"
+    assert operators(path)[-2] == "Mul"
     OnnxBackend().load(ModelSource("m", "1", path))
 
 

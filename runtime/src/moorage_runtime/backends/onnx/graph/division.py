@@ -9,11 +9,12 @@ around as the other arithmetic on integers does.
 
 A division stays as it is if its type is known to be another one, or if its divisor is a constant
 without -1. A type that cannot be determined counts as an integer, which costs time but not
-correctness: negating before and after the division is exact for floating point as well, but for
-the sign of a zero.
+correctness: from operator set 15 on, the divisor and the quotient are multiplied by 1 or -1, which
+is exact in every type. Before that, they are negated, which ONNX Runtime cannot do in each type.
 """
 
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from moorage_runtime.backends.onnx.graph.encoding import field, text_field
@@ -44,10 +45,12 @@ _DECLARED: Final = {_OF_GRAPH: (11, 12, 13), _OF_FUNCTION: (12,)}
 _ATTRIBUTES: Final = 5
 _VALUE, _GRAPHS = 5, (6, 11)
 # TensorProto.DataType, and those that trap or may do so.
-_UNKNOWN, _INT32, _INT64 = 0, 6, 7
+_UNKNOWN, _INT32, _INT64, _DOUBLE = 0, 6, 7, 11
 _TRAPPING: Final = frozenset({_UNKNOWN, _INT32, _INT64})
 # The first operator set with the operator Where.
 _OLDEST: Final = 9
+# The first one with CastLike.
+_CAST_LIKE: Final = 15
 _ML: Final = "ai.onnx.ml"
 _MICROSOFT: Final = "com.microsoft"
 
@@ -218,14 +221,16 @@ class _Guard:
                 parts.append((number, value))
         return data if self.count == before else _message(parts)
 
-    def _attribute(self, data: memoryview, known: _Known) -> bytes:
+    def _attribute(self, data: memoryview, known: _Known) -> bytes | memoryview:
+        before = self.count
         parts: list[Field] = []
         for number, value in fields(data):
             if number in _GRAPHS and isinstance(value, memoryview):
                 parts.append((number, self.body(value, _OF_GRAPH, known)))
             else:
                 parts.append((number, value))
-        return _message(parts)
+        # a number in four bytes, which would become a field with a length, has no graph
+        return data if self.count == before else _message(parts)
 
     def _division(self, node: Node, data: memoryview) -> list[bytes | memoryview]:
         """The nodes in place of a division."""
@@ -236,26 +241,66 @@ class _Guard:
                 f"on: convert the model, or cast to floating point before the division"
             )
         self.count += 1
-        dividend, divisor = node.inputs
-        one, wide, is_one, negated, positive, quotient, negative = (
-            f"moorage_division_{self.count}_{step}" for step in range(7)
-        )
-        replaced: list[bytes | memoryview] = [
-            _encoded("Constant", (), one, _MINUS_ONE),
-            # to a type that Equal has in every operator set
-            _encoded("Cast", (divisor,), wide, _TO_INT64),
-            _encoded("Equal", (wide, one), is_one),
-            _encoded("Neg", (divisor,), negated),
-            _encoded("Where", (is_one, negated, divisor), positive),
-        ]
-        if node.operator == "Mod":  # the remainder of a division by 1 or -1 is 0
-            return [*replaced, _renamed(data, (dividend, positive), node.outputs[0])]
-        return [
-            *replaced,
-            _renamed(data, (dividend, positive), quotient),
-            _encoded("Neg", (quotient,), negative),
-            _encoded("Where", (is_one, negative, quotient), node.outputs[0]),
-        ]
+        name = f"moorage_division_{self.count}"
+        if self._opset >= _CAST_LIKE:
+            return _multiplied(node, data, name)
+        return _negated(node, data, name)
+
+
+def _multiplied(node: Node, data: memoryview, name: str) -> list[bytes | memoryview]:
+    """A division whose divisor and quotient are multiplied by -1 if the divisor is -1.
+
+    Args:
+        node: The division.
+        data: Its message.
+        name: Begins the names of new tensors.
+    """
+    dividend, divisor = node.inputs
+    minus, wide, is_minus, one, factor, typed, positive, quotient = _steps(name, 8)
+    replaced: list[bytes | memoryview] = [
+        _encoded("Constant", (), minus, _MINUS_ONE_DOUBLE),
+        # every integer type; INT64 would turn the highest UINT64 into -1
+        _encoded("Cast", (divisor,), wide, _TO_DOUBLE),
+        _encoded("Equal", (wide, minus), is_minus),
+        _encoded("Neg", (minus,), one),
+        _encoded("Where", (is_minus, minus, one), factor),
+        _encoded("CastLike", (factor, divisor), typed),
+        _encoded("Mul", (divisor, typed), positive),
+    ]
+    if node.operator == "Mod":  # the remainder of a division by 1 or -1 is 0
+        return [*replaced, _renamed(data, (dividend, positive), node.outputs[0])]
+    return [
+        *replaced,
+        _renamed(data, (dividend, positive), quotient),
+        _encoded("Mul", (quotient, typed), node.outputs[0]),
+    ]
+
+
+def _negated(node: Node, data: memoryview, name: str) -> list[bytes | memoryview]:
+    """A division whose divisor and quotient are negated if the divisor is -1; as above."""
+    dividend, divisor = node.inputs
+    minus, wide, is_minus, negated, positive, quotient, negative = _steps(name, 7)
+    replaced: list[bytes | memoryview] = [
+        _encoded("Constant", (), minus, _MINUS_ONE),
+        # to a type that Equal has in every operator set
+        _encoded("Cast", (divisor,), wide, _TO_INT64),
+        _encoded("Equal", (wide, minus), is_minus),
+        _encoded("Neg", (divisor,), negated),
+        _encoded("Where", (is_minus, negated, divisor), positive),
+    ]
+    if node.operator == "Mod":
+        return [*replaced, _renamed(data, (dividend, positive), node.outputs[0])]
+    return [
+        *replaced,
+        _renamed(data, (dividend, positive), quotient),
+        _encoded("Neg", (quotient,), negative),
+        _encoded("Where", (is_minus, negative, quotient), node.outputs[0]),
+    ]
+
+
+def _steps(name: str, count: int) -> Iterator[str]:
+    """Names of new tensors."""
+    return (f"{name}_{step}" for step in range(count))
 
 
 def _may_trap(node: Node, known: _Known) -> bool:
@@ -332,10 +377,15 @@ def _message(parts: Iterable[Field]) -> bytes:
     return b"".join(field(number, value) for number, value in parts)
 
 
+# Attributes ``value``: a tensor without dimensions, in 8 bytes.
 _MINUS_ONE: Final = (
+    text_field(1, "value") + field(5, field(2, _INT64) + field(9, b"\xff" * 8)) + field(20, 4)
+)
+_MINUS_ONE_DOUBLE: Final = (
     text_field(1, "value")
-    # an INT64 without dimensions, in 8 bytes
-    + field(5, field(2, _INT64) + field(9, b"\xff" * 8))
+    + field(5, field(2, _DOUBLE) + field(9, struct.pack("<d", -1)))
     + field(20, 4)
 )
+# Attributes ``to``.
 _TO_INT64: Final = text_field(1, "to") + field(3, _INT64) + field(20, 2)
+_TO_DOUBLE: Final = text_field(1, "to") + field(3, _DOUBLE) + field(20, 2)
