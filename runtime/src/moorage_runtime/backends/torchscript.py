@@ -3,15 +3,14 @@
 A TorchScript file contains no names, datatypes or shapes, so model.yaml declares inputs and
 outputs.
 Inputs are passed to the arguments of ``forward`` with the same names, otherwise in order. Outputs
-are taken from a dict by name, otherwise from a tuple in order.
+are taken from a dict or a named tuple by name, otherwise from a tuple in order.
 """
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import sentence_of
@@ -28,6 +27,14 @@ _DECLARE: Final = (
 )
 
 
+# Kinds of arguments that no tensor can be passed to.
+_CONTAINERS: Final = frozenset({"ListType", "DictType", "TupleType", "StringType"})
+_TORCH_NAMES: Final = {
+    datatype: "bfloat16" if datatype is Datatype.BF16 else dtype.name
+    for datatype, dtype in NUMPY_DTYPE.items()
+}
+
+
 class TorchScriptBackend:
     """Loads TorchScript files onto the CPU."""
 
@@ -36,7 +43,7 @@ class TorchScriptBackend:
 
         Raises:
             InvalidConfig: The file is not a TorchScript module, its tensors are not declared, or
-            ``forward`` has another number of arguments.
+            the declared inputs do not fit the arguments of ``forward``.
         """
         if not source.inputs or not source.outputs:
             raise InvalidConfig(f"{source.path.name}: {_DECLARE}")
@@ -53,19 +60,23 @@ class TorchScriptBackend:
             module = torch.jit.load(str(source.path), map_location="cpu").eval()
         except (RuntimeError, ValueError, OSError) as error:
             raise InvalidConfig(
-                f"{source.path.name} is not a valid TorchScript module: {sentence_of(error)}"
+                f"{source.path.name} is not a valid TorchScript module, as torch.jit.save writes "
+                f"it: {sentence_of(error)}"
             ) from error
-        arguments = [argument.name for argument in module.forward.schema.arguments][1:]
-        if len(source.inputs) > len(arguments):
-            raise InvalidConfig(
-                f"model.yaml: inputs has {len(source.inputs)} tensors: {source.path.name} has "
-                f"{len(arguments)} arguments ({', '.join(arguments)})"
-            )
-        return TorchScriptModel(module, arguments, source.inputs, source.outputs)
+        return TorchScriptModel(
+            module, _bound(source, source.inputs, module), source.inputs, source.outputs
+        )
 
 
 class TorchScriptModel:
-    """One module; running it does not change it."""
+    """One module, which all threads share; a module may change its own buffers.
+
+    Args:
+        module: The module.
+        arguments: Name of an input to the argument that it is passed to.
+        inputs: As declared.
+        outputs: As declared.
+    """
 
     platform = "pytorch_torchscript"
     signatures = NO_SIGNATURES
@@ -77,14 +88,14 @@ class TorchScriptModel:
     def __init__(
         self,
         module: Any,
-        arguments: Sequence[str],
+        arguments: Mapping[str, str],
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
     ) -> None:
         self.inputs = inputs
         self.outputs = outputs
         self._module = module
-        self._order = _argument_order(arguments, inputs)
+        self._arguments = arguments
 
     def infer(self, request: InferRequest) -> tuple[Tensor, ...]:
         """Call ``forward``.
@@ -92,11 +103,10 @@ class TorchScriptModel:
         Raises:
             ModelFailed: It raised an exception, or its outputs differ from the declared ones.
         """
-        given = {tensor.name: tensor for tensor in request.inputs}
-        tensors = [_to_torch(given[name]) for name in self._order if name in given]
+        given = {self._arguments[tensor.name]: _to_torch(tensor) for tensor in request.inputs}
         try:
             with torch.inference_mode():
-                answer = self._module(*tensors)
+                answer = self._module(**given)
         except Exception as error:
             raise ModelFailed(f"TorchScript: {_last_line(error)}") from error
         return tuple(_to_tensor(spec, found) for spec, found in self._named(answer))
@@ -108,29 +118,70 @@ class TorchScriptModel:
     def close(self) -> None:
         """Release the module; it is freed after the last run."""
 
-    def _named(self, answer: object) -> list[tuple[TensorSpec, Any]]:
+    def _named(self, answer: Any) -> list[tuple[TensorSpec, object]]:
+        names = [spec.name for spec in self.outputs]
+        if isinstance(answer, tuple) and set(names) <= set(getattr(answer, "_fields", ())):
+            return [(spec, getattr(answer, spec.name)) for spec in self.outputs]
         if isinstance(answer, Mapping):
-            named = cast("Mapping[str, Any]", answer)
-            missing = [spec.name for spec in self.outputs if spec.name not in named]
+            named = cast("Mapping[object, object]", answer)
+            missing = [name for name in names if name not in named]
             if missing:
                 raise ModelFailed(
-                    f"the model returned no output '{missing[0]}', only {', '.join(named)}"
+                    f"the model returned no output '{missing[0]}', only "
+                    f"{', '.join(map(str, named))}"
                 )
             return [(spec, named[spec.name]) for spec in self.outputs]
-        found = [answer] if isinstance(answer, torch.Tensor) else list(cast("Any", answer))
-        if len(found) < len(self.outputs):
-            raise ModelFailed(
-                f"the model returned {len(found)} tensors: must return {len(self.outputs)}"
-            )
+        found = list(cast("Any", answer)) if isinstance(answer, tuple | list) else [answer]
+        if len(found) < len(names):
+            raise ModelFailed(f"the model returned {len(found)} tensors: must return {len(names)}")
         return list(zip(self.outputs, found, strict=False))
 
 
-def _argument_order(arguments: Sequence[str], inputs: Sequence[TensorSpec]) -> list[str]:
-    """Input names in the order of the arguments: by name if all match, otherwise as declared."""
+def _bound(source: ModelSource, inputs: tuple[TensorSpec, ...], module: Any) -> dict[str, str]:
+    """Name of each input to its argument: by name if all match, otherwise in order.
+
+    Raises:
+        InvalidConfig: The inputs do not fit the arguments.
+    """
+    file = source.path.name
+    if not hasattr(module, "forward"):
+        raise InvalidConfig(f"{file} has no method forward: it must have one")
+    arguments = {each.name: each for each in module.forward.schema.arguments[1:]}
+    listed = f"forward({', '.join(arguments)}) of {file}"
+    if len(inputs) > len(arguments):
+        raise InvalidConfig(
+            f"model.yaml: inputs has {len(inputs)} tensors: {file} has {len(arguments)} arguments "
+            f"({', '.join(arguments)})"
+        )
     names = [spec.name for spec in inputs]
     if set(names) <= set(arguments):
-        return [name for name in arguments if name in names]
-    return names
+        bound = {name: name for name in names}
+    else:
+        bound = dict(zip(names, arguments, strict=False))
+    for index, (name, argument) in enumerate(bound.items()):
+        if name != argument and name in arguments:
+            raise InvalidConfig(
+                f"model.yaml: inputs[{index}].name is '{name}', but its place is that of "
+                f"'{argument}' in {listed}: name all inputs like arguments, or none"
+            )
+        kind = arguments[argument].type
+        if _unwrapped(kind).kind() in _CONTAINERS:
+            raise InvalidConfig(
+                f"argument '{argument}' in {listed} is {kind}: must be a tensor or a number"
+            )
+    given = {bound[spec.name] for spec in inputs if not spec.optional}
+    for name, argument in arguments.items():
+        if name not in given and not argument.has_default_value():
+            raise InvalidConfig(
+                f"model.yaml: inputs has no tensor for '{name}' in {listed}, which has no "
+                "default value: declare one that is not optional"
+            )
+    return bound
+
+
+def _unwrapped(kind: Any) -> Any:
+    """The type within an ``Optional``."""
+    return kind.getElementType() if kind.kind() == "OptionalType" else kind
 
 
 def _to_torch(tensor: Tensor) -> Any:
@@ -142,18 +193,27 @@ def _to_torch(tensor: Tensor) -> Any:
 
 
 def _to_tensor(spec: TensorSpec, value: Any) -> Tensor:
-    value = value.detach().contiguous()
-    array: NDArray[Any]
-    if value.dtype is torch.bfloat16:
-        array = value.view(torch.int16).numpy().view(np.uint16)
-    else:
-        array = value.numpy()
-    is_bf16 = spec.datatype is Datatype.BF16
-    if (value.dtype is torch.bfloat16) != is_bf16 or array.dtype != NUMPY_DTYPE[spec.datatype]:
+    if not isinstance(value, torch.Tensor):
         raise ModelFailed(
-            f"output '{spec.name}' of the model is {str(value.dtype).removeprefix('torch.')}: "
-            f"must be {spec.datatype}, as declared in model.yaml"
+            f"output '{spec.name}' of the model is {type(value).__name__}: must be a tensor"
         )
+    tensor: Any = value
+    found = str(tensor.dtype).removeprefix("torch.")
+    if found != _TORCH_NAMES[spec.datatype]:
+        raise ModelFailed(
+            f"output '{spec.name}' of the model is {found}: must be {spec.datatype}, as declared "
+            "in model.yaml"
+        )
+    if tensor.layout is not torch.strided:
+        raise ModelFailed(
+            f"output '{spec.name}' of the model has the layout "
+            f"{str(tensor.layout).removeprefix('torch.')}: must be dense"
+        )
+    # a copy, because the next run may change a buffer of the module that is returned
+    tensor = tensor.detach().clone(memory_format=torch.contiguous_format).resolve_neg()
+    if spec.datatype is Datatype.BF16:
+        tensor = tensor.view(torch.int16)
+    array = tensor.numpy().view(NUMPY_DTYPE[spec.datatype])
     return Tensor(spec.name, spec.datatype, array)
 
 
