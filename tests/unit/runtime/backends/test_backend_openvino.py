@@ -234,6 +234,75 @@ def test_signatures_that_are_functions_run_and_pass_text():
     assert ask(model, text, outputs=["text"]) == {"text": [b"a", "é".encode()]}
 
 
+def write_saved_model(folder: Path, outputs: dict[str, str]) -> Path:
+    """Nodes x and y, their product, and 1: the outputs are nodes by key."""
+    pb = saved_model_pb2
+    floats = pb.Attribute(type=1)
+    rows = pb.Attribute(shape=pb.Shape(dim=[pb.Shape.Dim(size=-1)]))
+    nodes = [
+        *(
+            pb.Node(name=each, op="Placeholder", attr={"dtype": floats, "shape": rows})
+            for each in "xy"
+        ),
+        pb.Node(name="product", op="Mul", input=["x", "y"], attr={"T": floats}),
+        pb.Node(
+            name="one",
+            op="Const",
+            attr={
+                "dtype": floats,
+                "value": pb.Attribute(
+                    tensor=pb.Tensor.FromString(b"\x08\x01\x12\x00\x2d\x00\x00\x80\x3f")
+                ),
+            },
+        ),
+    ]
+
+    def info(node: str):
+        return pb.TensorInfo(name=f"{node}:0", dtype=1, tensor_shape=rows.shape)
+
+    signature = pb.Signature(
+        method_name="tensorflow/serving/predict",
+        inputs={each: info(each) for each in "xy"},
+        outputs={key: info(node) for key, node in outputs.items()},
+    )
+    graph = pb.MetaGraph(
+        meta_info_def=pb.MetaGraph.Info(tags=["serve"]),
+        graph_def=pb.Graph(node=nodes),
+        signature_def={"serving_default": signature},
+    )
+    path = folder / "saved_model.pb"
+    path.write_bytes(pb.SavedModel(meta_graphs=[graph]).SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"p": "product", "q": "product", "x": "product"},
+        {"x": "y", "y": "x"},
+        {"a": "x", "b": "x", "product": "product", "y": "y"},
+    ],
+    ids=["several keys", "swapped", "passed through"],
+)
+def test_each_key_has_its_own_tensor(tmp_path, outputs):
+    model = load(write_saved_model(tmp_path, outputs))
+    values = {"x": [2, 3], "y": [5, 7]}
+    inputs = [Tensor(n, Datatype.FP32, np.array(v, np.float32)) for n, v in values.items()]
+
+    answer = ask(model, *inputs)
+
+    values["product"] = [10, 21]
+    assert answer == {key: values[node] for key, node in outputs.items()}
+    assert {spec.name for spec in model.outputs} == outputs.keys()
+
+
+def test_an_output_without_an_input_is_refused(tmp_path):
+    path = write_saved_model(tmp_path, {"p": "product", "one": "one"})
+
+    with pytest.raises(InvalidConfig, match="output one does not depend on an input, which"):
+        load(path)
+
+
 def test_text_without_elements_does_not_end_the_process():
     model = load(SAVED_MODELS / "functions" / "1" / "saved_model.pb")
     text = Tensor("text", Datatype.BYTES, np.empty(0, np.object_))

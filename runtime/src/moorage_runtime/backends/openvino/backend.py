@@ -24,6 +24,7 @@ from moorage_runtime.backends.openvino._generated import saved_model_pb2
 from moorage_runtime.backends.openvino.function import CompileOptions, OpenvinoFunction
 from moorage_runtime.backends.openvino.library import FrontEndManager, Port, ov, text_of
 from moorage_runtime.backends.openvino.saved_model import Function, GraphTensor
+from moorage_runtime.backends.openvino.tensorflow_graph import full_name
 from moorage_runtime.values.errors import InvalidConfig, InvalidRequest
 from moorage_runtime.values.inference import NO_SIGNATURES, InferRequest, Signature
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
@@ -232,13 +233,16 @@ def _read_function(
         ) from error
     except Exception as error:
         raise _not_loadable(source, error) from error
-    inputs = _named_specs(source, "input", model.inputs, function.inputs)
-    outputs = _named_specs(source, "output", model.outputs, function.outputs)
+    inputs = _input_specs(source, model.inputs, function.inputs)
+    outputs = _output_specs(source, model.outputs, function)
     labels = {name: item.labels for name, item in function.outputs.items() if item.labels}
-    if (set(inputs), {*outputs, *labels}) != (set(function.inputs), set(function.outputs)):
+    if inputs.keys() != function.inputs.keys():
         raise InvalidConfig(
-            f"OpenVINO finds inputs {_listed(inputs)} and outputs {_listed(outputs)} instead of "
-            f"{_listed(function.inputs)} and {_listed(function.outputs.keys() - labels.keys())}"
+            f"OpenVINO finds inputs {_listed(inputs)} instead of {_listed(function.inputs)}"
+        )
+    if lost := function.outputs.keys() - outputs.keys() - labels.keys():
+        raise InvalidConfig(
+            f"output {_listed(lost)} does not depend on an input, which OpenVINO does not support"
         )
     return OpenvinoFunction(
         model,
@@ -260,9 +264,8 @@ def _cut_out(folder: pathlib.Path, function: Function) -> ov.Model:
         for name, tensor in saved_model.input_tensors(function).items()
     ]
     outputs = [
-        graph.get_place_by_tensor_name(item.tensor)
-        for item in function.outputs.values()
-        if not item.labels
+        graph.get_place_by_tensor_name(full_name(node))
+        for node in saved_model.output_nodes(function).values()
     ]
     graph.extract_subgraph([place for place, _ in inputs], outputs)
     for place, item in inputs:
@@ -283,18 +286,33 @@ def _prepare(source: ModelSource, function: OpenvinoFunction) -> None:
         raise _not_loadable(source, error) from error
 
 
-def _named_specs(
-    source: ModelSource, kind: str, ports: Sequence[Port], expected: Mapping[str, GraphTensor]
+def _input_specs(
+    source: ModelSource, ports: Sequence[Port], expected: Mapping[str, GraphTensor]
 ) -> dict[str, TensorSpec]:
-    """Tensors by client's name; one that is passed through has the names of both its ends."""
+    """Inputs by their names for clients, in the order of the model."""
     specs: dict[str, TensorSpec] = {}
     for port in ports:
         name = next((name for name in expected if name in port.get_names()), _name(port))
         told = expected.get(name)
-        spec = _spec(source, kind, port, name, None if told is None else told.shape)
+        spec = _spec(source, "input", port, name, None if told is None else told.shape)
         if told is not None and told.any_shape:
             spec = msgspec.structs.replace(spec, any_shape=True)
         specs[name] = spec
+    return specs
+
+
+def _output_specs(
+    source: ModelSource, ports: Sequence[Port], function: Function
+) -> dict[str, TensorSpec]:
+    """Outputs by their names for clients, in the order of the model.
+
+    The library's tensors can have several names, but each output has a node.
+    """
+    names = {node: name for name, node in saved_model.output_nodes(function).items()}
+    specs: dict[str, TensorSpec] = {}
+    for port in ports:
+        name = names[port.node.friendly_name.removesuffix(":0")]
+        specs[name] = _spec(source, "output", port, name, function.outputs[name].shape)
     return specs
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage_runtime.backends.openvino.library import ov, text_of
+from moorage_runtime.backends.openvino.operators import repaired
 from moorage_runtime.backends.openvino.shapes import ShapeGuard, guard_of
 from moorage_runtime.values.errors import InvalidRequest, ModelFailed
 from moorage_runtime.values.inference import InferRequest
@@ -51,7 +52,7 @@ class CompileOptions(msgspec.Struct, frozen=True):
             # otherwise, some CPUs compute in bfloat16, regardless of the model
             "EXECUTION_MODE_HINT": "ACCURACY",
         }
-        return self.core.compile_model(model, "CPU", config)
+        return self.core.compile_model(repaired(model), "CPU", config)
 
 
 class OpenvinoFunction:
@@ -216,8 +217,24 @@ def _feed(tensor: Tensor) -> ov.Tensor:
 def _copied(tensor: ov.Tensor, spec: TensorSpec) -> NDArray[Any]:
     """A copy, because the library reuses the memory for the next response."""
     if spec.datatype is Datatype.BYTES:
-        if not tensor.get_size():  # the library ends the process when such text is read
-            return np.empty(tuple(tensor.get_shape()), np.object_)
-        return np.array(tensor.bytes_data).astype(np.object_)
+        return _text(tensor)
     array = np.array(tensor.data)
     return array.view(np.uint16) if spec.datatype is Datatype.BF16 else array
+
+
+def _text(tensor: ov.Tensor) -> NDArray[np.object_]:
+    """The elements of a tensor of text, as bytes.
+
+    If all elements are empty, the array that the library makes has elements of one byte that are
+    not initialized, which only its strides tell.
+    """
+    shape = tuple(tensor.get_shape())
+    if not tensor.get_size():  # the library ends the process when such text is read
+        return np.empty(shape, np.object_)
+    if not shape:  # an array without dimensions has no strides
+        copy = ov.Tensor(ov.Type.string, ov.Shape(shape))
+        tensor.copy_to(copy)
+        copy.shape = [1]
+        return _text(copy).reshape(shape)
+    found = tensor.bytes_data
+    return np.array(found).astype(np.object_) if any(found.strides) else np.full(shape, b"", "O")

@@ -57,8 +57,9 @@ _DATATYPES: Final = {
     23: Datatype.UINT64,
 }
 _DTYPES: Final = {datatype: number for number, datatype in _DATATYPES.items()}
-# Prefix for placeholders of features; exporters do not use this name.
+# Prefixes for placeholders of features, and for copies of outputs; exporters do not use them.
 _FEATURE_SCOPE: Final = "moorage_feature"
+_OUTPUT_SCOPE: Final = "moorage_output"
 
 
 class GraphTensor(msgspec.Struct, frozen=True):
@@ -151,7 +152,11 @@ def read(meta_graph: saved_model_pb2.MetaGraph) -> Export:
 
 
 def rewritten(meta_graph: saved_model_pb2.MetaGraph, function: Function) -> bytes:
-    """A SavedModel whose only signature is the function, with the names for clients."""
+    """A SavedModel whose only signature is the function.
+
+    Inputs have the names for clients. Each output is a node of its own, because a tensor can be
+    the output of several keys, and have the same name as an input.
+    """
     copy = saved_model_pb2.SavedModel(meta_graphs=[meta_graph])
     target = copy.meta_graphs[0]
     replacements: dict[str, str] = {}
@@ -163,10 +168,11 @@ def rewritten(meta_graph: saved_model_pb2.MetaGraph, function: Function) -> byte
             replacements[item.tensor] = tensor
             target.graph_def.node.append(_placeholder(tensor, item))
         signature.inputs[name].CopyFrom(_info(full_name(tensor), item))
-    for name, item in function.outputs.items():
-        if not item.labels:
-            signature.outputs[name].CopyFrom(_info(item.tensor, item))
     replace_inputs(target.graph_def, replacements)
+    for name, output in output_nodes(function).items():
+        item = function.outputs[name]
+        target.graph_def.node.append(_identity(output, replacements.get(item.tensor), item))
+        signature.outputs[output].CopyFrom(_info(full_name(output), item))
     target.signature_def.clear()
     target.signature_def[DEFAULT_SIGNATURE].CopyFrom(signature)
     return copy.SerializeToString()
@@ -187,6 +193,12 @@ def input_tensors(function: Function) -> dict[str, str]:
         name: full_name(f"{_FEATURE_SCOPE}_{index}") if item.is_feature else item.tensor
         for index, (name, item) in enumerate(function.inputs.items())
     }
+
+
+def output_nodes(function: Function) -> dict[str, str]:
+    """Name for clients to the output's node in the rewritten graph, without constant labels."""
+    computed = (name for name, item in function.outputs.items() if not item.labels)
+    return {name: f"{_OUTPUT_SCOPE}_{index}" for index, name in enumerate(computed)}
 
 
 class _Reader:
@@ -219,10 +231,13 @@ class _Reader:
             key: _name_of((key, item.datatype, item.shape), name, key, self._input_names)
             for key, item in inputs.items()
         }
-        output_names = {
-            key: _name_of(self._identity(item, inputs), name, key, self._output_names)
-            for key, item in outputs.items()
-        }
+        output_names: dict[str, str] = {}
+        for key, item in outputs.items():
+            identity = self._identity(item, inputs)
+            told = _name_of(identity, name, key, self._output_names)
+            if told in output_names.values():  # another key of the same tensor
+                told = _name_of((identity, key), name, key, self._output_names)
+            output_names[key] = told
         self.signatures[name] = Signature(method, input_names, output_names)
         function = Function(
             {input_names[key]: item for key, item in inputs.items()},
@@ -322,6 +337,12 @@ def _placeholder(name: str, item: GraphTensor) -> saved_model_pb2.Node:
     node = saved_model_pb2.Node(name=name, op="Placeholder")
     node.attr["dtype"].type = _DTYPES[item.datatype]
     node.attr["shape"].shape.CopyFrom(_shape(item))
+    return node
+
+
+def _identity(name: str, replacement: str | None, item: GraphTensor) -> saved_model_pb2.Node:
+    node = saved_model_pb2.Node(name=name, op="Identity", input=[replacement or item.tensor])
+    node.attr["T"].type = _DTYPES[item.datatype]
     return node
 
 

@@ -16,6 +16,8 @@ _PARSERS: Final = frozenset({"ParseExample", "ParseExampleV2"})
 # Nodes that neither change nor reorder the text of labels.
 _REPEATERS: Final = frozenset({"Identity", "ExpandDims", "Tile", "Reshape", "BroadcastTo"})
 
+_ABSENT: Final = saved_model_pb2.Attribute()
+
 
 class Feature(msgspec.Struct, frozen=True):
     """A feature that a graph parses from serialized examples.
@@ -57,7 +59,7 @@ class TensorflowGraph:
         """The shape from the exporter, or None."""
         name, _, index = full_name(tensor).rpartition(":")
         node = self._nodes.get(name)
-        shapes = [] if node is None else node.attr["_output_shapes"].list.shape
+        shapes = [] if node is None else _attribute(node, "_output_shapes").list.shape
         if int(index) >= len(shapes) or shapes[int(index)].unknown_rank:
             return None
         return dims_of(shapes[int(index)])
@@ -110,7 +112,7 @@ class TensorflowGraph:
         node = self._node(tensor)
         if node is None or node.op != "Const":
             return ()
-        return tuple(node.attr["value"].tensor.string_val)
+        return tuple(_attribute(node, "value").tensor.string_val)
 
     def _parsed(self, node: saved_model_pb2.Node) -> list[tuple[int, Feature]]:
         """Output number and feature; sparse outputs precede the dense tensors."""
@@ -120,8 +122,8 @@ class TensorflowGraph:
             for part in range(3)
             for index, key in enumerate(sparse)
         ]
-        types = node.attr["Tdense"].list.type
-        shapes = node.attr["dense_shapes"].list.shape
+        types = _attribute(node, "Tdense").list.type
+        shapes = _attribute(node, "dense_shapes").list.shape
         for index, key in enumerate(dense):
             shape = () if shapes[index].unknown_rank else dims_of(shapes[index])
             dtype = 0 if shapes[index].unknown_rank else types[index]
@@ -138,9 +140,9 @@ class TensorflowGraph:
         if node.op == "ParseExampleV2":
             sparse, dense = inputs[2:3], inputs[3:4]
         else:
-            count = node.attr["Nsparse"].i
+            count = _attribute(node, "Nsparse").i
             sparse, dense = inputs[2 : 2 + count], inputs[2 + count :]
-            dense = dense[: node.attr["Ndense"].i]
+            dense = dense[: _attribute(node, "Ndense").i]
         return self._texts(sparse), self._texts(dense)
 
     def _texts(self, tensors: Iterable[str]) -> list[str]:
@@ -150,6 +152,11 @@ class TensorflowGraph:
 def full_name(tensor: str) -> str:
     """The name with its output number, which may be omitted for the first."""
     return tensor if ":" in tensor else f"{tensor}:0"
+
+
+def _attribute(node: saved_model_pb2.Node, name: str) -> saved_model_pb2.Attribute:
+    """An attribute; empty if it is absent, because reading an absent one would add it."""
+    return node.attr.get(name, _ABSENT)
 
 
 def replace_inputs(graph: saved_model_pb2.Graph, replacements: Mapping[str, str]) -> None:
