@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from moorage_runtime.backends.base import ModelSource
 from moorage_runtime.backends.onnx.backend import OnnxBackend
-from moorage_runtime.backends.onnx.graph.division import guarded
+from moorage_runtime.backends.onnx.graph.division import NotGuarded, guarded
 from moorage_runtime.backends.onnx.graph.file import content, read
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
 from moorage_runtime.values.inference import InferRequest
@@ -29,6 +29,7 @@ TYPES = {
     "float32": (TensorProto.FLOAT, Datatype.FP32),
     "float64": (TensorProto.DOUBLE, Datatype.FP64),
 }
+HALF = numpy_helper.from_array(np.array([-1], np.float32))
 # Truncates towards 0, and wraps around.
 DIVIDED = {"Div": lambda lowest: [lowest, -7, 3, -3], "Mod": lambda _: [0, 0, 1, 1]}
 
@@ -48,10 +49,15 @@ def write(path, nodes, *, datatype="int64", constants=(), functions=(), opset=17
     return path
 
 
-def divide_in_a_function(operator, opset=17):
+def divide_in_a_function(operator, opset=17, domain=""):
     body = [node(operator, ["a", "b"], ["c"])]
-    opsets = [helper.make_opsetid("", opset)]
+    opsets = [helper.make_opsetid(domain, opset)]
     return helper.make_function(MINE, "Divide", ["a", "b"], ["c"], body, opsets)
+
+
+def unknown(result):
+    """A node whose result may have any type."""
+    return node("Unknown", ["x"], [result], domain=MINE)
 
 
 def numbers(datatype):
@@ -166,6 +172,130 @@ def test_a_function_that_divides_floating_point_gives_the_same_results(tmp_path)
     assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    ("opset", "expected"),
+    [
+        (9, ["Constant", "Cast", "Equal", "Neg", "Where", "Div", "Neg", "Where"]),
+        (14, ["Constant", "Cast", "Equal", "Neg", "Where", "Div", "Neg", "Where"]),
+        (
+            15,
+            ["Constant", "Cast", "Equal", "Neg", "Where", "CastLike", "Mul", "Div", "Mul"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_a_function_is_guarded_by_its_own_operator_set(tmp_path, opset, expected, domain):
+    call = node("Divide", ["x", "y"], ["z"], domain=MINE)
+    function = divide_in_a_function("Div", opset, domain)
+    path = write(tmp_path / "m.onnx", [call], functions=[function], opset=8)
+
+    (found,) = onnx.load_from_string(replaced(path)).functions
+
+    assert [each.op_type for each in found.node] == expected
+    assert found.node[0].output == ["moorage_division_1_0"]
+
+
+@pytest.mark.parametrize("opsets", [[("", 8)], [], [(MINE, 17)]])
+def test_a_function_with_an_old_operator_set_is_refused(tmp_path, opsets):
+    call = node("Divide", ["x", "y"], ["z"], domain=MINE)
+    function = divide_in_a_function("Div")
+    del function.opset_import[:]
+    function.opset_import.extend(helper.make_opsetid(*each) for each in opsets)
+    path = write(tmp_path / "m.onnx", [call], functions=[function])
+
+    with pytest.raises(NotGuarded, match="operator Div '' ends the process"):
+        replaced(path)
+
+
+def test_a_graph_without_an_operator_set_is_refused(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Div", ["x", "y"], ["z"])])
+    model = onnx.load(path)
+    del model.opset_import[:]
+    onnx.save(model, path)
+
+    with pytest.raises(NotGuarded, match="from operator set 9 on"):
+        replaced(path)
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_a_remainder_of_floating_point_keeps_its_sign(tmp_path, opset):
+    """Whether Mod computes with floating point can be an argument of a function."""
+    mod = node("Mod", ["a", "b"], ["c"])
+    mod.attribute.add(name="fmod", ref_attr_name="mode", type=onnx.AttributeProto.INT)
+    opsets = [helper.make_opsetid("", opset)]
+    function = helper.make_function(MINE, "F", ["a", "b"], ["c"], [mod], opsets, ["mode"])
+    call = node("F", ["x", "y"], ["z"], domain=MINE, mode=1)
+    path = write(
+        tmp_path / "m.onnx", [call], datatype="float32", functions=[function], opset=opset
+    )
+    x, y = np.array([2.5, -2.5, 2.5], np.float32), np.array([-1, -1, -2], np.float32)
+
+    assert replaced(path) is not None
+    assert run(path, "float32", x=x, y=y).tolist() == [0.5, -0.5, 0.5]
+
+
+@pytest.mark.parametrize("opset", [14, 17])
+def test_every_division_of_a_graph_is_replaced(tmp_path, opset):
+    nodes = [
+        node("Div", ["x", "y"], ["q"]),
+        node("Mul", ["x", "y"], ["product"]),
+        node("Mod", ["product", "y"], ["r"]),
+        node("Add", ["q", "r"], ["z"]),
+    ]
+    path = write(tmp_path / "m.onnx", nodes, opset=opset)
+    x, y = numbers("int64")
+
+    assert run(path, x=x, y=y).tolist() == [int(x[0]), -7, 3, -3]
+    found = onnx.load_from_string(replaced(path)).graph.node
+    names = {name.rpartition("_")[0] for each in found for name in each.output if "_" in name}
+    assert names == {"moorage_division_1", "moorage_division_2"}
+
+
+@pytest.mark.parametrize(
+    "stays",
+    [
+        node("Mod", ["x", "y"], ["z"], fmod=1),
+        node("Div", ["x", "y"], ["z"], domain=MINE),
+        node("Div", ["x"], ["z"]),
+    ],
+    ids=["fmod", "domain", "operands"],
+)
+def test_other_operators_stay(tmp_path, stays):
+    assert replaced(write(tmp_path / "m.onnx", [stays])) is None
+
+
+@pytest.mark.parametrize("opset", [14, 17])
+def test_a_replacement_has_only_fields_of_the_format(tmp_path, opset):
+    body = helper.make_graph(
+        [node("Div", ["x", "y"], ["q"], name="inner")],
+        "body",
+        [],
+        [tensor("q", TensorProto.INT64, None)],
+    )
+    nodes = [
+        node("If", ["yes"], ["z"], then_branch=body, else_branch=body),
+        node("Mod", ["z", "y"], ["r"], name="outer", fmod=0),
+    ]
+    path = write(
+        tmp_path / "m.onnx", nodes, constants=[("yes", np.ones((), np.bool_))], opset=opset
+    )
+    found = replaced(path)
+
+    model = onnx.load_from_string(found)
+    model.DiscardUnknownFields()
+
+    assert model.ByteSize() == len(found)
+
+
+def test_other_texts_of_a_model_stay(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Div", ["x", "y"], ["z"])])
+    model = onnx.load(path)
+    model.producer_name = "\u00e9 \x80 \xff text that is no message"
+    onnx.save(model, path)
+
+    assert onnx.load_from_string(replaced(path)).producer_name == model.producer_name
+
+
 INTEGERS = [each for each in TYPES if "int" in each]
 
 
@@ -268,37 +398,56 @@ def test_a_constant_divisor_without_minus_one_stays(tmp_path):
 @pytest.mark.parametrize(
     "steps",
     [
-        [node("Cast", ["y"], ["d"], to=TensorProto.FLOAT), node("Cast", ["x"], ["n"], to=1)],
-        [
-            node("Cast", ["y"], ["c"], to=1),
-            node("Sqrt", ["c"], ["d"]),
-            node("Cast", ["x"], ["n"], to=1),
-        ],
-        [
-            node("Shape", ["y"], ["s"]),
-            node("ConstantOfShape", ["s"], ["d"]),
-            node("Cast", ["x"], ["n"], to=1),
-        ],
-        [
-            node("Cast", ["y"], ["c"], to=1),
-            node("Slice", ["c", "begin", "end"], ["e"]),
-            node("Where", ["yes", "e", "e"], ["d"]),
-            node("Cast", ["x"], ["n"], to=1),
-        ],
+        [node("Cast", ["y"], ["d"], to=TensorProto.FLOAT)],
+        [node("Sqrt", ["y"], ["d"])],
+        [node("ConstantOfShape", ["y"], ["d"])],
+        [node("ConstantOfShape", ["y"], ["d"], value=HALF)],
+        [node("Constant", [], ["d"], value=HALF)],
+        [node("Sqrt", ["y"], ["c"]), node("Slice", ["c", "begin", "end"], ["d"])],
+        [node("Sqrt", ["y"], ["c"]), node("Where", ["yes", "c", "y"], ["d"])],
+        [node("Sqrt", ["y"], ["c"]), node("Split", ["c"], ["e", "d"], num_outputs=2)],
+        [node("Neg", ["half"], ["d"])],
     ],
-    ids=["Cast", "Sqrt", "ConstantOfShape", "Slice and Where"],
+    ids=lambda steps: " ".join(each.op_type for each in steps),
 )
 def test_floating_point_is_followed(tmp_path, steps):
     constants = [
         ("begin", np.array([0])),
         ("end", np.array([9])),
         ("yes", np.array([True])),
+        ("half", np.array([0.5], np.float32)),
     ]
-    path = write(
-        tmp_path / "m.onnx", [*steps, node("Div", ["n", "d"], ["z"])], constants=constants
-    )
+    divide = node("Div", ["n", "d"], ["z"])
+    path = write(tmp_path / "m.onnx", [unknown("n"), *steps, divide], constants=constants)
 
     assert replaced(path) is None
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        [node("Shape", ["half"], ["d"])],
+        [node("NonMaxSuppression", ["half", "half"], ["d"])],
+        [node("Where", ["yes", "y", "x"], ["d"])],
+        [node("Pow", ["y", "half"], ["d"])],
+        [node("Slice", ["y", "begin", "begin"], ["d"])],
+        [node("Cast", ["half"], ["d"], to=TensorProto.INT32)],
+        [node("Constant", [], ["d"], value=numpy_helper.from_array(np.array([-1])))],
+        [node("ConstantOfShape", ["y"], ["d"], value=numpy_helper.from_array(np.array([-1])))],
+    ],
+    ids=lambda steps: " ".join(each.op_type for each in steps),
+)
+def test_other_results_of_floating_point_are_guarded(tmp_path, steps):
+    constants = [
+        ("begin", np.array([0])),
+        ("yes", np.array([True])),
+        ("half", np.array([0.5], np.float32)),
+    ]
+    divide = node("Div", ["n", "d"], ["z"])
+    path = write(tmp_path / "m.onnx", [unknown("n"), *steps, divide], constants=constants)
+
+    assert replaced(path) is not None
 
 
 @pytest.mark.parametrize(
@@ -356,7 +505,11 @@ def test_a_quotient_with_a_declared_type_is_followed(tmp_path):
     path = write(tmp_path / "m.onnx", nodes)
     assert replaced(path) is not None
     model = onnx.load(path)
-    model.graph.value_info.append(tensor("d", TensorProto.DOUBLE, None))
+    model.graph.value_info.append(tensor("d", 0, [4]))
+    model.graph.value_info[0].type.tensor_type.ClearField("elem_type")
+    onnx.save(model, path)
+    assert replaced(path) is not None
+    model.graph.value_info[0].type.tensor_type.elem_type = TensorProto.DOUBLE
     onnx.save(model, path)
 
     assert replaced(path) is None

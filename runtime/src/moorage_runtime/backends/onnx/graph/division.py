@@ -122,12 +122,13 @@ def guarded(model: memoryview, graph: Graph) -> bytes | None:
     operators = {operator for node in graph.nodes for operator in (node.operator, *node.within)}
     if not _DIVIDING & operators.union(*graph.functions.values()):
         return None
-    guard = _Guard(graph.opsets.get("", 0))
+    guard = _Guard()
     parts: list[Field] = []
     for number, value in fields(model):
         replaced: int | bytes | memoryview = value
         if number == _GRAPH_OF_MODEL and isinstance(value, memoryview):
-            replaced = guard.body(value, _OF_GRAPH, _Known(set(), {}))
+            known = _Known(graph.opsets.get("", 0), set(), {})
+            replaced = guard.body(value, _OF_GRAPH, known)
         elif number == _FUNCTION_OF_MODEL and isinstance(value, memoryview):
             replaced = guard.function(value)
         parts.append((number, replaced))
@@ -138,10 +139,12 @@ class _Known(NamedTuple):
     """What is known about the tensors that a node can use.
 
     Attributes:
+        opset: Version of ONNX's own operators.
         others: Names of those that are neither INT32 nor INT64.
         constants: Constants by name.
     """
 
+    opset: int
     others: set[str]
     constants: dict[str, TensorData]
 
@@ -149,16 +152,12 @@ class _Known(NamedTuple):
 class _Guard:
     """Replaces the divisions in one model.
 
-    Args:
-        opset: Version of ONNX's own operators.
-
     Attributes:
         count: How many were replaced.
     """
 
-    def __init__(self, opset: int) -> None:
+    def __init__(self) -> None:
         self.count = 0
-        self._opset = opset
 
     def function(self, data: memoryview) -> bytes | memoryview:
         """Replace the divisions in a function.
@@ -166,10 +165,7 @@ class _Guard:
         The types of its parameters depend on the call, so they are unknown.
         """
         opsets = dict(map(opset_of, messages(data, _OPSETS)))
-        outer, self._opset = self._opset, opsets.get("", opsets.get("ai.onnx", self._opset))
-        replaced = self.body(data, _OF_FUNCTION, _Known(set(), {}))
-        self._opset = outer
-        return replaced
+        return self.body(data, _OF_FUNCTION, _Known(opsets.get("", 0), set(), {}))
 
     def body(self, data: memoryview, nodes: int, outer: _Known) -> bytes | memoryview:
         """Replace the divisions in a graph or function; the same bytes if it has none.
@@ -180,18 +176,16 @@ class _Guard:
             outer: What is known about the tensors outside.
         """
         before = self.count
-        known = _Known(set(outer.others), dict(outer.constants))
+        known = _Known(outer.opset, set(outer.others), dict(outer.constants))
         if nodes == _OF_GRAPH:
             for each in messages(data, _INITIALIZERS):
                 tensor = tensor_of(each)
                 known.constants[tensor.name] = tensor
-                if _datatype(each) not in _TRAPPING:
+                if _is_other(each, 2):
                     known.others.add(tensor.name)
         for number in _DECLARED[nodes]:
             for each in messages(data, number):
-                name, datatype = _declared(each)
-                if datatype not in _TRAPPING:
-                    known.others.add(name)
+                known.others.update(_others(each))
         parts: list[Field] = []
         for number, value in fields(data):
             if number == nodes and isinstance(value, memoryview):
@@ -206,20 +200,19 @@ class _Guard:
         if node.has_graph:
             replaced = [self._with_graphs(data, known)]
         elif _may_trap(node, known):
-            replaced = self._division(node, data)
+            replaced = self._division(node, data, known.opset)
         _learn(node, data, known)
         return replaced
 
-    def _with_graphs(self, data: memoryview, known: _Known) -> bytes | memoryview:
+    def _with_graphs(self, data: memoryview, known: _Known) -> bytes:
         """A node with the divisions in the graphs of its attributes replaced."""
-        before = self.count
         parts: list[Field] = []
         for number, value in fields(data):
             if number == _ATTRIBUTES and isinstance(value, memoryview):
                 parts.append((number, self._attribute(value, known)))
             else:
                 parts.append((number, value))
-        return data if self.count == before else _message(parts)
+        return _message(parts)
 
     def _attribute(self, data: memoryview, known: _Known) -> bytes | memoryview:
         before = self.count
@@ -232,9 +225,9 @@ class _Guard:
         # a number in four bytes, which would become a field with a length, has no graph
         return data if self.count == before else _message(parts)
 
-    def _division(self, node: Node, data: memoryview) -> list[bytes | memoryview]:
+    def _division(self, node: Node, data: memoryview, opset: int) -> list[bytes | memoryview]:
         """The nodes in place of a division."""
-        if self._opset < _OLDEST:
+        if opset < _OLDEST:
             raise NotGuarded(
                 f"operator {node.operator} '{node.name}' ends the process if it divides the "
                 f"lowest integer by -1, which can only be prevented from operator set {_OLDEST} "
@@ -242,7 +235,7 @@ class _Guard:
             )
         self.count += 1
         name = f"moorage_division_{self.count}"
-        if self._opset >= _CAST_LIKE:
+        if opset >= _CAST_LIKE:
             return _multiplied(node, data, name)
         return _negated(node, data, name)
 
@@ -317,45 +310,38 @@ def _may_trap(node: Node, known: _Known) -> bool:
 def _learn(node: Node, data: memoryview, known: _Known) -> None:
     """Note what is known about the results of a node."""
     kind = node.domain, node.operator
-    first, second = (*node.inputs, "", "")[:2]
     is_other = (
         kind in _OTHERS
-        or (kind in _FIRST and first in known.others)
-        or (kind in _SECOND and second in known.others)
+        or (kind in _FIRST and not known.others.isdisjoint(node.inputs[:1]))
+        or (kind in _SECOND and not known.others.isdisjoint(node.inputs[1:]))
     )
     if kind == ("", "Cast"):
-        is_other = node.attributes.get("to", _UNKNOWN) not in _TRAPPING
+        is_other = node.attributes.get("to") not in _TRAPPING
     elif kind in {("", "Constant"), ("", "ConstantOfShape")}:
-        tensors = [each for one in messages(data, _ATTRIBUTES) for each in messages(one, _VALUE)]
-        is_other = any(_datatype(each) not in _TRAPPING for each in tensors)
+        attributes = list(messages(data, _ATTRIBUTES))
+        tensors = [each for one in attributes for each in messages(one, _VALUE)]
+        # without a value, ConstantOfShape is FP32
+        is_other = not attributes or any(_is_other(each, 2) for each in tensors)
         if node.operator == "Constant":
             known.constants.update((node.outputs[0], tensor_of(each)) for each in tensors)
-        else:  # without a value, it is FP32
-            is_other = is_other or not list(messages(data, _ATTRIBUTES))
     if is_other:
         known.others.update(node.outputs if kind in _ALL_RESULTS else node.outputs[:1])
     if kind in _CLASSIFIERS:
         known.others.update(node.outputs[1:])
-    known.others.discard("")  # an omitted output
 
 
-def _datatype(tensor: memoryview) -> int:
-    """The type of a ``TensorProto``."""
-    return next(
-        (value for number, value in fields(tensor) if number == 2 and isinstance(value, int)),
-        _UNKNOWN,
-    )
+def _others(data: memoryview) -> Iterator[str]:
+    """The name of a ``ValueInfoProto`` whose type is neither INT32 nor INT64."""
+    for name in map(text_of, messages(data, 1)):
+        for type_ in messages(data, 2):
+            for tensor in messages(type_, 1):
+                if _is_other(tensor, 1):
+                    yield name
 
 
-def _declared(data: memoryview) -> tuple[str, int]:
-    """Name and type of a ``ValueInfoProto``."""
-    name = "".join(map(text_of, messages(data, 1)))
-    for type_ in messages(data, 2):
-        for tensor in messages(type_, 1):
-            for number, value in fields(tensor):
-                if number == 1 and isinstance(value, int):
-                    return name, value
-    return name, _UNKNOWN
+def _is_other(data: memoryview, type_field: int) -> bool:
+    """Whether a message has this field, with a type that is neither INT32 nor INT64."""
+    return any(number == type_field and value not in _TRAPPING for number, value in fields(data))
 
 
 def _encoded(operator: str, inputs: Sequence[str], output: str, attribute: bytes = b"") -> bytes:

@@ -125,8 +125,7 @@ def _model(data: memoryview) -> Graph:
         if number == 7 and isinstance(value, memoryview):
             graph = value
         elif number == 8 and isinstance(value, memoryview):
-            domain, version = opset_of(value)
-            opsets["" if domain == "ai.onnx" else domain] = version
+            opsets.update([opset_of(value)])
         elif number == 25 and isinstance(value, memoryview):
             functions.update([_function(value)])
     if graph is None:
@@ -162,14 +161,14 @@ def _graph(
 
 
 def opset_of(data: memoryview) -> tuple[str, int]:
-    """Domain and version of an ``OperatorSetIdProto``."""
+    """Domain and version of an ``OperatorSetIdProto``; ONNX's own domain is ""."""
     domain, version = "", 0
     for number, value in fields(data):
         if number == 1 and isinstance(value, memoryview):
             domain = text_of(value)
         elif number == 2 and isinstance(value, int):
             version = value
-    return domain, version
+    return "" if domain == "ai.onnx" else domain, version
 
 
 def _function(data: memoryview) -> tuple[tuple[str, str], frozenset[str]]:
