@@ -231,8 +231,13 @@ class Poller:
         poll.pace, poll.interval, poll.failures = pace, interval, 0
         if not slower:
             poll.since = now
-        if not poll.running:
-            self._schedule(uid, poll, self._delay(uid, poll))
+        if poll.running:
+            return
+        delay = self._delay(uid, poll)
+        # A replica that serves keeps its place: changes of the pace, for which another replica
+        # may be the reason, must not postpone its poll again and again.
+        if not self._state(poll).ready or now + delay < poll.due:
+            self._schedule(uid, poll, delay)
 
     def _schedule(self, uid: str, poll: _Poll, delay: float) -> None:
         poll.due = due_at(self._edges.clock(), delay)

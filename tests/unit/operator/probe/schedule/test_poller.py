@@ -246,6 +246,20 @@ async def test_polls_that_are_not_urgent_are_aligned() -> None:
         await results.until(lambda: len(results.polled) == 8)
 
 
+async def test_changes_of_the_pace_do_not_postpone_the_poll_of_a_ready_model() -> None:
+    now = [1000.01]
+    async with polling(Server(), clock=lambda: now[0]) as (poller, results):
+        both = [target(pod_uid=uid) for uid in ("one", "waker")]
+        poller.watch(KEY, both, PollPace.STABLE, 10)
+        await results.until(lambda: len(results.polled) == 2)
+        for now[0], pace in ((1005.0, PollPace.SETTLING), (1008.0, PollPace.STABLE)):
+            poller.watch(KEY, both, pace, 10)
+
+        now[0] = 1010.25
+        poller.ask_now("waker")
+        await results.until(lambda: len(results.polled) == 4)
+
+
 async def test_ask_now_during_a_poll_triggers_another_poll() -> None:
     server = Server()
     server.gate.clear()
