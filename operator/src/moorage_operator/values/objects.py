@@ -87,7 +87,12 @@ class PodObserved:
     @property
     def is_active(self) -> bool:
         """Whether its ReplicaSet counts it: it has neither ended nor is being deleted."""
-        return not self.deleting and self.phase not in {"Succeeded", "Failed"}
+        return not self.deleting and not self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended and never runs again."""
+        return self.phase in {"Succeeded", "Failed"}
 
     def deployment_of(self, model: str) -> str:
         """The name of the model's Deployment that created the pod, "" if none did.

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from moorage_operator.decide.pods.replicas import Replica
 from moorage_operator.resources.owned import applied_hash
-from moorage_operator.values.objects import DeploymentObserved
+from moorage_operator.values.objects import DeploymentObserved, PodObserved
 from moorage_operator.values.observed import Observed
 
 __all__ = ["TemplateState", "template_state"]
@@ -54,7 +54,11 @@ def template_state(
         return TemplateState.UNKNOWN
     current = {each.pod.revision for each in replicas if each.current}
     # Those that are being deleted may be the only evidence of another template.
-    sets = {each.replica_set for each in observed.pods if each.revision in current}
+    sets = {
+        each.replica_set
+        for each in observed.pods
+        if each.revision in current and not _is_past(each, planned)
+    }
     is_known = _is_known(deployment, sets)
     return TemplateState.PLANNED if is_known else TemplateState.UNKNOWN
 
@@ -68,6 +72,15 @@ def _is_known(deployment: DeploymentObserved, sets: Collection[str]) -> bool:
     if deployment.generation > 1:
         return deployment.is_reported and deployment.is_uniform
     return len(sets) == 1 or (not sets and deployment.is_reported)
+
+
+def _is_past(pod: PodObserved, planned: Sequence[dict[str, Any]]) -> bool:
+    """Whether a pod has ended, and had been made by another Deployment than the current one.
+
+    An evicted pod stays when its revision moves to a Deployment of its own.
+    """
+    own = f"{planned[0]['metadata']['name']}-{pod.template_hash}" if planned else ""
+    return pod.is_over and pod.replica_set != own
 
 
 def _has(value: object, path: str) -> bool:

@@ -81,6 +81,26 @@ def test_without_a_deployment_the_template_is_unknown() -> None:
     assert template_state(OBJECTS, Observed(), replicas("a")) is UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("phase", "replica_set", "expected"),
+    [
+        ("Failed", "digits-side-1", PLANNED),
+        ("Running", "digits-side-1", UNKNOWN),
+        ("Failed", "digits-1", UNKNOWN),  # of an edit that the watch has not shown yet
+    ],
+)
+def test_a_failed_pod_of_another_deployment_shows_nothing(
+    phase: str, replica_set: str, expected: TemplateState
+) -> None:
+    (replica,) = replicas("digits-2")
+    evicted = replace(
+        pod("evicted", MODEL), replica_set=replica_set, template_hash="1", phase=phase
+    )
+    seen = observed(replica.pod, evicted, deployment=deployment(generation=1))
+
+    assert template_state(OBJECTS, seen, [replica]) is expected
+
+
 @pytest.mark.parametrize(("revision", "expected"), [("", UNKNOWN), ("other", PLANNED)])
 def test_a_pod_that_is_being_deleted_shows_another_template_of_the_revision(
     revision: str, expected: TemplateState
