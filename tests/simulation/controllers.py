@@ -19,7 +19,9 @@ import msgspec
 from simulation.api_server import ApiServer, Key, Object, Refused, Write, owners_of
 from simulation.delays import Delays
 from simulation.gateways import Gateways
-from simulation.kubelets import KUBERNETES, Kubelets, is_over, key_of, make_condition
+from simulation.kubelets import Kubelets
+from simulation.nodes import Nodes
+from simulation.pods import KUBERNETES, is_over, key_of, make_condition
 from simulation.replica_sets import ReplicaSets, owner_reference, pods_of
 from simulation.servers import Servers
 
@@ -33,6 +35,7 @@ class Controllers:
         self,
         api: ApiServer,
         servers: Servers,
+        nodes: Nodes,
         chance: random.Random,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -41,7 +44,7 @@ class Controllers:
         self._loop = loop
         self._soon = Delays(loop, chance, 0.01, 0.06, self._sync)
         self._progress: dict[str, tuple[Any, float]] = {}
-        self.kubelets = Kubelets(api, servers, chance, loop)
+        self.kubelets = Kubelets(api, servers, nodes, chance, loop)
         self._replica_sets = ReplicaSets(api, chance, loop)
         self._gateways = Gateways(api, chance, loop)
         api.followers.append(self._follow)

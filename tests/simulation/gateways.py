@@ -10,7 +10,7 @@ import random
 
 from simulation.api_server import ApiServer, Key, Object, Write
 from simulation.delays import Delays
-from simulation.kubelets import KUBERNETES, key_of
+from simulation.pods import KUBERNETES, key_of
 
 LAGS = (0.05, 1.0, 5.0)
 """The longest delays of a Gateway's controller, in seconds."""

@@ -10,11 +10,13 @@ from typing import Any
 
 from simulation.api_server import Object, Refused, labels_of
 from simulation.clock import timestamp
-from simulation.kubelets import key_of
+from simulation.losses import Losses
 from simulation.network import AFTER, BEFORE, Ambush
+from simulation.pods import key_of
 from simulation.properties import (
     FAULT_SECONDS,
     LENT_SECONDS,
+    LOST_SECONDS,
     MOMENT_SECONDS,
     OURS,
     Watchdog,
@@ -26,6 +28,7 @@ from simulation.properties import (
 )
 from simulation.servers import IMAGES, SERVING
 from simulation.specs import with_fields
+from simulation.tampers import TAMPERS, carefully, disown
 from simulation.world import NAMESPACE, USER, World
 
 NAME = "iris"
@@ -71,41 +74,6 @@ SMOKE_TEST = {
     "request": {"path": "/serves", "body": {}},
     "expect": [{"jsonPath": "served", "value": True}],
 }
-
-MANAGED_BY = "app.kubernetes.io/managed-by"
-
-
-def _disown(body: Object) -> None:
-    # Without label and owner it would count as a foreign object.
-    if MANAGED_BY in body["metadata"]["labels"]:
-        body["metadata"].pop("ownerReferences", None)
-
-
-def _unlabel(body: Object) -> None:
-    # A Deployment without pods is found by its label only; it goes with its model.
-    if body["metadata"].get("ownerReferences") and (body.get("status") or {}).get("replicas"):
-        body["metadata"]["labels"].pop(MANAGED_BY, None)
-
-
-def _container(deployment: Object) -> Object:
-    return deployment["spec"]["template"]["spec"]["containers"][0]
-
-
-TAMPERS: tuple[tuple[str, Any], ...] = (
-    ("deployments", lambda body: body["spec"].update(replicas=7)),
-    (
-        "deployments",
-        lambda body: body["metadata"]["annotations"].pop("moorage.dev/applied-hash", 0),
-    ),
-    ("deployments", _disown),
-    ("deployments", _unlabel),
-    ("deployments", lambda body: _container(body).update(image="example/foreign:1")),
-    ("services", lambda body: body["spec"].update(selector={"app": "other"})),
-    ("services", lambda body: body["spec"]["ports"][0].update(port=7777)),
-    ("services", lambda body: body["metadata"]["labels"].pop("moorage.dev/model", 0)),
-    ("httproutes", lambda body: body["spec"]["rules"].pop()),
-)
-"""Edits of fields that are the operator's, by kind."""
 
 GATEWAY_SHARE = 0.3
 """The share of histories with the Gateway API."""
@@ -177,7 +145,8 @@ def play(seed: int) -> Outcome:
     outcome = Outcome(seed, history=world.history)
     try:
         fields = random.Random(f"fields {seed}")
-        _Player(world, watchdog, chance, fields, lending).play(outcome)
+        losses = Losses(world, watchdog, seed)
+        _Player(world, watchdog, chance, fields, lending, losses).play(outcome)
     finally:
         outcome.writes, outcome.seconds = watchdog.writes, world.loop.time()
         world.close()
@@ -193,12 +162,14 @@ class _Player:
         chance: random.Random,
         fields: random.Random,
         lending: random.Random,
+        losses: Losses,
     ) -> None:
         self._world = world
         self._watchdog = watchdog
         self._chance = chance
         self._fields = fields
         self._lending = lending
+        self._losses = losses
 
     def play(self, outcome: Outcome) -> None:
         """Play the steps, end all faults, and check the end state."""
@@ -206,7 +177,7 @@ class _Player:
         world.weather.requests = chance.choice((0.0, 0.0, 0.03, 0.15))
         world.weather.events = chance.choice((0.0, 0.0, 0.03, 0.15))
         world.weather.old_lists = False
-        watchdog.patience = FAULT_SECONDS
+        watchdog.patience = FAULT_SECONDS + LOST_SECONDS * self._losses.do_happen
         is_shared = world.leaders > 1
         shares = LEADER_SHARES if is_shared else SHARES
         ambush_share = LEADER_AMBUSH_SHARE if is_shared else AMBUSH_SHARE
@@ -220,6 +191,7 @@ class _Player:
                 self._do(do)
             if world.selector and self._lending.random() < LEND_SHARE:
                 self._prepare_to_lend()
+            self._losses.after_step()
         world.run(chance.choice(PAUSES))
         if chance.random() < 0.8:
             self._write(self._spec(SERVING[:2]))
@@ -228,7 +200,7 @@ class _Player:
         self._release()
         world.note("calm")
         world.clear()
-        outcome.failures += self._settle()
+        outcome.failures += self._losses.recover() or self._settle()
         if outcome.failures:
             return
         outcome.failures += self._idle()
@@ -345,10 +317,10 @@ class _Player:
                 world.api.compacted = world.api.version
             case "tamper":
                 plural, change = chance.choice(TAMPERS)
-                if change is _disown and not world.api.all("inferencemodels", NAMESPACE):
+                if change is disown and not world.api.all("inferencemodels", NAMESPACE):
                     return  # like `delete --cascade=orphan`: the child must stay
                 for body in world.api.all(plural, NAMESPACE):
-                    world.api.edit(plural, key_of(body), _carefully(change), USER)
+                    world.api.edit(plural, key_of(body), carefully(change), USER)
             case "delete child":
                 plural = chance.choice(
                     ("deployments", "services", "poddisruptionbudgets", "httproutes")
@@ -475,13 +447,3 @@ class _Player:
             **({"rollout": rollout} if rollout else {}),
         }
         return with_fields(self._fields, spec)
-
-
-def _carefully(change: Any) -> Any:
-    def edit(body: Object) -> None:
-        try:
-            change(body)
-        except KeyError:
-            return  # already tampered with
-
-    return edit

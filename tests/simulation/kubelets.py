@@ -9,30 +9,12 @@ from typing import Any
 
 from simulation.api_server import ApiServer, Key, Object, Write
 from simulation.clock import timestamp
+from simulation.nodes import Nodes
+from simulation.pods import KUBERNETES, is_over, key_of, make_condition
 from simulation.servers import IMAGES, Image, Server, Servers
-
-KUBERNETES = "kubernetes"
-"""The field manager of controllers and kubelets."""
 
 BACK_OFF_FIRST_SECONDS = 10.0
 BACK_OFF_LAST_SECONDS = 300.0
-
-
-def is_ready(pod: Object) -> bool:
-    """Whether the pod is Ready and not terminating."""
-    return "deletionTimestamp" not in pod["metadata"] and _condition(pod, "Ready") == "True"
-
-
-def is_over(pod: Object) -> bool:
-    """Whether the pod has failed for good."""
-    return bool(pod["status"].get("phase") == "Failed")
-
-
-def _condition(body: Object, type_: str) -> str:
-    for each in (body.get("status") or {}).get("conditions") or []:
-        if each["type"] == type_:
-            return str(each["status"])
-    return ""
 
 
 class Kubelets:
@@ -42,38 +24,43 @@ class Kubelets:
         self,
         api: ApiServer,
         servers: Servers,
+        nodes: Nodes,
         chance: random.Random,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._api = api
         self._servers = servers
+        self._nodes = nodes
         self._chance = chance
         self._loop = loop
         self._addresses = 0
+        nodes.resumed = self._resume
 
     def follow(self, write: Write) -> None:
         """Handle a new pod, a deletion, or a changed readiness gate."""
         key = write.key
         if write.before is None and write.after is not None:
             uid = write.after["metadata"]["uid"]
-            self._later(0.05, 0.8, lambda: self._start(key, uid))
+            self._later(uid, 0.05, 0.8, lambda: self._start(key, uid))
         elif write.after is None and write.before is not None:
             self._servers.running.pop(_address(write.before), None)
         elif write.after is not None and write.before is not None:
             is_marked = "deletionTimestamp" in write.after["metadata"]
             uid = write.after["metadata"]["uid"]
             if is_marked and "deletionTimestamp" not in write.before["metadata"]:
-                self._later(0.3, 2.0, lambda: self._end(key, uid))
+                self._later(uid, 0.3, 2.0, lambda: self._end(key, uid))
             elif write.part and write.who != KUBERNETES:
-                self._later(0.01, 0.1, lambda: self._judge(key, uid))
+                self._later(uid, 0.01, 0.1, lambda: self._judge(key, uid))
 
     def restart(self, pod: Object) -> None:
         """Terminate the pod's container, which then restarts."""
+        if self._nodes.is_lost(pod):
+            return
         self._ended(key_of(pod), pod["metadata"]["uid"], 137)
 
     def evict(self, pod: Object) -> None:
         """Evict a pod from a node without memory; it stays as a failed one and is replaced."""
-        if "deletionTimestamp" in pod["metadata"] or is_over(pod):
+        if "deletionTimestamp" in pod["metadata"] or is_over(pod) or self._nodes.is_lost(pod):
             return
 
         def change(body: Object) -> None:
@@ -96,8 +83,16 @@ class Kubelets:
         self._api.edit("pods", key_of(pod), change, KUBERNETES, part="status")
         self._servers.running.pop(_address(pod), None)
 
-    def _later(self, least: float, most: float, call: Any) -> None:
-        self._loop.call_later(least + (most - least) * self._chance.random(), call)
+    def _later(self, uid: str, least: float, most: float, call: Any) -> None:
+        delay = least + (most - least) * self._chance.random()
+        self._loop.call_later(delay, self._nodes.run, uid, call)
+
+    def _resume(self, pod: Object, has_restarted: bool) -> None:
+        """Report a pod of a node that is back; a node that has restarted runs it anew."""
+        key, uid = key_of(pod), pod["metadata"]["uid"]
+        if has_restarted:
+            self._later(uid, 0.0, 1.0, lambda: self._ended(key, uid, 255))
+        self._later(uid, 0.0, 1.0, lambda: self._judge(key, uid))
 
     def _pod(self, key: Key, uid: str) -> Object | None:
         """The pod, unless it has ended."""
@@ -113,6 +108,7 @@ class Kubelets:
         pod = self._pod(key, uid)
         if pod is None or "deletionTimestamp" in pod["metadata"]:
             return
+        self._nodes.place(uid)
         image = IMAGES.get(_image(pod), Image())
         conditions = [self._now("PodScheduled"), self._now("Initialized")]
         if not image.pulls:
@@ -132,10 +128,11 @@ class Kubelets:
         state = {"running": {"startedAt": timestamp(now)}}
         self._write(key, conditions, state, ready=False, started=False, address=address)
         if image.crashes:
-            self._later(1.0, 2.0, lambda: self._ended(key, uid, 1))
+            self._later(uid, 1.0, 2.0, lambda: self._ended(key, uid, 1))
         elif image.loads:
             # The kubelet probes once a second.
             self._later(
+                uid,
                 image.load_seconds,
                 image.load_seconds + 1.0,
                 lambda: self._pass(key, uid, address, server),
@@ -181,7 +178,8 @@ class Kubelets:
             if alive and "deletionTimestamp" not in alive["metadata"]:
                 self._run(key, uid, image, address, [])
 
-        self._loop.call_later(wait if restarts > 1 else 0.5, again)
+        wait = wait if restarts > 1 else 0.5
+        self._loop.call_later(wait, self._nodes.run, uid, again)
 
     def _judge(self, key: Key, uid: str) -> None:
         """Compute the Ready condition from the containers and the gates."""
@@ -239,22 +237,6 @@ class Kubelets:
 
     def _now(self, type_: str, verdict: bool = True) -> Object:
         return make_condition(type_, verdict, "", self._loop.time())
-
-
-def key_of(body: Object) -> Key:
-    """Return the namespace and name."""
-    return body["metadata"]["namespace"], body["metadata"]["name"]
-
-
-def make_condition(type_: str, verdict: bool, reason: str, at: float) -> Object:
-    """Make a condition with its last transition time."""
-    return {
-        "type": type_,
-        "status": str(verdict),
-        "reason": reason,
-        "lastTransitionTime": timestamp(at),
-        "lastUpdateTime": timestamp(at),
-    }
 
 
 def _image(pod: Object) -> str:

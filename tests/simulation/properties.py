@@ -9,7 +9,7 @@ import msgspec
 
 from simulation.api_server import Object, Write, owners_of
 from simulation.controllers import COLLECTED
-from simulation.kubelets import is_over, is_ready, key_of
+from simulation.pods import is_over, is_ready, key_of
 from simulation.servers import SERVING
 from simulation.world import NAMESPACE, USER, World
 from support.testbed.api import KINDS
@@ -31,6 +31,16 @@ MOMENT_SECONDS = 1.0
 FAULT_SECONDS = 40.0
 """The same while events are delayed, requests are late and processes are disconnected."""
 
+
+LOST_SECONDS = 40.0
+"""How long a status may claim that a replica on a lost node serves.
+
+The operator polls at the latest after 36 s: `health.pollIntervalSeconds` is 30 by default, with a
+jitter of 20 %. It waits for an answer for 2 s, and one missing answer is enough in this suite.
+"""
+
+UNREADY_SECONDS = 52.0
+"""By then Kubernetes reports a pod on a lost node as not ready, and the operator has seen it."""
 
 REACTION_SECONDS = 40.0
 """How long an operator may write after a change by others: a slow model loads for 25 s."""
@@ -75,9 +85,8 @@ class Watchdog:
         if write.plural in {"deployments", "replicasets"} and write.after is not None:
             for owner in owners_of(write.after):
                 self._owners[write.after["metadata"]["uid"]] = owner
-        if write.plural == "pods" and write.before is not None and self._serves(write.before):
-            self._served[self._owner_of(write.before)] = self._world.loop.time()
-            self._served_revisions[revision_of(write.before)] = self._world.loop.time()
+        if write.plural == "pods" and write.before is not None:
+            self._note_serving(write.before)
         if write.plural == "deployments" and write.after is not None:
             self._follow_template(write, write.after["spec"]["template"])
         if write.plural == "inferencemodels":
@@ -101,12 +110,44 @@ class Watchdog:
             self._check_status(write.after)
             self._check_revisions(write.after)
 
+    def note_serving(self) -> None:
+        """Note which replicas serve; call before a change that no write shows."""
+        for pod in self._world.api.all("pods"):
+            self._note_serving(pod)
+
+    def look(self) -> None:
+        """Check what the statuses claim about replicas on lost nodes; nothing else may fail.
+
+        The operator may not ask a replica of an earlier revision, and then believes Kubernetes.
+        """
+        now = self._world.loop.time()
+        lost = self._world.servers.lost
+        since = {
+            pod["metadata"]["name"]: lost.get(pod["status"].get("podIP", ""), now)
+            for pod in self._world.nodes.pods
+        }
+        for model in self._world.api.all("inferencemodels") if since else ():
+            self._check_claim(model)
+            status = model.get("status") or {}
+            current = (status.get("revisions") or {}).get("current")
+            for each in status.get("replicaStatuses") or []:
+                ago = now - since.get(each["pod"], now)
+                limit = LOST_SECONDS if each["revision"] == current else UNREADY_SECONDS
+                if ago > limit and each["ready"] and each["modelReady"]:
+                    pod = each["pod"]
+                    self._fail(f"{pod} is reported to serve, but was lost {ago:.1f} s ago")
+
     def serves(self, model: Object) -> bool:
         """Whether a replica serves; pods of a deleted model of the same name do not count."""
         uid = model["metadata"]["uid"]
         return any(
             self._serves(pod) for pod in self._world.api.all("pods") if self._owner_of(pod) == uid
         )
+
+    def _note_serving(self, pod: Object) -> None:
+        if self._serves(pod):
+            self._served[self._owner_of(pod)] = self._world.loop.time()
+            self._served_revisions[revision_of(pod)] = self._world.loop.time()
 
     def _owner_of(self, pod: Object) -> str:
         """Return the uid of the model that owns the pod's Deployment, even after its deletion."""
@@ -184,10 +225,15 @@ class Watchdog:
                 self._fail(f"{name}: {each['type']} reports a generation that does not exist yet")
             if each["lastTransitionTime"] < model["metadata"]["creationTimestamp"]:
                 self._fail(f"{name}: {each['type']} has been so since before the model was made")
-            if (each["type"], each["status"]) == ("Ready", "True") and not self.serves(model):
-                ago = self._world.loop.time() - self._served.get(model["metadata"]["uid"], -1e9)
-                if ago > self.patience:
-                    self._fail(f"{name}: Ready=True, but no replica has served for {ago:.1f} s")
+        self._check_claim(model, self.patience)
+
+    def _check_claim(self, model: Object, patience: float = LOST_SECONDS) -> None:
+        """Ready is claimed only while a replica serves, or did so a moment ago."""
+        if verdicts(model).get("Ready", ("", ""))[0] == "True" and not self.serves(model):
+            ago = self._world.loop.time() - self._served.get(model["metadata"]["uid"], -1e9)
+            if ago > patience:
+                name = model["metadata"]["name"]
+                self._fail(f"{name}: Ready=True, but no replica has served for {ago:.1f} s")
 
     def _check_revisions(self, model: Object) -> None:
         """Only a revision that can serve is reported as up to date or as the last good one.
@@ -296,6 +342,7 @@ def unsettled(world: World, watchdog: Watchdog, model: Object) -> Iterator[str]:
     elif up_to_date == "True" and not model["spec"].get("suspend"):
         yield f"{name}: UpToDate=True, but the spec does not serve"
     pods = [pod for pod in world.api.all("pods") if _model_of(pod) == name and not is_over(pod)]
+    pods = [pod for pod in pods if not world.nodes.is_lost(pod)]
     if model["spec"].get("suspend") and pods:
         yield f"{name}: is suspended and has {len(pods)} pods"
 

@@ -14,7 +14,7 @@ import random
 
 from simulation.api_server import ApiServer, Key, Object, Refused, Write, owners_of
 from simulation.delays import Delays
-from simulation.kubelets import KUBERNETES, is_over, is_ready, key_of
+from simulation.pods import KUBERNETES, is_over, is_ready, key_of
 
 LAGS = (0.02, 0.2, 2.0)
 """The longest delays of a cluster's controller, in seconds: idle, common, busy."""

@@ -75,21 +75,28 @@ class Servers:
     Args:
         clock: Simulated seconds.
         chance: The seed's random numbers.
+
+    Attributes:
+        running: The servers by address.
+        lost: Since when addresses have been on a lost node.
     """
 
     def __init__(self, clock: Callable[[], float], chance: random.Random) -> None:
         self.running: dict[str, Server] = {}
+        self.lost: dict[str, float] = {}
         self._clock = clock
         self._chance = chance
 
     def serves(self, address: str) -> bool:
         """Whether a model is served at an address."""
-        server = self.running.get(address)
+        server = None if address in self.lost else self.running.get(address)
         return server is not None and server.serves(self._clock())
 
     async def ask(self, address: str) -> Server | None:
-        """Return the server at the address, None if there is none."""
+        """Return the server at the address, None if there is none; a lost one never answers."""
         await asyncio.sleep(0.001 + 0.004 * self._chance.random())
+        if address in self.lost:
+            await asyncio.Event().wait()
         return self.running.get(address)
 
     def now(self) -> float:

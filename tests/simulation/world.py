@@ -8,6 +8,7 @@ from simulation.api_server import ApiServer, Object, Write
 from simulation.clock import SimulatedLoop
 from simulation.controllers import Controllers
 from simulation.network import Network, Weather
+from simulation.nodes import Nodes
 from simulation.process import Process
 from simulation.servers import Servers
 
@@ -48,7 +49,9 @@ class World:
         self.weather = Weather()
         self.api = ApiServer(self.loop.time)
         self.servers = Servers(self.loop.time, self.chance)
-        self.controllers = Controllers(self.api, self.servers, self.chance, self.loop)
+        luck = random.Random(f"nodes {seed}")
+        self.nodes = Nodes(self.api, self.servers, luck, self.loop)
+        self.controllers = Controllers(self.api, self.servers, self.nodes, self.chance, self.loop)
         self.api.followers.append(self._note_write)
         self.leaders = leaders
         self._has_runtimes = has_runtimes
