@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from simulation.api_server import ApiServer, Key, Object, Refused, Write, owners_of
+from simulation.autoscalers import Autoscalers
 from simulation.delays import Delays
 from simulation.gateways import Gateways
 from simulation.kubelets import Kubelets
@@ -47,11 +48,13 @@ class Controllers:
         self.kubelets = Kubelets(api, servers, nodes, chance, loop)
         self._replica_sets = ReplicaSets(api, chance, loop)
         self._gateways = Gateways(api, chance, loop)
+        self.autoscalers = Autoscalers(api, loop)
         api.followers.append(self._follow)
 
     def _follow(self, write: Write) -> None:
         self._replica_sets.follow(write)
         self._gateways.follow(write)
+        self.autoscalers.follow(write)
         match write.plural:
             case "deployments":
                 if write.after and not write.part:

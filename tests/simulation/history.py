@@ -26,6 +26,7 @@ from simulation.properties import (
     unsettled,
     write_model,
 )
+from simulation.scaling import Load
 from simulation.servers import IMAGES, SERVING
 from simulation.specs import with_fields
 from simulation.tampers import TAMPERS, carefully, disown
@@ -146,7 +147,8 @@ def play(seed: int) -> Outcome:
     try:
         fields = random.Random(f"fields {seed}")
         losses = Losses(world, watchdog, seed)
-        _Player(world, watchdog, chance, fields, lending, losses).play(outcome)
+        load = Load(world, seed)
+        _Player(world, watchdog, chance, fields, lending, losses, load).play(outcome)
     finally:
         outcome.writes, outcome.seconds = watchdog.writes, world.loop.time()
         world.close()
@@ -154,22 +156,15 @@ def play(seed: int) -> Outcome:
     return outcome
 
 
+@dataclass
 class _Player:
-    def __init__(
-        self,
-        world: World,
-        watchdog: Watchdog,
-        chance: random.Random,
-        fields: random.Random,
-        lending: random.Random,
-        losses: Losses,
-    ) -> None:
-        self._world = world
-        self._watchdog = watchdog
-        self._chance = chance
-        self._fields = fields
-        self._lending = lending
-        self._losses = losses
+    _world: World
+    _watchdog: Watchdog
+    _chance: random.Random
+    _fields: random.Random
+    _lending: random.Random
+    _losses: Losses
+    _load: Load
 
     def play(self, outcome: Outcome) -> None:
         """Play the steps, end all faults, and check the end state."""
@@ -192,6 +187,7 @@ class _Player:
             if world.selector and self._lending.random() < LEND_SHARE:
                 self._prepare_to_lend()
             self._losses.after_step()
+            self._load.after_step()
         world.run(chance.choice(PAUSES))
         if chance.random() < 0.8:
             self._write(self._spec(SERVING[:2]))
@@ -446,4 +442,4 @@ class _Player:
             **route,
             **({"rollout": rollout} if rollout else {}),
         }
-        return with_fields(self._fields, spec)
+        return self._load.scaled(with_fields(self._fields, spec))

@@ -10,6 +10,7 @@ import msgspec
 from simulation.api_server import Object, Write, owners_of
 from simulation.controllers import COLLECTED
 from simulation.pods import is_over, is_ready, key_of
+from simulation.scaling import Sizes, unscaled
 from simulation.servers import SERVING
 from simulation.world import NAMESPACE, USER, World
 from support.testbed.api import KINDS
@@ -77,6 +78,7 @@ class Watchdog:
         self._served_revisions: dict[str, float] = {}
         self._edited: set[str] = set()  # revisions, while an operator may not see the edit
         self._images: dict[str, str] = {}  # by revision
+        self._sizes = Sizes()
         self._lent: dict[str, float] = {}  # since when, by the uid of the model
         world.api.followers.append(self.follow)
 
@@ -92,6 +94,7 @@ class Watchdog:
         if write.plural == "inferencemodels":
             self._follow_pause(write)
             self._follow_lending(write)
+        self._check_size(write)
         now = self._world.loop.time()
         if not write.who.startswith("operator"):
             self._changed = now
@@ -172,6 +175,12 @@ class Watchdog:
             self._images[revision] = template["spec"]["containers"][0]["image"]
         elif write.who == USER and self._world.is_disturbed:
             self._edited.add(revision)
+
+    def _check_size(self, write: Write) -> None:
+        """No size is set again and again; an operator that gets old lists may repeat one."""
+        again = self._sizes.follow(write)
+        if again and not self._world.weather.old_lists:
+            self._fail(again)
 
     def _follow_pause(self, write: Write) -> None:
         """Take note of a model that is paused according to its status, until it is resumed."""
@@ -339,6 +348,10 @@ def unsettled(world: World, watchdog: Watchdog, model: Object) -> Iterator[str]:
     if is_served(model["spec"]):
         if (ready, up_to_date) != ("True", "True"):
             yield f"{name}: Ready={ready} UpToDate={up_to_date}, but the spec serves"
+        scaling = found.get("ScalingActive")
+        if scaling and scaling[0] != "True":
+            yield f"{name}: ScalingActive={scaling[0]}/{scaling[1]}, but the autoscaler works"
+        yield from unscaled(world, model)
     elif up_to_date == "True" and not model["spec"].get("suspend"):
         yield f"{name}: UpToDate=True, but the spec does not serve"
     pods = [pod for pod in world.api.all("pods") if _model_of(pod) == name and not is_over(pod)]
