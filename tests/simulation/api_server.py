@@ -31,6 +31,7 @@ GENERATIONS = {
     "networkpolicies",
     "poddisruptionbudgets",
     "httproutes",
+    "grpcroutes",
 }
 """Kinds whose generation counts the changes of their spec."""
 

@@ -240,6 +240,7 @@ COLLECTED = (
     "networkpolicies",
     "ingresses",
     "httproutes",
+    "grpcroutes",
 )
 
 

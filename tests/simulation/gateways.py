@@ -1,40 +1,48 @@
 """The simulated controller of a Gateway: it accepts routes and resolves their Services.
 
-    HTTPRoute, Services --> conditions Accepted and ResolvedRefs of the HTTPRoute
+    HTTPRoute, GRPCRoute, Services --> conditions Accepted and ResolvedRefs of the route
 
-Source: Gateway API v1, HTTPRoute: RouteParentStatus, ResolvedRefs with BackendNotFound.
+Source: Gateway API v1, HTTPRoute and GRPCRoute: RouteParentStatus, ResolvedRefs with
+BackendNotFound.
 """
 
 import asyncio
 import random
+from functools import partial
 
 from simulation.api_server import ApiServer, Key, Object, Write
 from simulation.delays import Delays
 from simulation.pods import KUBERNETES, key_of
+from simulation.routes import PLURALS
 
 LAGS = (0.05, 1.0, 5.0)
 """The longest delays of a Gateway's controller, in seconds."""
 
 
 class Gateways:
-    """Reports each HTTPRoute to be accepted by its Gateways."""
+    """Reports each route to be accepted by its Gateways."""
 
     def __init__(
         self, api: ApiServer, chance: random.Random, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._api = api
-        self._soon = Delays(loop, chance, 0.0, chance.choice(LAGS), self._sync)
+        lag = chance.choice(LAGS)
+        self._soon = {
+            plural: Delays(loop, chance, 0.0, lag, partial(self._sync, plural))
+            for plural in PLURALS.values()
+        }
 
     def follow(self, write: Write) -> None:
         """Handle a changed route, or a Service that a route may refer to."""
-        if write.plural == "httproutes" and write.after and not write.part:
-            self._soon.add(write.key)
+        if write.plural in self._soon and write.after and not write.part:
+            self._soon[write.plural].add(write.key)
         elif write.plural == "services" and (write.before is None or write.after is None):
-            for body in self._api.all("httproutes", write.key[0]):
-                self._soon.add(key_of(body))
+            for plural, soon in self._soon.items():
+                for body in self._api.all(plural, write.key[0]):
+                    soon.add(key_of(body))
 
-    def _sync(self, key: Key) -> None:
-        route = self._api.get("httproutes", key)
+    def _sync(self, plural: str, key: Key) -> None:
+        route = self._api.get(plural, key)
         if route is None:
             return
         generation = route["metadata"]["generation"]
@@ -53,7 +61,7 @@ class Gateways:
                 for parent in route["spec"]["parentRefs"]
             ]
         }
-        self._api.report("httproutes", key, status, KUBERNETES)
+        self._api.report(plural, key, status, KUBERNETES)
 
 
 def _condition(type_: str, problem: str, generation: int) -> Object:

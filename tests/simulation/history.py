@@ -26,6 +26,7 @@ from simulation.properties import (
     unsettled,
     write_model,
 )
+from simulation.routes import GATEWAY_SHARE, Routes
 from simulation.scaling import Load
 from simulation.servers import IMAGES, SERVING
 from simulation.specs import with_fields
@@ -75,9 +76,6 @@ SMOKE_TEST = {
     "request": {"path": "/serves", "body": {}},
     "expect": [{"jsonPath": "served", "value": True}],
 }
-
-GATEWAY_SHARE = 0.3
-"""The share of histories with the Gateway API."""
 
 ROUTED_SHARE = 0.7
 """The share of specs in them with a route, of which half are canaries."""
@@ -136,11 +134,13 @@ def play(seed: int) -> Outcome:
     chance = random.Random(f"history {seed}")
     lending = random.Random(f"lending {seed}")
     selector = SELECTOR if lending.random() < LENDING_SHARE else ""
+    leaders = 2 if chance.random() < 0.25 else 1
+    routes = Routes(seed, has_gateways=chance.random() < GATEWAY_SHARE)
     world = World(
         seed,
-        leaders=2 if chance.random() < 0.25 else 1,
+        leaders=leaders,
         selector=selector,
-        has_gateways=chance.random() < GATEWAY_SHARE,
+        routes=routes.kinds,
     )
     watchdog = Watchdog(world)
     outcome = Outcome(seed, history=world.history)
@@ -148,7 +148,7 @@ def play(seed: int) -> Outcome:
         fields = random.Random(f"fields {seed}")
         losses = Losses(world, watchdog, seed)
         load = Load(world, seed)
-        _Player(world, watchdog, chance, fields, lending, losses, load).play(outcome)
+        _Player(world, watchdog, chance, fields, lending, losses, load, routes).play(outcome)
     finally:
         outcome.writes, outcome.seconds = watchdog.writes, world.loop.time()
         world.close()
@@ -165,6 +165,7 @@ class _Player:
     _lending: random.Random
     _losses: Losses
     _load: Load
+    _routes: Routes
 
     def play(self, outcome: Outcome) -> None:
         """Play the steps, end all faults, and check the end state."""
@@ -312,15 +313,12 @@ class _Player:
             case "compact":
                 world.api.compacted = world.api.version
             case "tamper":
-                plural, change = chance.choice(TAMPERS)
-                if change is disown and not world.api.all("inferencemodels", NAMESPACE):
-                    return  # like `delete --cascade=orphan`: the child must stay
-                for body in world.api.all(plural, NAMESPACE):
-                    world.api.edit(plural, key_of(body), carefully(change), USER)
+                self._tamper()
             case "delete child":
                 plural = chance.choice(
                     ("deployments", "services", "poddisruptionbudgets", "httproutes")
                 )
+                plural = self._routes.chosen(plural)
                 for body in world.api.all(plural, NAMESPACE):
                     world.api.delete(plural, key_of(body), {}, USER)
             case _:
@@ -331,6 +329,15 @@ class _Player:
                     world.api.delete("pods", key_of(chance.choice(pods)), {}, USER)
                 elif pods:
                     world.controllers.kubelets.restart(chance.choice(pods))
+
+    def _tamper(self) -> None:
+        world = self._world
+        plural, change = self._chance.choice(TAMPERS)
+        if change is disown and not world.api.all("inferencemodels", NAMESPACE):
+            return  # like `delete --cascade=orphan`: the child must stay
+        plural = self._routes.chosen(plural)
+        for body in world.api.all(plural, NAMESPACE):
+            world.api.edit(plural, key_of(body), carefully(change), USER)
 
     def _present(self) -> Object:
         """The spec of the model, or a new one if there is none."""
@@ -429,8 +436,8 @@ class _Player:
             policy = chance.choice(("Warn", "Enforce"))
             checks |= {"smokeTests": {"policy": policy, "tests": [SMOKE_TEST]}}
         rollout, route = chance.choice(STRATEGIES), {}
-        if self._world.has_gateways and chance.random() < ROUTED_SHARE:
-            route = {"route": {"parentRefs": [{"name": "web"}]}}
+        if self._world.routes and chance.random() < ROUTED_SHARE:
+            route = {"route": self._routes.spec()}
             if chance.random() < 0.5:
                 rollout = {"strategy": "Canary", "canary": chance.choice(CANARIES)}
         spec = {

@@ -7,7 +7,7 @@ protocol drivers by one that queries simulated servers. There are no health serv
 import asyncio
 import contextvars
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -63,7 +63,7 @@ class Process:
         ended: Called when the process exits on its own.
         has_runtimes: Whether the kind InferenceRuntime is installed.
         selector: Label selector of the models that it serves; "" for all.
-        has_gateways: Whether the Gateway API is installed.
+        routes: The kinds of routes of the Gateway API that are installed.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Process:
         *,
         has_runtimes: bool = False,
         selector: str = "",
-        has_gateways: bool = False,
+        routes: Sequence[str] = (),
     ) -> None:
         self.network = network
         self.identity = identity
@@ -88,7 +88,7 @@ class Process:
         self._is_dead = False
         self._has_runtimes = has_runtimes
         self._selector = selector
-        self._optional = ["HTTPRoute"] if has_gateways else []
+        self._optional = routes
 
     def start(self) -> None:
         """Start the process, with all tasks in its own context."""

@@ -10,6 +10,7 @@ import msgspec
 from simulation.api_server import Object, Write, owners_of
 from simulation.controllers import COLLECTED
 from simulation.pods import is_over, is_ready, key_of
+from simulation.routes import PLURALS, kinds_of
 from simulation.scaling import Sizes, unscaled
 from simulation.servers import SERVING
 from simulation.world import NAMESPACE, USER, World
@@ -78,7 +79,7 @@ class Watchdog:
         self._served_revisions: dict[str, float] = {}
         self._edited: set[str] = set()  # revisions, while an operator may not see the edit
         self._images: dict[str, str] = {}  # by revision
-        self._sizes = Sizes()
+        self._sizes = Sizes(world)
         self._lent: dict[str, float] = {}  # since when, by the uid of the model
         world.api.followers.append(self.follow)
 
@@ -94,7 +95,7 @@ class Watchdog:
         if write.plural == "inferencemodels":
             self._follow_pause(write)
             self._follow_lending(write)
-        self._check_size(write)
+        self._fail_for(self._sizes.follow(write))
         now = self._world.loop.time()
         if not write.who.startswith("operator"):
             self._changed = now
@@ -107,7 +108,7 @@ class Watchdog:
         self._check_leader(write)
         self._check_pause(write)
         self._check_lending(write)
-        if write.plural == "httproutes" and write.after is not None:
+        if write.plural in PLURALS.values() and write.after is not None:
             self._check_route(write.after)
         if write.plural == "inferencemodels" and write.after is not None:
             self._check_status(write.after)
@@ -175,12 +176,6 @@ class Watchdog:
             self._images[revision] = template["spec"]["containers"][0]["image"]
         elif write.who == USER and self._world.is_disturbed:
             self._edited.add(revision)
-
-    def _check_size(self, write: Write) -> None:
-        """No size is set again and again; an operator that gets old lists may repeat one."""
-        again = self._sizes.follow(write)
-        if again and not self._world.weather.old_lists:
-            self._fail(again)
 
     def _follow_pause(self, write: Write) -> None:
         """Take note of a model that is paused according to its status, until it is resumed."""
@@ -293,6 +288,10 @@ class Watchdog:
                     f"served for {ago:.1f} s, while {good} serves"
                 )
 
+    def _fail_for(self, reasons: Iterator[str]) -> None:
+        for each in reasons:
+            self._fail(each)
+
     def _fail(self, text: str) -> None:
         self._world.note(f"FAILURE {text}")
         self.failures.append(text)
@@ -312,7 +311,7 @@ class _Looks:
 
 def state(world: World) -> Object:
     """Return the end state of the history."""
-    return world.loop.run_until_complete(end_state(_Looks(world), NAMESPACE, ["HTTPRoute"]))  # type: ignore[arg-type]
+    return world.loop.run_until_complete(end_state(_Looks(world), NAMESPACE, PLURALS))  # type: ignore[arg-type]
 
 
 def verdicts(model: Object) -> dict[str, tuple[str, str]]:
@@ -321,11 +320,6 @@ def verdicts(model: Object) -> dict[str, tuple[str, str]]:
         each["type"]: (each["status"], each["reason"])
         for each in (model.get("status") or {}).get("conditions") or []
     }
-
-
-def has_route(spec: Object) -> bool:
-    """Whether a spec requests a route of the Gateway API."""
-    return "parentRefs" in spec.get("route", {})
 
 
 def is_served(spec: Object) -> bool:
@@ -384,7 +378,7 @@ def fresh_state(name: str, spec: bytes) -> bytes:
     """Return the end state of a fresh model, as JSON."""
     before = random.getstate()
     wanted = msgspec.json.decode(spec)
-    world = World("fresh", has_gateways=has_route(wanted))
+    world = World("fresh", routes=kinds_of(wanted))
     try:
         watchdog = Watchdog(world)
         write_model(world, name, wanted)

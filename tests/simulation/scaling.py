@@ -52,48 +52,81 @@ class Load:
 
 
 class Sizes:
-    """Finds sizes that an operator sets, changes and sets again, although nobody else wrote.
+    """Checks the sizes that an operator sets.
 
     Attributes:
         _sizes: The sizes of a Deployment since the last change by others, by its uid.
+        _foreign: The uids of Deployments whose size others have set last.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, world: World) -> None:
+        self._world = world
         self._sizes: dict[str, list[int]] = {}
+        self._foreign: set[str] = set()
 
-    def follow(self, write: Write) -> str:
-        """Return what is wrong with a write."""
-        body = write.after or write.before or {}
-        uid = body["metadata"]["uid"]
-        if write.plural == "inferencemodels" and not write.part:
+    def follow(self, write: Write) -> Iterator[str]:
+        """Return what is wrong with a write; an operator that gets old lists may repeat one."""
+        body = write.after
+        if body is None or self._world.weather.old_lists:
+            return
+        is_ours = write.who.startswith("operator")
+        if write.plural == "deployments" and not write.part:
+            yield from self._repeated(write, body, is_ours=is_ours)
+        elif write.plural == "inferencemodels" and not write.part:
             self._sizes.clear()  # an edit of the model may need any size
-        if write.plural != "deployments" or write.part or write.after is None:
-            return ""
-        size = write.after["spec"]["replicas"]
-        if not write.who.startswith("operator"):
+        elif write.plural == "inferencemodels" and is_ours and not self._world.weather.requests:
+            yield from self._unbounded(body)
+
+    def _repeated(self, write: Write, body: Object, *, is_ours: bool) -> Iterator[str]:
+        """No size is set, changed and set again although nobody else wrote."""
+        uid, size = body["metadata"]["uid"], body["spec"]["replicas"]
+        if not is_ours:
             self._sizes[uid] = [size]
-            return ""
+            self._foreign.add(uid)
+            return
+        self._foreign.discard(uid)
         known = self._sizes.setdefault(uid, [])
-        if known[-1:] == [size]:
-            return ""
-        known.append(size)
-        if size in known[:-1]:
-            return f"{write.who} sets the size of {write.key[1]} again and again: {known}"
-        return ""
+        if known[-1:] != [size]:
+            known.append(size)
+            if size in known[:-1]:
+                yield f"{write.who} sets the size of {write.key[1]} again and again: {known}"
+
+    def _unbounded(self, model: Object) -> Iterator[str]:
+        """A model that is up to date has a size within its bounds, unless others set it.
+
+        The operator reports a new revision before it writes the children.
+        """
+        spec, status, metadata = model["spec"], model["status"], model["metadata"]
+        is_on = spec.get("scaling") and spec["replicas"] and not spec.get("suspend")
+        is_seen = status.get("observedGeneration") == metadata["generation"] and any(
+            (each["type"], each["status"]) == ("UpToDate", "True") for each in status["conditions"]
+        )
+        if not is_on or spec.get("paused") or not is_seen:
+            return
+        wanted = size_of(spec)
+        for body in self._world.api.all("deployments", metadata["namespace"]):
+            size, owned = body["spec"]["replicas"], metadata["uid"] in owners_of(body)
+            if owned and size not in {0, wanted} and body["metadata"]["uid"] not in self._foreign:
+                yield f"{body['metadata']['name']} has {size} replicas, not {wanted}"
+
+
+def size_of(spec: Object) -> int:
+    """The size that a spec asks for, within the bounds of its autoscaler."""
+    size, scaling = spec["replicas"], spec.get("scaling")
+    if scaling and size:
+        return max(scaling.get("minReplicas", 1), min(size, scaling["maxReplicas"]))
+    return size
 
 
 def unscaled(world: World, model: Object) -> Iterator[str]:
     """Return how the sizes differ from those that the model and its bounds ask for."""
-    name, spec, scaling = model["metadata"]["name"], model["spec"], model["spec"].get("scaling")
+    name, spec = model["metadata"]["name"], model["spec"]
     if world.controllers.autoscalers.waits(model):
         yield f"{name}: the autoscaler has not set its size yet"
         return
     if spec.get("suspend"):
         return
-    size = spec["replicas"]
-    if scaling and size:
-        size = max(scaling.get("minReplicas", 1), min(size, scaling["maxReplicas"]))
-    uid = model["metadata"]["uid"]
+    size, uid = size_of(spec), model["metadata"]["uid"]
     for body in world.api.all("deployments", model["metadata"]["namespace"]):
         if uid in owners_of(body) and body["spec"]["replicas"] not in {0, size}:
             yield f"{body['metadata']['name']}: {body['spec']['replicas']} replicas, not {size}"

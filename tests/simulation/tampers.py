@@ -23,6 +23,16 @@ def _container(deployment: Object) -> Object:
     return deployment["spec"]["template"]["spec"]["containers"][0]
 
 
+def _edit_route(body: Object) -> None:
+    """Swap the shares of a canary in a GRPCRoute, or remove a rule."""
+    rules = body["spec"]["rules"]
+    refs = rules[0]["backendRefs"]
+    if body["kind"] == "GRPCRoute" and len(refs) > 1:
+        refs[0]["weight"], refs[1]["weight"] = refs[1]["weight"], refs[0]["weight"]
+    else:
+        rules.pop()
+
+
 TAMPERS: tuple[tuple[str, Any], ...] = (
     ("deployments", lambda body: body["spec"].update(replicas=7)),
     (
@@ -35,7 +45,7 @@ TAMPERS: tuple[tuple[str, Any], ...] = (
     ("services", lambda body: body["spec"].update(selector={"app": "other"})),
     ("services", lambda body: body["spec"]["ports"][0].update(port=7777)),
     ("services", lambda body: body["metadata"]["labels"].pop("moorage.dev/model", 0)),
-    ("httproutes", lambda body: body["spec"]["rules"].pop()),
+    ("httproutes", _edit_route),
 )
 """Edits of fields that are the operator's, by kind."""
 
@@ -46,7 +56,7 @@ def carefully(change: Any) -> Any:
     def edit(body: Object) -> None:
         try:
             change(body)
-        except KeyError:
+        except (KeyError, IndexError):
             return  # already tampered with
 
     return edit

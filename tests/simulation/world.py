@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+from collections.abc import Sequence
 
 from simulation.api_server import ApiServer, Object, Write
 from simulation.clock import SimulatedLoop
@@ -25,7 +26,7 @@ class World:
         leaders: The number of processes that share a lease; a single process needs none.
         has_runtimes: Whether the kind InferenceRuntime is installed.
         selector: Label selector of the models that the operators serve; "" for all.
-        has_gateways: Whether the Gateway API is installed.
+        routes: The kinds of routes of the Gateway API that are installed.
 
     Attributes:
         history: One line per action and write.
@@ -39,7 +40,7 @@ class World:
         *,
         has_runtimes: bool = False,
         selector: str = "",
-        has_gateways: bool = False,
+        routes: Sequence[str] = (),
     ) -> None:
         random.seed(f"operator {seed}")
         self.chance = random.Random(f"world {seed}")
@@ -56,7 +57,7 @@ class World:
         self.leaders = leaders
         self._has_runtimes = has_runtimes
         self.selector = selector
-        self.has_gateways = has_gateways
+        self.routes = routes
         self.processes: list[Process | None] = [None] * leaders
         self._starts = 0
         self._was_cut = False
@@ -87,7 +88,7 @@ class World:
             self._ended,
             has_runtimes=self._has_runtimes,
             selector=self.selector,
-            has_gateways=self.has_gateways,
+            routes=self.routes,
         )
         self.processes[slot] = process
         self.note(f"{who}: starts")
