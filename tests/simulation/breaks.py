@@ -16,13 +16,19 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "localcluster")]
 
+from moorage_operator.api.conditions import Finding
+from moorage_operator.api.scaling import Scaling
+from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.decide import plan
+from moorage_operator.decide.pods import replicas
 from moorage_operator.kube.bodies import Page
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import INFERENCE_MODEL_STATUS, Kind
 from moorage_operator.kube.reflector import Reflector
 from moorage_operator.reconcile.workqueue import WorkQueue
 from moorage_operator.store.store import Store
+from moorage_operator.values.answers import ProbeResult
+from moorage_operator.values.objects import PodObserved
 from moorage_operator.values.observed import Refusal
 from moorage_operator.write import children
 from simulation.history import Outcome
@@ -114,6 +120,25 @@ def write_while_idle() -> None:
     plan._again_after = lambda *arguments: min(60.0, after(*arguments) or 60.0)
 
 
+def trust_silence() -> None:
+    """Take a replica for ready that does not answer, until Kubernetes reports it."""
+    whole = replicas._model_finding
+
+    def broken(
+        pod: PodObserved, model: InferenceModel, result: ProbeResult | None, before: Any
+    ) -> Finding | None:
+        if result and result.model_ready.verdict is None and pod.ready:
+            return None
+        return whole(pod, model, result, before)
+
+    replicas._model_finding = broken
+
+
+def size_without_bounds() -> None:
+    """Give a model the size that its spec names, although its autoscaler has other bounds."""
+    Scaling.within = lambda _, size: size
+
+
 BREAKS: Mapping[str, Callable[[], None]] = {
     "status-without-version": write_statuses_without_version,
     "write-without-leading": write_without_leading,
@@ -123,6 +148,8 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "lent-models": keep_lent_models,
     "write-while-idle": write_while_idle,
     "write-while-paused": write_while_paused,
+    "trusted-silence": trust_silence,
+    "size-without-bounds": size_without_bounds,
 }
 
 
