@@ -21,6 +21,7 @@ from moorage_operator.api.scaling import Scaling
 from moorage_operator.api.v1alpha1 import InferenceModel
 from moorage_operator.decide import plan
 from moorage_operator.decide.pods import replicas
+from moorage_operator.decide.status.template import TemplateState
 from moorage_operator.kube.bodies import Page
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import INFERENCE_MODEL_STATUS, Kind
@@ -139,6 +140,11 @@ def size_without_bounds() -> None:
     Scaling.within = lambda _, size: size
 
 
+def trust_labels() -> None:
+    """Take every pod with the label of a revision for one of its template."""
+    plan.template_state = lambda *_: TemplateState.PLANNED
+
+
 BREAKS: Mapping[str, Callable[[], None]] = {
     "status-without-version": write_statuses_without_version,
     "write-without-leading": write_without_leading,
@@ -150,6 +156,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "write-while-paused": write_while_paused,
     "trusted-silence": trust_silence,
     "size-without-bounds": size_without_bounds,
+    "trusted-labels": trust_labels,
 }
 
 

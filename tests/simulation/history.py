@@ -30,7 +30,7 @@ from simulation.routes import GATEWAY_SHARE, Routes
 from simulation.scaling import Load
 from simulation.servers import IMAGES, SERVING
 from simulation.specs import with_fields
-from simulation.tampers import TAMPERS, carefully, disown
+from simulation.tampers import TAMPERS, HandEdits, carefully, disown
 from simulation.world import NAMESPACE, USER, World
 
 NAME = "iris"
@@ -147,8 +147,9 @@ def play(seed: int) -> Outcome:
     try:
         fields = random.Random(f"fields {seed}")
         losses = Losses(world, watchdog, seed)
-        load = Load(world, seed)
-        _Player(world, watchdog, chance, fields, lending, losses, load, routes).play(outcome)
+        load, edits = Load(world, seed), HandEdits(world, seed)
+        player = _Player(world, watchdog, chance, fields, lending, losses, load, routes, edits)
+        player.play(outcome)
     finally:
         outcome.writes, outcome.seconds = watchdog.writes, world.loop.time()
         world.close()
@@ -166,6 +167,7 @@ class _Player:
     _losses: Losses
     _load: Load
     _routes: Routes
+    _edits: HandEdits
 
     def play(self, outcome: Outcome) -> None:
         """Play the steps, end all faults, and check the end state."""
@@ -189,6 +191,7 @@ class _Player:
                 self._prepare_to_lend()
             self._losses.after_step()
             self._load.after_step()
+            self._edits.after_step()
         world.run(chance.choice(PAUSES))
         if chance.random() < 0.8:
             self._write(self._spec(SERVING[:2]))

@@ -10,6 +10,7 @@ import msgspec
 from simulation.api_server import Object, Write, owners_of
 from simulation.controllers import COLLECTED
 from simulation.pods import is_over, is_ready, key_of
+from simulation.replica_sets import is_active
 from simulation.routes import PLURALS, kinds_of
 from simulation.scaling import Sizes, unscaled
 from simulation.servers import SERVING
@@ -43,6 +44,9 @@ jitter of 20 %. It waits for an answer for 2 s, and one missing answer is enough
 
 UNREADY_SECONDS = 52.0
 """By then Kubernetes reports a pod on a lost node as not ready, and the operator has seen it."""
+
+EDITED_SECONDS = 5.0
+"""How long a status may overlook that a pod has an edited template while no events are late."""
 
 REACTION_SECONDS = 40.0
 """How long an operator may write after a change by others: a slow model loads for 25 s."""
@@ -80,6 +84,7 @@ class Watchdog:
         self._edited: set[str] = set()  # revisions, while an operator may not see the edit
         self._images: dict[str, str] = {}  # by revision
         self._sizes = Sizes(world)
+        self._made: dict[str, float] = {}  # when each pod was created, by its uid
         self._lent: dict[str, float] = {}  # since when, by the uid of the model
         world.api.followers.append(self.follow)
 
@@ -88,8 +93,8 @@ class Watchdog:
         if write.plural in {"deployments", "replicasets"} and write.after is not None:
             for owner in owners_of(write.after):
                 self._owners[write.after["metadata"]["uid"]] = owner
-        if write.plural == "pods" and write.before is not None:
-            self._note_serving(write.before)
+        if write.plural == "pods":
+            self._follow_pod(write)
         if write.plural == "deployments" and write.after is not None:
             self._follow_template(write, write.after["spec"]["template"])
         if write.plural == "inferencemodels":
@@ -113,6 +118,7 @@ class Watchdog:
         if write.plural == "inferencemodels" and write.after is not None:
             self._check_status(write.after)
             self._check_revisions(write.after)
+            self._check_templates(write.after)
 
     def note_serving(self) -> None:
         """Note which replicas serve; call before a change that no write shows."""
@@ -147,6 +153,12 @@ class Watchdog:
         return any(
             self._serves(pod) for pod in self._world.api.all("pods") if self._owner_of(pod) == uid
         )
+
+    def _follow_pod(self, write: Write) -> None:
+        if write.before is not None:
+            self._note_serving(write.before)
+        elif write.after is not None:
+            self._made[write.after["metadata"]["uid"]] = self._world.loop.time()
 
     def _note_serving(self, pod: Object) -> None:
         if self._serves(pod):
@@ -256,6 +268,24 @@ class Watchdog:
         image = self._images.get(good, SERVING[0])
         if image not in SERVING and good not in self._edited:
             self._fail(f"{name}: revision {good} is the last good one, but {image} does not serve")
+
+    def _check_templates(self, model: Object) -> None:
+        """Up to date are only replicas with the template of the spec, not with an edited one."""
+        status, now = model["status"], self._world.loop.time()
+        current, uid = status["revisions"].get("current", ""), model["metadata"]["uid"]
+        image = self._images.get(current)
+        is_up_to_date = verdicts(model).get("UpToDate", ("", ""))[0] == "True"
+        if not is_up_to_date or image is None or current in self._edited:
+            return
+        is_late = self._world.is_disturbed or self._world.weather.old_lists
+        limit = self.patience if is_late else EDITED_SECONDS
+        for pod in self._world.api.all("pods"):
+            found = pod["spec"]["containers"][0]["image"]
+            ago = now - self._made.get(pod["metadata"]["uid"], now)
+            is_other = revision_of(pod) == current and found != image
+            if is_other and is_active(pod) and ago > limit and self._owner_of(pod) == uid:
+                name = pod["metadata"]["name"]
+                self._fail(f"UpToDate=True, but {name} has run {found} for {ago:.1f} s")
 
     def _check_route(self, route: Object) -> None:
         """While the last good revision serves, no request goes to one that does not.
