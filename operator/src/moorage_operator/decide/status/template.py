@@ -79,8 +79,8 @@ def _is_past(pod: PodObserved, planned: Sequence[dict[str, Any]]) -> bool:
 
     An evicted pod stays when its revision moves to a Deployment of its own.
     """
-    own = f"{planned[0]['metadata']['name']}-{pod.template_hash}" if planned else ""
-    return pod.is_over and pod.replica_set != own
+    own = [f"{each['metadata']['name']}-{pod.template_hash}" for each in planned[:1]]
+    return pod.is_over and pod.replica_set not in own
 
 
 def _has(value: object, path: str) -> bool:
