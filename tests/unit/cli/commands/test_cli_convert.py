@@ -55,6 +55,61 @@ def test_convert_writes_no_file_if_one_cannot_be_converted(tmp_path, capsys):
     assert f"{wrong}: iris: spec.endpoints and spec.paths" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("text", ['{"name": "iris", "platform": "onnx"}', "a: 1\n", "kind: 3\n"])
+def test_an_object_of_an_unknown_format_is_refused_with_the_supported_ones(tmp_path, capsys, text):
+    path = tmp_path / "settings.json"
+    path.write_text(text)
+
+    assert program.main(["convert", str(path)]) == 1
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"{path}: document 1: has no kind: supported are InferenceModel and " in err
+
+
+ITEMS = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: apps/v1, kind: Deployment}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (
+            "apiVersion: apps/v1\nkind: Deployment\n---\nkind: Other\n",
+            "Deployment of apps/v1, Other",
+        ),
+        (ITEMS, "Deployment of apps/v1"),
+    ],
+)
+def test_a_file_without_a_supported_kind_stays_and_is_reported(tmp_path, capsys, text, kinds):
+    path = tmp_path / "deployment.yaml"
+    path.write_text(text)
+
+    assert program.main(["convert", "--strict", str(path)]) == 0
+
+    out, err = capsys.readouterr()
+    assert out == text
+    assert f"{path}: nothing to convert in {kinds}: supported are InferenceModel and " in err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "apiVersion: apps/v1\nkind: Deployment\n---\napiVersion: moorage.dev/v1alpha1\n"
+            "kind: InferenceModel\nmetadata: {name: iris}\n"
+        ),
+        ITEMS + "- {apiVersion: moorage.dev/v1alpha1, kind: InferenceRuntime}\n",
+        "# only a comment\n",
+    ],
+)
+def test_other_kinds_beside_a_supported_one_are_not_reported(tmp_path, capsys, text):
+    path = tmp_path / "all.yaml"
+    path.write_text(text)
+
+    assert program.main(["convert", str(path)]) == 0
+    assert capsys.readouterr() == (text, "")
+
+
 FOREIGN = yaml.safe_dump(kserve({"model": SERVED, "timeout": 30}))
 
 

@@ -47,7 +47,6 @@ INDENTED = "".join(f"  {line}\n" for line in EARLIER.splitlines())
         (f"---\n\n---\n{EARLIER}", f"---\n\n---\n{PRESENT}"),
         (f"{EARLIER}...\n---\n{OTHER}...\n", f"{PRESENT}...\n---\n{OTHER}...\n"),
         (EARLIER.rstrip("\n"), PRESENT),
-        (OTHER, OTHER),
         ("", ""),
         ("# nothing\n", "# nothing\n"),
     ],
@@ -199,8 +198,9 @@ def test_settings_of_a_server_become_a_model_at_the_given_location(text):
 @pytest.mark.parametrize(
     "text", ["name: x\nbackend:\n  - y\n  - z\n", '{"implementation": 3}', '{"a": 1}']
 )
-def test_text_that_only_resembles_settings_stays(text):
-    assert convert_text(text).text == text
+def test_text_that_only_resembles_settings_is_refused_with_the_supported_formats(text):
+    with pytest.raises(ConversionError, match=r"has no kind: supported are .*config\.pbtxt"):
+        convert_text(text)
 
 
 def test_a_configuration_with_a_mistake_is_refused_with_its_line():

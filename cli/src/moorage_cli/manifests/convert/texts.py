@@ -30,6 +30,12 @@ _FOREIGN = (
     "serving.kserve.io/", "serving.kubeflow.org/", "mlops.seldon.io/",
     "machinelearning.seldon.io/",
 )  # fmt: skip
+_OWN = "moorage.dev/"
+_SUPPORTED = (
+    "InferenceModel and InferenceRuntime of Moorage, InferenceService, ServingRuntime and "
+    "ClusterServingRuntime of KServe, Model of Seldon Core 2, config.pbtxt of Triton, and "
+    "model-settings.json of MLServer"
+)
 _schemas = cache(schemas)
 
 
@@ -117,7 +123,8 @@ def _manifest(text: str, hints: Hints) -> Converted:
     has_losses = False
     parts: list[str] = []
     end = 0
-    for number, document in enumerate(read_documents(text), start=1):
+    documents = read_documents(text)
+    for number, document in enumerate(documents, start=1):
         parts.append(text[end : document.start])
         end = document.end
         label = _label(document.value, number)
@@ -138,7 +145,31 @@ def _manifest(text: str, hints: Hints) -> Converted:
         if document.has_comments:
             notes.append(f"{label}: comments inside the document are not kept")
     parts.append(text[end:])
+    unknown = _unknown_kinds([document.value for document in documents])
+    if unknown:
+        notes.append(f"nothing to convert in {', '.join(unknown)}: supported are {_SUPPORTED}")
     return Converted("".join(parts), tuple(notes), has_losses)
+
+
+def _unknown_kinds(values: Sequence[Any]) -> Sequence[str]:
+    """The kinds of the resources if none of them belongs to Moorage or a supported project."""
+    found: dict[str, None] = {}
+    for value in values:
+        if not isinstance(value, Mapping):
+            continue
+        resource = cast("Mapping[str, Any]", value)
+        items = resource.get("items")
+        version = str(resource.get("apiVersion", ""))
+        if version.startswith((_OWN, *_FOREIGN)):
+            return ()
+        if not isinstance(items, list):
+            found[f"{resource.get('kind')} of {version}" if version else resource["kind"]] = None
+        elif items:
+            nested = _unknown_kinds(cast("list[Any]", items))
+            if not nested:
+                return ()
+            found |= dict.fromkeys(nested)
+    return list(found)
 
 
 def _has_losses(notes: Sequence[Note]) -> bool:
@@ -186,6 +217,8 @@ def _convert(
 def _convert_resource(
     resource: Mapping[str, Any], hints: Hints, label: str, report: _Report
 ) -> Sequence[Mapping[str, Any]] | None:
+    if not isinstance(resource.get("kind"), str):
+        raise ConversionError(f"has no kind: supported are {_SUPPORTED}")
     made = convert_earlier(resource)
     if made is None and str(resource.get("apiVersion", "")).startswith(_FOREIGN):
         made = (
