@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import moorage_cli.startup
-from moorage_cli.ask.cluster import Cluster
 from moorage_cli.ask.interrupts import immediate_interrupt
 from moorage_cli.ask.standard_streams import (
     complain,
@@ -18,13 +18,16 @@ from moorage_cli.ask.standard_streams import (
     write_output,
 )
 from moorage_cli.command_line.arguments import check_first_word, parser
-from moorage_cli.commands import RUN, Shell
+from moorage_cli.commands import Shell, command_named
 from moorage_cli.printing.failures import Failure, WrongUsage
-from moorage_cli.printing.live import SHOW_CURSOR, LiveView
 from moorage_cli.printing.progress import Progress
 from moorage_cli.printing.report import ExitCode, Report
 from moorage_cli.printing.sanitizing import clean, clean_document
-from moorage_cli.printing.tables import Palette
+from moorage_cli.printing.tables import SHOW_CURSOR, Palette
+
+if TYPE_CHECKING:
+    from moorage_cli.ask.cluster import Cluster
+    from moorage_cli.printing.live import LiveView
 
 __all__ = ["main"]
 
@@ -33,7 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status; without a command, print the help."""
     program = "kubectl moorage" if Path(sys.argv[0]).name.startswith("kubectl-") else "moorage"
     try:
-        moorage_cli.startup.end_startup()
         open_streams()
         return _run(program, arguments)
     except Failure as failure:
@@ -57,6 +59,8 @@ def _run(program: str, arguments: Sequence[str] | None) -> int:
     if given.command is None:
         write_output(reader.format_help())
         return ExitCode.OK
+    command = command_named(given.command)
+    moorage_cli.startup.end_startup()
     form = getattr(given, "output", "text")
     progress = Progress(complain, is_terminal=sys.stderr.isatty())
     shell = Shell(
@@ -71,13 +75,15 @@ def _run(program: str, arguments: Sequence[str] | None) -> int:
     last_words = f"{SHOW_CURSOR}\n".encode() if shell.live else b""
     ended = immediate_interrupt(ExitCode.INTERRUPTED, last_words)
     with ended if watches else nullcontext():
-        report = RUN[given.command](shell, given)
+        report = command(shell, given)
     _print(report, form)
     complain("".join(f"{program}: {clean(note)}\n" for note in report.notes))
     return report.exit_code
 
 
-def _connect(given: argparse.Namespace) -> Cluster:
+def _connect(given: argparse.Namespace) -> "Cluster":
+    from moorage_cli.ask.cluster import Cluster  # noqa: PLC0415 - `lint` and `run` need none
+
     return Cluster(given.kubeconfig, given.context)
 
 
@@ -87,9 +93,15 @@ def _palette(form: str) -> Palette:
     return Palette(coloured=wanted and form != "json")
 
 
-def _live(form: str) -> Callable[[], LiveView] | None:
+def _live(form: str) -> "Callable[[], LiveView] | None":
     """Views that are redrawn, if the output is a terminal that can do it, and for people."""
-    return (lambda: LiveView(sys.stdout)) if _is_able_terminal() and form == "text" else None
+    return _live_view if _is_able_terminal() and form == "text" else None
+
+
+def _live_view() -> "LiveView":
+    from moorage_cli.printing.live import LiveView  # noqa: PLC0415 - most commands need none
+
+    return LiveView(sys.stdout)
 
 
 def _is_able_terminal() -> bool:

@@ -1,6 +1,6 @@
 """The time before `main`: an interrupt during the imports ends the process without a stack trace.
 
-`__main__` imports this module first, because the others take about a second.
+`__main__` imports this module first, because the others take longer, and those of a command most.
 """
 
 import signal

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from moorage_cli import __main__ as program
+from moorage_cli.ask import cluster as connected
 from support.cli_cluster import Server
 
 
@@ -24,7 +25,7 @@ def run(monkeypatch, capsys):
     """Runs a command line against a fake cluster; returns status, output and errors."""
 
     def run(cluster, *arguments):
-        monkeypatch.setattr(program, "Cluster", lambda *_: cluster)
+        monkeypatch.setattr(connected, "Cluster", lambda *_: cluster)
         try:
             code = program.main(arguments)
         except SystemExit as ended:

@@ -3,7 +3,8 @@
 import io
 import re
 
-from moorage_cli.printing.live import SHOW_CURSOR, LiveView
+from moorage_cli.printing.live import LiveView
+from moorage_cli.printing.tables import SHOW_CURSOR
 
 UP = "\x1b[1A"
 

@@ -107,20 +107,34 @@ import importlib.abc, os, signal, sys
 
 class Interrupt(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == "moorage_cli.ask.cluster":
+        if name == sys.argv[1]:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())
 import moorage_cli.__main__
+sys.exit(moorage_cli.__main__.main(["status"]))
 """
 
 
-def test_an_interrupt_during_the_start_ends_the_program_without_a_word() -> None:
+@pytest.mark.parametrize(
+    ("module", "status"),
+    [
+        ("moorage_cli.command_line.arguments", -signal.SIGINT),
+        ("moorage_cli.commands.reports", -signal.SIGINT),
+        ("kubernetes", 130),
+    ],
+)
+def test_an_interrupt_during_an_import_ends_the_program_without_a_word(
+    module: str, status: int
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_START], capture_output=True, check=False, timeout=60
+        [sys.executable, "-c", INTERRUPTED_START, module],
+        capture_output=True,
+        check=False,
+        timeout=60,
     )
 
-    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+    assert (done.returncode, done.stdout, done.stderr) == (status, b"", b"")
 
 
 def test_an_interrupt_after_the_start_has_status_130(tmp_path: Path) -> None:

@@ -1,54 +1,51 @@
 """The commands: each gathers its inputs and passes them to the pure module of its name.
 
-What is decided belongs in `judge`, `edit` and `manifests`.
+What is decided belongs in `judge`, `edit` and `manifests`. The module of a command is imported
+when the command runs, because all of them together take most of a second.
 """
 
 import argparse
 from collections.abc import Callable, Mapping
+from importlib import import_module
 
-from moorage_cli.commands import (
-    bench,
-    deploy,
-    edits,
-    everyday,
-    files,
-    local,
-    look,
-    reports,
-    requests,
-    rollouts,
-)
 from moorage_cli.commands.shell import Shell
 from moorage_cli.printing.report import Report
 
-__all__ = ["RUN", "Shell"]
+__all__ = ["MODULES", "Shell", "command_named"]
 
-RUN: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
-    "run": local.run_run,
-    "deploy": deploy.run_deploy,
-    "status": reports.run_status,
-    "why": reports.run_why,
-    "runtimes": reports.run_runtimes,
-    "wait": rollouts.run_wait,
-    "rollout": rollouts.run_rollout,
-    "promote": edits.run_promote,
-    "abort": edits.run_abort,
-    "restart": edits.run_restart,
-    "retry": edits.run_retry,
-    "scale": edits.run_scale,
-    "rollback": edits.run_rollback,
-    "pause": edits.run_pause,
-    "resume": edits.run_resume,
-    "logs": everyday.run_logs,
-    "events": everyday.run_events,
-    "delete": everyday.run_delete,
-    "infer": requests.run_infer,
-    "bench": bench.run_bench,
-    "lint": files.run_lint,
-    "convert": files.run_convert,
-    "conformance": requests.run_conformance,
-    "top": reports.run_top,
-    "ui": look.run_ui,
-    "ui-server": look.run_ui_server,
-    "completion": files.run_completion,
+# The module of each command; the command `ui-server` is the function `run_ui_server` in it.
+MODULES: Mapping[str, str] = {
+    "run": "local",
+    "deploy": "deploy",
+    "status": "reports",
+    "why": "reports",
+    "runtimes": "reports",
+    "wait": "rollouts",
+    "rollout": "rollouts",
+    "promote": "edits",
+    "abort": "edits",
+    "restart": "edits",
+    "retry": "edits",
+    "scale": "edits",
+    "rollback": "edits",
+    "pause": "edits",
+    "resume": "edits",
+    "logs": "everyday",
+    "events": "everyday",
+    "delete": "everyday",
+    "infer": "requests",
+    "bench": "bench",
+    "lint": "files",
+    "convert": "files",
+    "conformance": "requests",
+    "top": "top",
+    "ui": "look",
+    "ui-server": "look",
+    "completion": "completion",
 }
+
+
+def command_named(name: str) -> Callable[[Shell, argparse.Namespace], Report]:
+    """The function that runs a command."""
+    module = import_module(f"{__name__}.{MODULES[name]}")
+    return getattr(module, f"run_{name.replace('-', '_')}")

@@ -9,8 +9,8 @@ import binascii
 from collections.abc import Mapping
 
 from moorage_cli.ask.access import Access, Trust
-from moorage_cli.commands.files import read_text
 from moorage_cli.commands.shell import ClusterLike
+from moorage_cli.commands.texts import read_text
 from moorage_cli.judge.model_view import ModelView
 from moorage_cli.printing.failures import Failure, WrongUsage
 

@@ -1,18 +1,17 @@
-"""`moorage lint`, `convert` and `completion`: commands that need no cluster."""
+"""`moorage lint` and `convert`: commands that read files and need no cluster."""
 
 import argparse
 import errno
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from moorage_cli.ask.onnx_file import read_onnx
-from moorage_cli.command_line import completion
 from moorage_cli.commands.model_sources import check_uri
 from moorage_cli.commands.shell import Shell
+from moorage_cli.commands.texts import named_file, read_text
 from moorage_cli.manifests.convert.conversion import ConversionError
 from moorage_cli.manifests.convert.texts import Converted, Hints, convert_text, joined
 from moorage_cli.manifests.documents import DocumentError
@@ -20,10 +19,7 @@ from moorage_cli.manifests.lint import lint
 from moorage_cli.printing.failures import Failure, WrongUsage, reason_of
 from moorage_cli.printing.report import Report
 
-__all__ = ["named_file", "read_text", "run_completion", "run_convert", "run_lint"]
-
-# A request with the largest tensors that a server accepts is smaller.
-TEXT_LIMIT = 1 << 26
+__all__ = ["run_convert", "run_lint"]
 
 
 def run_lint(shell: Shell, given: argparse.Namespace) -> Report:
@@ -80,43 +76,6 @@ def _converted(name: str, text: str, uri: str) -> Converted:
         raise Failure(f"{name}: is not valid YAML: {error}") from error
     except ConversionError as error:
         raise Failure(f"{name}: {error}") from error
-
-
-def run_completion(shell: Shell, given: argparse.Namespace) -> Report:
-    """`moorage completion`."""
-    del shell
-    text = completion.script(given.shell)
-    return Report(text, text, ok=True)
-
-
-def named_file(name: str, argument: str) -> str:
-    """How messages name a file and its argument; '-' is standard input."""
-    return f"{argument}: {'standard input' if name == '-' else name}"
-
-
-def read_text(name: str, argument: str = "FILE") -> str:
-    """The text of a file, without a byte order mark; '-' is standard input.
-
-    Args:
-        name: The file.
-        argument: The argument that it comes from, for messages.
-
-    Raises:
-        Failure: It cannot be read, is not UTF-8, or is too large.
-    """
-    try:
-        if name == "-":
-            text = sys.stdin.read(TEXT_LIMIT + 1).removeprefix("\ufeff")
-        else:
-            with Path(name).open(encoding="utf-8-sig") as file:
-                text = file.read(TEXT_LIMIT + 1)
-    except (OSError, ValueError) as error:
-        shown = named_file(name, argument)
-        raise Failure(f"{shown} cannot be read: {reason_of(error)}") from error
-    if len(text) > TEXT_LIMIT:
-        limit = f"it is larger than {TEXT_LIMIT >> 20} MiB"
-        raise Failure(f"{named_file(name, argument)} cannot be read: {limit}")
-    return text
 
 
 def _write(name: str, text: str) -> None:

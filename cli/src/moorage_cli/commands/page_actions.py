@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from moorage_cli.commands import edits, everyday, reports, requests
+from moorage_cli.commands import edits, everyday, requests, top
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.judge.model_view import view
 from moorage_cli.page.access import Actions
@@ -27,7 +27,7 @@ TOP_SECONDS = 5.0
 # What the page may do; the rest of the tool stays on the command line.
 COMMANDS: Mapping[str, Callable[[Shell, argparse.Namespace], Report]] = {
     "events": everyday.run_events,
-    "top": reports.run_top,
+    "top": top.run_top,
     "infer": requests.run_infer,
     "promote": edits.run_promote,
     "abort": edits.run_abort,

@@ -10,10 +10,10 @@ from moorage_cli.ask import wire
 from moorage_cli.ask.inference import call as inference_grpc
 from moorage_cli.ask.inference import request as inference
 from moorage_cli.commands.access import access_of
-from moorage_cli.commands.files import named_file, read_text
 from moorage_cli.commands.pods import GRPC_PORT, HTTP_PORT, address_of
 from moorage_cli.commands.server_addresses import checked_host, checked_url
 from moorage_cli.commands.shell import Shell
+from moorage_cli.commands.texts import named_file, read_text
 from moorage_cli.judge import conformance
 from moorage_cli.judge.model_view import ModelView, view
 from moorage_cli.printing.failures import Failure, WrongUsage

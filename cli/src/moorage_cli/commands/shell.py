@@ -6,15 +6,18 @@
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from moorage_cli.ask.objects import Objects
-from moorage_cli.ask.port_forward import PortForward
-from moorage_cli.edit.model import Patch
-from moorage_cli.judge.why import EventView
-from moorage_cli.printing.live import LiveView
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.tables import Palette
+
+if TYPE_CHECKING:
+    # Only annotations name them. The help and the completion need neither `kubernetes` nor `rich`.
+    from moorage_cli.ask.objects import Objects
+    from moorage_cli.ask.port_forward import PortForward
+    from moorage_cli.edit.model import Patch
+    from moorage_cli.judge.why import EventView
+    from moorage_cli.printing.live import LiveView
 
 __all__ = ["ClusterLike", "Shell"]
 
@@ -25,7 +28,7 @@ class ClusterLike(Protocol):
     namespace: str
 
     @property
-    def objects(self) -> Objects:
+    def objects(self) -> "Objects":
         """The objects beside models."""
         ...
 
@@ -57,7 +60,7 @@ class ClusterLike(Protocol):
         """All models as they are, then each change with its kind, until the watch ends."""
         ...
 
-    def events(self, namespace: str, names: list[str]) -> list[EventView]:
+    def events(self, namespace: str, names: list[str]) -> "list[EventView]":
         """The events about objects with these names."""
         ...
 
@@ -73,7 +76,7 @@ class ClusterLike(Protocol):
         """One model as it is, then each change."""
         ...
 
-    def patch(self, namespace: str, name: str, patch: Patch) -> dict[str, Any]:
+    def patch(self, namespace: str, name: str, patch: "Patch") -> dict[str, Any]:
         """Change one model."""
         ...
 
@@ -81,7 +84,7 @@ class ClusterLike(Protocol):
         """The objects that keep earlier revisions."""
         ...
 
-    def forward(self, namespace: str, pod: str, port: int) -> PortForward:
+    def forward(self, namespace: str, pod: str, port: int) -> "PortForward":
         """A local port that is forwarded to a pod's port."""
         ...
 
@@ -102,6 +105,6 @@ class Shell:
     connect: Callable[[argparse.Namespace], ClusterLike]
     palette: Palette
     show: Callable[[Report], None]
-    live: Callable[[], LiveView] | None
+    live: "Callable[[], LiveView] | None"
     tell: Callable[[str], None]
     count: Callable[[int, int], None]

@@ -12,11 +12,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-__all__ = ["SHOW_CURSOR", "LiveView"]
+__all__ = ["LiveView"]
 
 REDRAWS_PER_SECOND = 1
-# Ends a view whose process is interrupted, because rich hides the cursor meanwhile.
-SHOW_CURSOR = "\x1b[?25h"
 
 
 class LiveView:

@@ -8,8 +8,10 @@ from rich.cells import cell_len
 
 from moorage_cli.printing.sanitizing import clean
 
-__all__ = ["Cell", "GrowingTable", "Palette", "Tone", "age", "render", "shorten"]
+__all__ = ["SHOW_CURSOR", "Cell", "GrowingTable", "Palette", "Tone", "age", "render", "shorten"]
 
+# Ends a view whose process is interrupted, because rich hides the cursor meanwhile.
+SHOW_CURSOR = "\x1b[?25h"
 _GAP = "   "
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 

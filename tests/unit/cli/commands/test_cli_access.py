@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from moorage_cli import __main__ as program
+from moorage_cli.ask import cluster as connected
 from moorage_cli.ask.port_forward import PortForward
 from moorage_cli.commands.page_actions import page_actions
 from moorage_cli.commands.shell import Shell
@@ -124,7 +125,7 @@ def run(monkeypatch, capsys):
     """Runs a command line against a cluster; returns status, output and errors."""
 
     def run(cluster, *arguments):
-        monkeypatch.setattr(program, "Cluster", lambda *_: cluster)
+        monkeypatch.setattr(connected, "Cluster", lambda *_: cluster)
         code = program.main(arguments)
         captured = capsys.readouterr()
         return code, captured.out, captured.err

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from moorage_cli.ask.inference.request import read_document
-from moorage_cli.commands import files
+from moorage_cli.commands import files, texts
 from moorage_cli.printing.failures import Failure
 
 
 def test_a_file_that_cannot_be_read_is_refused_with_its_name_and_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "TEXT_LIMIT", 1 << 20)
+    monkeypatch.setattr(texts, "TEXT_LIMIT", 1 << 20)
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     (tmp_path / "binary").write_bytes(b"\xff\xfea\x00")
@@ -31,7 +31,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_name_and_the_reason(
     }
     for path, reason in reasons.items():
         with pytest.raises(Failure) as refused:
-            files.read_text(str(path))
+            texts.read_text(str(path))
         assert str(refused.value) == f"FILE: {path} cannot be read: {reason}"
 
 
@@ -39,7 +39,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     path = tmp_path / "request.json"
     path.write_bytes(b'\xef\xbb\xbf{"inputs": []}')
 
-    assert read_document(files.read_text(str(path)), "request.json") == {"inputs": []}
+    assert read_document(texts.read_text(str(path)), "request.json") == {"inputs": []}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,94 @@
+"""`moorage top`: the usage and the requests of each replica."""
+
+import argparse
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from moorage_cli.ask import wire
+from moorage_cli.ask.access import Access
+from moorage_cli.commands.access import access_of
+from moorage_cli.commands.pods import HTTP_PORT, RUNTIME_CONTAINER, forwarded
+from moorage_cli.commands.reports import namespace_of
+from moorage_cli.commands.shell import ClusterLike, Shell
+from moorage_cli.judge import traffic
+from moorage_cli.judge.model_view import ModelView, view
+from moorage_cli.printing.failures import Failure
+from moorage_cli.printing.report import Report
+
+__all__ = ["run_top"]
+
+
+def run_top(shell: Shell, given: argparse.Namespace) -> Report:
+    """`moorage top`."""
+    cluster = shell.connect(given)
+    namespace = namespace_of(cluster, given)
+    if given.name:
+        found = [cluster.model(namespace or "", given.name)]
+    else:
+        found = cluster.models(namespace)
+    usages: list[traffic.Usage] = []
+    notes: dict[str, None] = {}
+    for model in (view(item) for item in found):
+        if model.selector:
+            usages += _usages(cluster, model, given, notes)
+    return traffic.top(usages, list(notes), shell.palette, namespaces=given.all_namespaces)
+
+
+def _usages(
+    cluster: ClusterLike, model: ModelView, given: argparse.Namespace, notes: dict[str, None]
+) -> list[traffic.Usage]:
+    """One model's replicas; failures become notes."""
+    measured: dict[str, tuple[float | None, float | None]] = {}
+    try:
+        for item in cluster.pod_metrics(model.namespace, model.selector):
+            measured[item["metadata"]["name"]] = _measured(item)
+    except Failure as failure:
+        notes[str(failure)] = None
+    access = None
+    try:
+        access = access_of(cluster, model, given)
+    except Failure as failure:
+        notes[str(failure)] = None
+    found: list[traffic.Usage] = []
+    for pod in cluster.pods(model.namespace, model.selector):
+        name = pod["metadata"]["name"]
+        cpu, memory = measured.get(name, (None, None))
+        requests, reason = None, traffic.why_idle(pod, RUNTIME_CONTAINER)
+        if access is not None and not reason:
+            try:
+                with forwarded(cluster, model, pod, HTTP_PORT) as address:
+                    exposition = _metrics(address, given.timeout, access)
+                requests = traffic.read_requests(exposition, model.served_name)
+            except Failure as failure:
+                notes[str(failure)] = None
+        found.append(
+            traffic.Usage(model.namespace, model.name, name, cpu, memory, requests, reason)
+        )
+    return found
+
+
+def _metrics(address: str, seconds: float, access: Access) -> str:
+    """The metrics of a server; those of other servers may be elsewhere.
+
+    Raises:
+        Failure: It does not answer, or refuses the token.
+    """
+    reply = wire.fetch(f"{access.scheme}://{address}", "/metrics", seconds, access)
+    if reply.code == 0:
+        raise Failure(reply.body)
+    if reply.code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        raise Failure(f"HTTP {reply.code} from /metrics: set --token-file")
+    return reply.body
+
+
+def _measured(item: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Cores and bytes of all containers of a pod."""
+    sums: list[float | None] = []
+    for what in ("cpu", "memory"):
+        values = [
+            traffic.read_quantity(each["usage"].get(what, "")) for each in item["containers"]
+        ]
+        known = [value for value in values if value is not None]
+        sums.append(sum(known) if known else None)
+    return sums[0], sums[1]
