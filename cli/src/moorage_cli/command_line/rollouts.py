@@ -123,7 +123,8 @@ ROLLOUTS: tuple[Command, ...] = (
         "retry",
         "try a revision again whose rollout was given up",
         "Sets spec.rollout.restartedAt to the current time, as restart does, but only if a "
-        "revision was given up. The exit status is 1 if none was.",
+        "revision was given up. Also removes spec.rollout.promote and spec.rollout.abort, which "
+        "name that revision. The exit status is 1 if none was given up.",
         (NAME, NAMESPACE, output("text", "json"), *CLUSTER),
         ("moorage retry iris",),
     ),

@@ -204,6 +204,8 @@ def _restored(model: Resource, kept: KeptSpec, why: str) -> Edit:
     if not operations:
         return Edit(None, f"already has the spec of revision {target}", target)
     _check(model, wanted)
+    if model.rollout.get("abort") == target:  # the operator would give it up at once
+        operations.append({"op": "remove", "path": "/spec/rollout/abort"})
     version = {"op": "replace", "path": "/metadata/resourceVersion", "value": model.version}
     current = model.revision("current") if model.is_described else ""
     instead = f" instead of {current}" if current not in {"", target} else ""

@@ -7,6 +7,7 @@ refused with the revision that is.
 """
 
 from datetime import UTC, datetime
+from typing import Any
 
 from moorage_cli.edit.model import Edit, Resource, mapping
 from moorage_cli.printing.failures import Failure
@@ -16,6 +17,9 @@ __all__ = ["abort", "pause", "promote", "restart", "resume", "retry", "scale"]
 
 def promote(model: Resource, revision: str = "") -> Edit:
     """Approve the remaining steps of the canary, or one step with `REVISION/STEP`.
+
+    An abort that the operator has not carried out yet, such as that of a paused model, is taken
+    back: it would win.
 
     Raises:
         Failure: The canary or step does not exist.
@@ -38,7 +42,7 @@ def promote(model: Resource, revision: str = "") -> Edit:
             f"{_count_steps(model)}"
         )
     value = f"{name}/{int(step)}" if slash else name
-    patch = model.merge({"rollout": {"promote": value}})
+    patch = model.merge({"rollout": {"promote": value, **_removed(model, "abort")}})
     what = f"step {step} of revision {name}" if slash else f"revision {name}"
     return Edit(patch, f"{what} is promoted{_if_idle(model)}", value)
 
@@ -75,16 +79,12 @@ def restart(model: Resource, now: datetime) -> Edit:
         model: The model.
         now: The current time, aware.
     """
-    moment = now.astimezone(UTC)
-    text = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-    if text == model.rollout.get("restartedAt"):
-        text = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    patch = model.merge({"rollout": {"restartedAt": text}})
+    patch = model.merge({"rollout": {"restartedAt": _restart_time(model, now)}})
     return Edit(patch, f"new pods replace all earlier ones{_if_idle(model)}")
 
 
 def retry(model: Resource, now: datetime) -> Edit:
-    """Start the rollout of a revision that was given up once more.
+    """Start the rollout of a revision that was given up once more, as a new revision.
 
     Args:
         model: The model.
@@ -100,8 +100,9 @@ def retry(model: Resource, now: datetime) -> Edit:
             f"{model.name}: no rollout was given up: revision {model.revision('candidate')} is "
             "rolled out: run moorage why"
         )
-    edit = restart(model, now)
-    return Edit(edit.patch, f"revision {rejected} is tried again{_if_idle(model)}")
+    rollout = {"restartedAt": _restart_time(model, now), **_removed(model, "promote", "abort")}
+    done = f"the spec of revision {rejected} is tried again, as a new revision{_if_idle(model)}"
+    return Edit(model.merge({"rollout": rollout}), done)
 
 
 def scale(model: Resource, replicas: int) -> Edit:
@@ -165,6 +166,20 @@ def _count_steps(model: Resource) -> int:
     canary = model.rollout.get("canary")
     steps = canary.get("steps") if isinstance(canary, dict) else None
     return len(steps) if isinstance(steps, list) else 0
+
+
+def _restart_time(model: Resource, now: datetime) -> str:
+    """The time as a text that differs from that of the previous restart."""
+    moment = now.astimezone(UTC)
+    text = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if text == model.rollout.get("restartedAt"):
+        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return text
+
+
+def _removed(model: Resource, *fields: str) -> dict[str, Any]:
+    """The part of a merge patch that removes these fields of `spec.rollout`, if they are set."""
+    return {field: None for field in fields if field in model.rollout}
 
 
 def _if_idle(model: Resource) -> str:

@@ -51,6 +51,14 @@ def test_a_promotion_names_the_candidate(given: str, promoted: str) -> None:
     assert edit.pinned == promoted
 
 
+def test_a_promotion_takes_back_an_abort_that_the_operator_has_not_carried_out() -> None:
+    model = iris(ROLLING, {"paused": True, "rollout": {**CANARY, "abort": "new"}})
+
+    edit = verbs.promote(model)
+
+    assert edit.patch == merged({"rollout": {"promote": "new", "abort": None}})
+
+
 @pytest.mark.parametrize(
     ("model", "given", "facts"),
     [
@@ -153,6 +161,17 @@ def test_a_rollback_restores_each_field_that_differs() -> None:
         {"op": "add", "path": "/spec/model", "value": {"uri": "pvc://models/iris"}},
         {"op": "remove", "path": "/spec/nodeSelector"},
     ]
+
+
+def test_a_rollback_removes_an_abort_of_the_revision_that_it_restores() -> None:
+    aborted, other = (
+        iris(ROLLING, {**LIVE, "rollout": {"abort": name}}) for name in ("old", "new")
+    )
+    removal = {"op": "remove", "path": "/spec/rollout/abort"}
+
+    patches = [rollback(each, [kept("old", OLD)]).patch for each in (aborted, other)]
+
+    assert [removal in (patch or []) for patch in patches] == [True, False]
 
 
 def test_a_null_of_a_pod_template_is_restored() -> None:
@@ -392,13 +411,27 @@ def test_a_compressed_spec_that_exceeds_the_limit_is_refused() -> None:
         rollback(iris(ROLLING), [KeptSpec("old", "", bomb)])
 
 
+def test_a_retry_removes_what_names_the_revision_that_was_given_up() -> None:
+    rollout = {**CANARY, "promote": "new/1", "abort": "new"}
+    model = iris(
+        {**COMPLETE, "current": "new", "rejected": {"revision": "new"}}, {"rollout": rollout}
+    )
+
+    edit = verbs.retry(model, NOW)
+
+    assert edit.patch == merged(
+        {"rollout": {"restartedAt": "2026-03-04T05:06:07Z", "promote": None, "abort": None}}
+    )
+    assert "new revision" in edit.done
+
+
 def test_a_retry_restarts_a_revision_that_was_given_up() -> None:
     model = iris({"current": "new", "rejected": "new", "lastGood": "old"})
 
     edit = verbs.retry(model, NOW)
 
     assert edit.patch == merged({"rollout": {"restartedAt": "2026-03-04T05:06:07Z"}})
-    assert edit.done == "revision new is tried again"
+    assert edit.done == "the spec of revision new is tried again, as a new revision"
 
 
 @pytest.mark.parametrize(
