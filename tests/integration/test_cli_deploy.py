@@ -183,7 +183,29 @@ def test_an_interrupted_upload_leaves_no_pod(
 
     assert process.returncode == 130
     assert "claim store is created" in err
+    assert "digits: interrupted during the upload: the model is unchanged\n" in err
     assert pods_of_uploads(api) == []
+
+
+def test_an_interrupt_while_the_model_is_followed_says_that_the_rollout_goes_on(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet
+) -> None:
+    process = subprocess.Popen(
+        command(api, "deploy", FILE, "--name=digits"),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    # the third line is the first one about the rollout
+    told = [process.stderr.readline() for _ in range(3)]
+
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+
+    assert "the spec is written" in told[1]
+    assert (process.returncode, out) == (130, "")
+    options = f"--namespace {api.namespace} --kubeconfig {api.kubeconfig}"
+    follow = f"to follow it, run moorage rollout digits --watch {options}\n"
+    assert err.endswith(f"digits: the rollout goes on in the cluster: {follow}")
 
 
 def test_an_upload_pod_that_cannot_start_is_explained_and_removed(

@@ -5,7 +5,6 @@ PATH --> content --> ConfigMap or claim --> InferenceModel --> progress --> samp
 
 import argparse
 import re
-import shlex
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,10 +20,9 @@ import yaml
 from moorage_cli.ask import upload
 from moorage_cli.ask.api_failures import Forbidden, NoCluster
 from moorage_cli.ask.cluster import FIELD_MANAGER, Conflict
-from moorage_cli.ask.inference import request as inference
-from moorage_cli.ask.inference.sample import describe, sample_request, sample_tensors
 from moorage_cli.ask.interrupts import immediate_interrupt, interrupted_by_signals
 from moorage_cli.ask.onnx_file import external_files, read_onnx
+from moorage_cli.commands.deploy_texts import goes_on, served
 from moorage_cli.commands.model_sources import (
     check_trust,
     check_uri,
@@ -34,9 +32,8 @@ from moorage_cli.commands.model_sources import (
     unchanged_content,
 )
 from moorage_cli.commands.rollouts import End, followed, unfinished
-from moorage_cli.commands.samples import sample_command
 from moorage_cli.commands.shell import ClusterLike, Shell
-from moorage_cli.judge.model_view import ModelView, view
+from moorage_cli.judge.model_view import view
 from moorage_cli.judge.rollout import line
 from moorage_cli.judge.waiting import Outcome
 from moorage_cli.manifests import deploying
@@ -46,7 +43,7 @@ from moorage_cli.manifests.object_names import NAME_LIMIT, is_object_name
 from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.progress import size
 from moorage_cli.printing.report import ExitCode, Report
-from moorage_cli.printing.sanitizing import clean, clean_document
+from moorage_cli.printing.sanitizing import clean_document
 
 __all__ = ["run_deploy"]
 
@@ -95,12 +92,16 @@ def run_deploy(shell: Shell, given: argparse.Namespace) -> Report:
         # without the CRD, the uploaded files would stay behind without a model
         with suppress(Forbidden):
             cluster.check_list(target.namespace)
-    with interrupted_by_signals():
-        uri = _uploaded(shell, cluster, target, source, given)
+    try:
+        with interrupted_by_signals():
+            uri = _uploaded(shell, cluster, target, source, given)
+    except KeyboardInterrupt:
+        shell.tell(f"{target.name}: interrupted during the upload: the model is unchanged")
+        raise
     written = _written(cluster, deploying.model_of(target, uri), force=given.force)
     _own(cluster, target, source, written)
     shell.tell(f"{target.name}: the spec is written, generation {_generation(written)}")
-    with immediate_interrupt(ExitCode.INTERRUPTED):
+    with immediate_interrupt(ExitCode.INTERRUPTED, complaint=goes_on(target.name, given)):
         return _followed(shell, cluster, target, given)
 
 
@@ -429,7 +430,7 @@ def _followed(
     end = followed(cluster, target.namespace, target.name, given.timeout, show)
     if end.outcome is Outcome.SERVES:
         _delete_unused(shell, cluster, end)
-        return _served(end.model, end.body, given)
+        return served(end.model, end.body, given)
     return unfinished(shell, cluster, end, given.timeout)
 
 
@@ -449,52 +450,3 @@ def _delete_unused(shell: Shell, cluster: ClusterLike, end: End) -> None:
             shell.tell(f"{name}: {each} is deleted: no revision needs it")
     except Failure as failure:
         shell.tell(f"{name}: ConfigMaps of earlier revisions stay: {failure}")
-
-
-def _served(model: ModelView, body: Mapping[str, Any], given: argparse.Namespace) -> Report:
-    """The addresses of a model that serves, and a request that it answers."""
-    status = body.get("status", {})
-    inputs, outputs = (
-        sample_tensors(status.get("model", {}).get(each)) for each in ("inputs", "outputs")
-    )
-    document = {
-        "namespace": model.namespace,
-        "name": model.name,
-        "uri": body["spec"]["model"].get("uri", ""),
-        "revision": status.get("revisions", {}).get("current", ""),
-        "urls": list(model.urls),
-    }
-    lines = [
-        f"{clean(model.name)} serves",
-        f"  inputs:  {clean(describe(inputs))}",
-        f"  outputs: {clean(describe(outputs))}",
-        f"  in the cluster: {clean(', '.join(model.urls))}",
-    ]
-    http = next((parts for parts in map(urlsplit, model.urls) if parts.scheme == "http"), None)
-    if http is not None and http.hostname:
-        lines += _commands(model, http.hostname, http.port or 80, inputs, given)
-    return Report("\n".join([*lines, ""]), document, ok=True, names=(model.name,))
-
-
-def _commands(
-    model: ModelView, host: str, port: int, inputs: list[Any], given: argparse.Namespace
-) -> list[str]:
-    """The commands that forward a port and send a sample request through it."""
-    options = f" --context {shlex.quote(given.context)}" if given.context else ""
-    options += f" --kubeconfig {shlex.quote(given.kubeconfig)}" if given.kubeconfig else ""
-    service = shlex.quote(f"service/{host.partition('.')[0]}")
-    ports = f"{given.local_port}:{port}"
-    lines = [
-        "From this machine:",
-        f"  kubectl{options} -n {shlex.quote(model.namespace)} port-forward {service} {ports}",
-    ]
-    if not inputs or model.protocol not in set(inference.InferenceProtocol):
-        return lines
-    sample = clean_document(sample_request(inputs))
-    protocol = inference.InferenceProtocol(model.protocol)
-    try:
-        made = inference.make_request(protocol, model.served_name, "", sample)
-    except Failure:
-        return lines  # the protocol has no JSON for one of the datatypes
-    url = f"http://localhost:{given.local_port}{made.path}"
-    return [*lines, f"  {sample_command(url, made.body)}"]
