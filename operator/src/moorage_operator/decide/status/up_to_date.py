@@ -104,7 +104,7 @@ def _with_abort(finding: Finding, course: Course) -> Finding:
     if not abort or revisions.rejected:
         return finding
     if abort != revisions.current:
-        if not in_progress:
+        if not in_progress or abort in revisions.unproven:  # it was aborted earlier
             return finding
         why = f"names {abort}, but revision {revisions.current} is rolled out"
     elif abort == revisions.last_good:
