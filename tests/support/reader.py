@@ -34,7 +34,9 @@ class Reader:
             (self._folder / step.title).write_text(step.text)
         elif step.language == "sh":
             for command in step.text.replace(CONTINUED, "").splitlines():
-                if not command.startswith("pip install "):
+                if command.startswith("kill %"):
+                    self._end(command.split()[1:])
+                elif not command.startswith("pip install "):
                     self._run(command, step)
         else:
             assert step.language == "text", f"line {step.line}: nothing is known to do with this"
@@ -67,8 +69,18 @@ class Reader:
         line = process.stdout.readline()
         assert line, f"{command}: ended with status {process.wait()}"
 
+    def _end(self, jobs: Sequence[str]) -> None:
+        """End jobs such as `%1`; like a shell, count from 1 again when none is left."""
+        for job in jobs:
+            process = self._background[int(job.removeprefix("%")) - 1]
+            assert process.poll() is None, f"{job} has ended with status {process.returncode}"
+            process.terminate()
+            process.communicate()
+        if all(process.poll() is not None for process in self._background):
+            self._background.clear()
+
     def leave(self) -> None:
-        """End what runs in the background."""
+        """End what runs in the background, which a page ends that was followed to its end."""
         for process in self._background:
             process.terminate()
             process.communicate()
