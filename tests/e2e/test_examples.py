@@ -34,6 +34,7 @@ FOLLOWED = (
     "13-checks",
     "14-blue-green",
     "18-many-models",
+    "21-network-policy",
     "23-clients",
 )
 S3_DOCKERFILE = """\
