@@ -10,10 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from moorage_cli.command_line.arguments import COMMANDS
 from moorage_cli.command_line.declared import PATH_METAVARS, Argument, Command
 
-__all__ = ["SHELLS", "script"]
+__all__ = [
+    "NAMES",
+    "SHELLS",
+    "options_of",
+    "positions_of",
+    "script",
+    "takes_file",
+    "takes_value",
+]
 
 # The arguments of the tool that print the names for a positional argument.
-_NAMES: Mapping[str, str] = {
+NAMES: Mapping[str, str] = {
     "name": "status -o name",
     "names": "status -o name",
     "target": "status -o name",
@@ -22,29 +30,33 @@ _NAMES: Mapping[str, str] = {
 _HELP = Argument("--help", action="store_true", help="show the help of the command")
 
 
-def _options(command: Command) -> list[Argument]:
+def options_of(command: Command) -> list[Argument]:
+    """The options of a command, with --help."""
     return [*(each for each in command.arguments if each.is_option), _HELP]
 
 
-def _positions(command: Command) -> list[Argument]:
+def positions_of(command: Command) -> list[Argument]:
+    """The arguments of a command that are not options."""
     return [each for each in command.arguments if not each.is_option]
 
 
-def _takes_value(option: Argument) -> bool:
+def takes_value(option: Argument) -> bool:
+    """Whether a value follows an option."""
     return "action" not in option.options
 
 
-def _takes_file(argument: Argument) -> bool:
+def takes_file(argument: Argument) -> bool:
+    """Whether the value of an argument is a path."""
     return argument.options.get("metavar") in PATH_METAVARS
 
 
 def _words(command: Command, names: str) -> str:
     """The options and choices of a command, and the output of a run that prints names."""
-    found = [name for each in _options(command) for name in each.names]
-    for each in _positions(command):
+    found = [name for each in options_of(command) for name in each.names]
+    for each in positions_of(command):
         found += each.options.get("choices", ())
-        if each.names[0] in _NAMES:
-            found.append(names.format(_NAMES[each.names[0]]))
+        if each.names[0] in NAMES:
+            found.append(names.format(NAMES[each.names[0]]))
     return " ".join(found)
 
 
@@ -55,7 +67,7 @@ def _values() -> dict[tuple[str, ...], Sequence[str]]:
     """
     found: dict[tuple[str, ...], list[str]] = {}
     for command in COMMANDS:
-        for option in _options(command):
+        for option in options_of(command):
             for choice in option.options.get("choices", ()):
                 known = found.setdefault(option.names, [])
                 known += [] if choice in known else [choice]
@@ -74,11 +86,11 @@ def _followed() -> dict[tuple[str, ...], list[str]]:
     """
     uses: dict[str, dict[str, tuple[str, ...]]] = {}
     for command in COMMANDS:
-        for option in _options(command):
+        for option in options_of(command):
             choices = tuple(option.options.get("choices", ()))
-            value = choices or (_A_FILE if _takes_file(option) else _ANYTHING)
+            value = choices or (_A_FILE if takes_file(option) else _ANYTHING)
             for name in option.names:
-                uses.setdefault(name, {})[command.name] = value if _takes_value(option) else ()
+                uses.setdefault(name, {})[command.name] = value if takes_value(option) else ()
     found: dict[tuple[str, ...], list[str]] = {}
     for name, values in sorted(uses.items()):
         is_same = len(set(values.values())) == 1
@@ -107,7 +119,7 @@ def _with_files() -> str:
     return "|".join(
         command.name
         for command in COMMANDS
-        if any(_takes_file(each) for each in _positions(command))
+        if any(takes_file(each) for each in positions_of(command))
     )
 
 
@@ -218,12 +230,14 @@ def _zsh() -> str:
 
 def _zsh_case(command: Command) -> str:
     lines = [
-        _described(name, each.options["help"]) for each in _options(command) for name in each.names
+        _described(name, each.options["help"])
+        for each in options_of(command)
+        for name in each.names
     ]
-    for each in _positions(command):
+    for each in positions_of(command):
         lines += each.options.get("choices", ())
-        if each.names[0] in _NAMES:
-            lines.append(f'${{(f)"$(_moorage_names {_NAMES[each.names[0]]})"}}')
+        if each.names[0] in NAMES:
+            lines.append(f'${{(f)"$(_moorage_names {NAMES[each.names[0]]})"}}')
     body = "".join(f"                {line}\n" for line in lines)
     return f"        {command.name}) offered=(\n{body}            ) ;;\n"
 
@@ -253,30 +267,30 @@ def _fish_lines() -> Iterator[str]:
         yield f"{start} -n __fish_use_subcommand -a {command.name} -d {summary}"
     for command in COMMANDS:
         seen = f"{start} -n '__fish_seen_subcommand_from {command.name}'"
-        for option in _options(command):
+        for option in options_of(command):
             names = " ".join(
                 f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
                 for name in option.names
             )
             text = _quoted(option.options["help"], _FISH_APOSTROPHE)
             yield f"{seen} {names}{_fish_value(option)} -d {text}"
-        for position in _positions(command):
-            if position.names[0] in _NAMES:
-                yield f"{seen} -a '(moorage {_NAMES[position.names[0]]} 2>/dev/null)'"
+        for position in positions_of(command):
+            if position.names[0] in NAMES:
+                yield f"{seen} -a '(moorage {NAMES[position.names[0]]} 2>/dev/null)'"
             if position.options.get("choices"):
                 yield f"{seen} -a '{' '.join(position.options['choices'])}'"
-            if _takes_file(position):
+            if takes_file(position):
                 yield f"{seen} -F"
 
 
 def _fish_value(option: Argument) -> str:
     """The flags of an option with a value: any word, one of several, or a file."""
-    if not _takes_value(option):
+    if not takes_value(option):
         return ""
     choices = option.options.get("choices")
     if choices:
         return f" -x -a '{' '.join(choices)}'"
-    return " -r -F" if _takes_file(option) else " -x"
+    return " -r -F" if takes_file(option) else " -x"
 
 
 _POWERSHELL = """\
@@ -330,10 +344,10 @@ def _powershell() -> str:
         f"        '{each.name}' = {_list(_words(each, '').split())}\n" for each in COMMANDS
     )
     names = "".join(
-        f"        '{command.name}' = {_list(_NAMES[each.names[0]].split())}\n"
+        f"        '{command.name}' = {_list(NAMES[each.names[0]].split())}\n"
         for command in COMMANDS
-        for each in _positions(command)
-        if each.names[0] in _NAMES
+        for each in positions_of(command)
+        if each.names[0] in NAMES
     )
     return _POWERSHELL.format(values=values, commands=commands, options=options, names=names)
 

@@ -82,7 +82,8 @@ COMPLETION = Command(
     "zsh, these are the names of the namespace and context on the command line. Run it when the "
     "shell starts, such as from ~/.bashrc, ~/.zshrc, ~/.config/fish/config.fish or $PROFILE. The "
     "scripts for bash, zsh and fish are tested in these shells; that for "
-    "PowerShell is not run here.",
+    "PowerShell is not run here. kubectl moorage needs none of them: the completion of kubectl "
+    "itself runs kubectl_complete-moorage, which is installed with this tool.",
     (Argument("shell", choices=("bash", "zsh", "fish", "powershell"), help="shell"),),
     (
         "source <(moorage completion bash)",
