@@ -97,8 +97,17 @@ def test_the_columns_are_the_agreed_ones():
     columns = version["additionalPrinterColumns"]
 
     assert [each["name"] for each in columns if not each.get("priority")] == [
-        "Image", "Protocol", "Formats", "Default", "Models", "Outdated", "Age",
+        "Image", "Protocol", "First Format", "Default", "Models", "Outdated", "Age",
     ]  # fmt: skip
+
+
+def test_no_column_shows_the_first_of_many_results_as_if_it_were_all():
+    for kind in ("inferencemodels", "inferenceruntimes"):
+        (version,) = crd(kind)["spec"]["versions"]
+        # The API server prints only the first result of a path.
+        assert not [
+            each for each in version["additionalPrinterColumns"] if "[*]" in each["jsonPath"]
+        ]
 
 
 def test_the_chart_grants_the_operator_its_rights_in_the_whole_cluster():
