@@ -26,7 +26,7 @@ FOLDERS = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
 
 LIST = EXAMPLES / "README.md"
 PAGES = [EXAMPLES / name / "README.md" for name in FOLDERS]
-LINES_OF_A_PAGE = 60
+LINES_OF_A_PAGE = 70
 SUITES = {
     "pods": sorted((ROOT / "tests" / "e2e").glob("test_*.py")),
     "server": [
