@@ -10,6 +10,7 @@ from typing import Any
 
 from moorage_cli.ask.standard_streams import complain
 from moorage_cli.commands.pods import REVISION_LABEL
+from moorage_cli.commands.reports import events_of
 from moorage_cli.commands.several import report_of_each
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.edit.model import Resource
@@ -126,7 +127,7 @@ def run_events(shell: Shell, given: argparse.Namespace) -> Report:
     model = view(cluster.model(given.namespace or cluster.namespace, given.name))
     pods = cluster.pods(model.namespace, model.selector) if model.selector else []
     names = [pod["metadata"]["name"] for pod in pods][:PODS_WITH_EVENTS]
-    found = cluster.events(model.namespace, list(dict.fromkeys([model.name, *names])))
+    found = events_of(cluster, model, names)
     now = datetime.now(UTC)
     ordered = sorted(found, key=lambda each: each.last or now)
     rows = [_row(each, now) for each in ordered]

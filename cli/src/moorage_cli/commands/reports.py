@@ -1,20 +1,23 @@
 """`moorage status`, `why` and `runtimes`: what a cluster says about models."""
 
 import argparse
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from moorage_cli.commands.several import report_of_each
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.judge.model_view import ModelView, runtime_view, view
 from moorage_cli.judge.runtimes import models_of_runtime, runtimes
 from moorage_cli.judge.status import StatusChanges, status_of_many, status_of_one
-from moorage_cli.judge.why import why
+from moorage_cli.judge.why import EventView, why
 from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.report import Report
 
-__all__ = ["explained", "namespace_of", "run_runtimes", "run_status", "run_why"]
+__all__ = ["events_of", "explained", "namespace_of", "run_runtimes", "run_status", "run_why"]
 
 PODS_WITH_EVENTS = 5
+# Between the clocks of the nodes, which write the events, and that of the API server.
+CLOCK_DIFFERENCE = timedelta(seconds=10)
 
 
 def run_status(shell: Shell, given: argparse.Namespace) -> Report:
@@ -87,5 +90,13 @@ def run_runtimes(shell: Shell, given: argparse.Namespace) -> Report:
 def explained(shell: Shell, cluster: ClusterLike, model: ModelView) -> Report:
     """The report of `why`."""
     pods = [replica.pod for replica in model.replicas if replica.reason][:PODS_WITH_EVENTS]
-    events = cluster.events(model.namespace, list(dict.fromkeys([model.name, *pods])))
-    return why(model, events, datetime.now(UTC), shell.palette)
+    return why(model, events_of(cluster, model, pods), datetime.now(UTC), shell.palette)
+
+
+def events_of(cluster: ClusterLike, model: ModelView, pods: Sequence[str]) -> list[EventView]:
+    """The events of a model and its pods, without those of a deleted model of the same name."""
+    found = cluster.events(model.namespace, list(dict.fromkeys([model.name, *pods])))
+    if model.created is None:
+        return found
+    since = model.created - CLOCK_DIFFERENCE
+    return [each for each in found if each.last is None or each.last >= since]

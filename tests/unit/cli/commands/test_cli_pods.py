@@ -3,6 +3,8 @@
 import json
 from datetime import UTC, datetime
 
+import pytest
+
 from moorage_cli.judge.why import EventView
 from support.cli_cluster import FakeCluster
 
@@ -46,6 +48,28 @@ def test_the_log_of_an_unknown_container_is_refused_with_those_of_the_pods(run):
 
     assert (code, out) == (1, "")
     assert "--container: the pods have no container 'fech': must be one of runtime" in err
+
+
+@pytest.mark.parametrize("command", ["events", "why"])
+def test_events_of_a_deleted_model_of_the_same_name_are_not_shown(run, monkeypatch, command):
+    found = [
+        EventView("InferenceModel", "iris", "Normal", "Serving", message, 1, last)
+        for message, last in (
+            ("of-the-deleted", datetime(2026, 2, 28, 23, 59, 40, tzinfo=UTC)),
+            ("with-a-late-clock", datetime(2026, 2, 28, 23, 59, 55, tzinfo=UTC)),
+            ("without-a-time", None),
+        )
+    ]
+    monkeypatch.setattr(FakeCluster, "found_events", found)
+    of = FakeCluster().model("models", "iris")
+    of["metadata"]["creationTimestamp"] = "2026-03-01T00:00:00Z"
+    monkeypatch.setattr(FakeCluster, "model", lambda *_: of)
+
+    _, out, _ = run(FakeCluster(), command, "iris")
+
+    assert "of-the-deleted" not in out
+    assert "with-a-late-clock" in out
+    assert "without-a-time" in out
 
 
 def test_events_are_sorted_by_time_and_an_empty_list_says_so(run, monkeypatch):
