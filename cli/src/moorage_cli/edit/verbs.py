@@ -98,7 +98,7 @@ def retry(model: Resource, now: datetime) -> Edit:
         _candidate(model)
         raise Failure(
             f"{model.name}: no rollout was given up: revision {model.revision('candidate')} is "
-            "rolled out: run moorage why"
+            f"rolled out: run moorage why {model.name}"
         )
     rollout = {"restartedAt": _restart_time(model, now), **_removed(model, "promote", "abort")}
     done = f"the spec of revision {rejected} is tried again, as a new revision{_if_idle(model)}"

@@ -438,7 +438,7 @@ def test_a_retry_restarts_a_revision_that_was_given_up() -> None:
     ("revisions", "fact"),
     [
         (COMPLETE, "no rollout is in progress: revision old serves"),
-        (ROLLING, "no rollout was given up: revision new is rolled out"),
+        (ROLLING, "no rollout was given up: revision new is rolled out: run moorage why iris"),
     ],
 )
 def test_a_retry_without_a_revision_that_was_given_up_is_refused(
