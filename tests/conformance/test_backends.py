@@ -300,7 +300,7 @@ def test_a_missing_extra_fails_its_models_with_install_instructions(
         )
 
     assert f"{file} requires the extra '{extra}'" in answer.json()["error"]
-    assert f"pip install moorage-runtime[{extra}]" in answer.json()["error"]
+    assert f"pip install './runtime[{extra}]'" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(

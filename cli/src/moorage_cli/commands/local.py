@@ -91,9 +91,10 @@ def _check(found: Sequence[FoundModel], given: argparse.Namespace) -> None:
         check_trust(each.file, "with your permissions", trusted=given.trusted)
     if not local_server.program():
         extras = sorted({EXTRAS[each.format] for each in found if each.format in EXTRAS})
-        package = f"'moorage-runtime[{','.join(extras)}]'" if extras else "moorage-runtime"
+        package = f"'./runtime[{','.join(extras)}]'" if extras else "./runtime"
         raise Failure(
-            f"the program {local_server.PROGRAM} is not installed: run pip install {package}"
+            f"the program {local_server.PROGRAM} is not installed: run pip install {package} in "
+            "the repository"
         )
 
 

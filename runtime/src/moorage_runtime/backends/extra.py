@@ -14,6 +14,9 @@ from moorage_runtime.values.errors import InvalidConfig
 
 log = logging.getLogger(__name__)
 
+# The extras that an image can be built with; a test compares them with requirements-*.txt.
+IMAGE_EXTRAS = frozenset({"gpu", "openvino", "pip", "tables", "text"})
+
 
 class ExtraBackend:
     """Imports the real backend when its first model is loaded.
@@ -43,6 +46,12 @@ class ExtraBackend:
         return backend.load(source)
 
 
+def installation(extra: str) -> str:
+    """How to install an extra, for messages; the packages are in no public index."""
+    image = f"built with EXTRAS={extra}" if extra in IMAGE_EXTRAS else "of your own that has it"
+    return f"use an image {image}, or run pip install './runtime[{extra}]' in the repository"
+
+
 def imported(extra: str, module: str, file: str) -> Any:
     """A module that needs the library of an extra.
 
@@ -59,8 +68,7 @@ def imported(extra: str, module: str, file: str) -> Any:
     except ModuleNotFoundError as error:
         raise InvalidConfig(
             f"{file} requires the extra '{extra}', which is not installed (no module "
-            f"'{error.name}'): use an image built with EXTRAS={extra}, or run pip install "
-            f"moorage-runtime[{extra}]"
+            f"'{error.name}'): {installation(extra)}"
         ) from error
     except (ImportError, OSError) as error:  # OSError: a library of the system is missing
         log.exception("the library of the extra '%s' cannot be imported", extra)

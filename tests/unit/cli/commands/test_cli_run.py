@@ -162,9 +162,10 @@ def test_without_the_server_the_message_has_the_command_that_installs_it(tmp_pat
     )  # fmt: skip
 
     assert done.returncode == 1
-    assert "moorage-runtime is not installed: run pip install 'moorage-runtime[tables]'" in (
-        done.stderr
+    told = (
+        "moorage-runtime is not installed: run pip install './runtime[tables]' in the repository"
     )
+    assert told in done.stderr
 
 
 def test_a_large_input_goes_into_a_file_that_is_removed_with_the_server(tmp_path):

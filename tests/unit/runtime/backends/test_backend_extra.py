@@ -3,8 +3,9 @@ import sys
 import pytest
 
 from moorage_runtime.backends.base import ModelSource
-from moorage_runtime.backends.extra import ExtraBackend
+from moorage_runtime.backends.extra import IMAGE_EXTRAS, ExtraBackend, installation
 from moorage_runtime.values.errors import InvalidConfig
+from support.environments import ROOT
 
 BACKEND = """
 {first}
@@ -43,7 +44,8 @@ def test_a_missing_library_says_what_to_install(tmp_path, monkeypatch):
         "model.joblib",
         "'things'",
         "'a_library_that_is_not_there'",
-        "pip install moorage-runtime[things]",
+        "an image of your own that has it",
+        "pip install './runtime[things]' in the repository",
     ):
         assert fact in caught.value.message
 
@@ -54,3 +56,14 @@ def test_a_broken_library_is_not_reported_as_missing(tmp_path, monkeypatch, erro
 
     with pytest.raises(InvalidConfig, match=r"model\.joblib .*'things'.*libgomp\.so\.1"):
         extra.load(source(tmp_path))
+
+
+def test_an_image_is_suggested_only_with_extras_that_it_can_be_built_with():
+    built = {
+        file.stem.removeprefix("requirements-")
+        for file in (ROOT / "runtime").glob("requirements-*.txt")
+    }
+
+    assert built == IMAGE_EXTRAS
+    assert "EXTRAS=tables" in installation("tables")
+    assert "EXTRAS" not in installation("torchscript")

@@ -23,6 +23,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
+from moorage_runtime.backends.extra import installation
 from moorage_runtime.backends.python import requirements
 from moorage_runtime.values.errors import InvalidConfig
 
@@ -77,8 +78,8 @@ class Packages:
             )
         if importlib.util.find_spec("pip") is None:
             raise InvalidConfig(
-                f"{requirements.FILE} requires the extra 'pip', which is not installed: use an "
-                "image built with EXTRAS=pip, or run pip install moorage-runtime[pip]"
+                f"{requirements.FILE} requires the extra 'pip', which is not installed: "
+                f"{installation('pip')}"
             )
         target = self._cache.absolute() / _key(content)
         try:
