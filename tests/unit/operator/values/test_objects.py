@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from moorage_operator.values.objects import PodObserved
+from moorage_operator.values.objects import DeploymentObserved, PodObserved
 
 POD = PodObserved("iris-1-x", "u", datetime(2026, 1, 1, tzinfo=UTC), template_hash="5d8f")
 
@@ -43,3 +43,12 @@ def test_a_pod_counts_until_it_ends_or_is_deleted(
     phase: str, deleting: bool, is_active: bool
 ) -> None:
     assert replace(POD, phase=phase, deleting=deleting).is_active is is_active
+
+
+@pytest.mark.parametrize(("seen", "reported"), [(1, False), (2, True), (3, True)])
+def test_a_deployment_is_reported_once_its_controller_has_seen_it(
+    seen: int, reported: bool
+) -> None:
+    found = DeploymentObserved("uid", generation=2, observed_generation=seen)
+
+    assert found.is_reported is reported

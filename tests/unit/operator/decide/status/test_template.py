@@ -101,6 +101,18 @@ def test_a_failed_pod_of_another_deployment_shows_nothing(
     assert template_state(OBJECTS, seen, [replica]) is expected
 
 
+def test_a_failed_pod_of_another_planned_deployment_shows_nothing() -> None:
+    (replica,) = replicas("digits-2")
+    evicted = replace(
+        pod("evicted", MODEL), replica_set="digits-side-1", template_hash="1", phase="Failed"
+    )
+    main = next(each for each in OBJECTS if each["kind"] == "Deployment")
+    side = {**main, "metadata": {**main["metadata"], "name": "digits-side"}}
+    seen = observed(replica.pod, evicted, deployment=deployment(generation=1))
+
+    assert template_state([*OBJECTS, side], seen, [replica]) is PLANNED
+
+
 @pytest.mark.parametrize(("revision", "expected"), [("", UNKNOWN), ("other", PLANNED)])
 def test_a_pod_that_is_being_deleted_shows_another_template_of_the_revision(
     revision: str, expected: TemplateState
