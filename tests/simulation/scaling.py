@@ -78,7 +78,10 @@ class Sizes:
             yield from self._unbounded(body)
 
     def _repeated(self, write: Write, body: Object, *, is_ours: bool) -> Iterator[str]:
-        """No size is set, changed and set again although nobody else wrote."""
+        """No two sizes take turns although nobody else writes.
+
+        The operator may once write the size of a spec that was replaced a moment before.
+        """
         uid, size = body["metadata"]["uid"], body["spec"]["replicas"]
         if not is_ours:
             self._sizes[uid] = [size]
@@ -88,7 +91,7 @@ class Sizes:
         known = self._sizes.setdefault(uid, [])
         if known[-1:] != [size]:
             known.append(size)
-            if size in known[:-1]:
+            if size in known[1:-1]:
                 yield f"{write.who} sets the size of {write.key[1]} again and again: {known}"
 
     def _unbounded(self, model: Object) -> Iterator[str]:
