@@ -208,6 +208,30 @@ def test_the_keyboard_reaches_and_does_everything(browser: Browser, ui: Ui, flee
     fleet.api.patch("InferenceModel", "forecast", {"spec": {"paused": None}})
 
 
+REOPENED = """
+    const pause = () => [...document.querySelectorAll("#model button")]
+        .find((each) => each.innerText === "Pause").click();
+    const frame = () => new Promise(requestAnimationFrame);
+    pause();
+    document.querySelector("#ask").close("no");
+    pause();
+    await frame();
+    await frame();
+    document.querySelector("#ask .act").click();
+"""
+
+
+def test_a_late_end_of_one_question_does_not_answer_the_next(
+    browser: Browser, ui: Ui, fleet: Fleet
+) -> None:
+    open_model(browser, ui, "forecast")
+
+    browser.run(f"return (async () => {{ {REOPENED} }})()")
+
+    browser.reads("#outcome", "is paused")
+    fleet.api.patch("InferenceModel", "forecast", {"spec": {"paused": None}})
+
+
 def test_a_canary_is_approved_and_aborted_after_a_question(
     browser: Browser, ui: Ui, fleet: Fleet
 ) -> None:

@@ -72,8 +72,11 @@ function actionOf(found, outcome, title, command, fields, question) {
   return make("button", { onclick: act, title: question, "data-key": `${command} ${fields.to || title}` }, title);
 }
 
+// Each question has a dialog of its own: a browser tells of the end of one only with its next frame,
+// which may come late, and would then answer the question after it.
 function isConfirmed(name, question, title) {
-  const dialog = byId("ask");
+  const dialog = byId("ask").cloneNode(true);
+  byId("ask").replaceWith(dialog);
   const [heading, text] = dialog.querySelectorAll("h2, p");
   heading.textContent = name;
   text.textContent = question;
