@@ -198,7 +198,9 @@ class Applier:
         changed = await self._create_missing(record, missing)
         for body in there:
             late = self._clock() - started > APPLY_SECONDS
-            if late and any(self._is_refused(record, each) for each in objects):
+            # A model may have gone, or moved to another installation, during a slow write.
+            is_there = self._store.has(record.key, record.model.uid)
+            if late and (not is_there or any(self._is_refused(record, each) for each in objects)):
                 break
             changed |= await self._apply_child(record, body)
         return changed

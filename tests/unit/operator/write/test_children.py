@@ -654,6 +654,31 @@ async def test_a_hanging_webhook_does_not_block_the_reconcile(world: World) -> N
 
 
 @pytest.mark.parametrize(
+    ("seconds", "written"), [(APPLY_SECONDS, "h2"), (APPLY_SECONDS + 1, "h1")]
+)
+async def test_a_model_that_leaves_during_a_slow_write_is_written_no_further(
+    world: World, seconds: float, written: str
+) -> None:
+    await world.apply(*(service(name=each) for each in ("iris", "other")))
+    send = world.cluster.apply
+
+    async def slowly(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        if body["metadata"]["name"] == "iris":
+            world.now += seconds
+            world.store.drop_model(KEY, "u")
+        return await send(kind, body, field_manager=field_manager)
+
+    world.cluster.apply = slowly  # type: ignore[method-assign]
+    record = world.record
+    bodies = tuple(service("h2", name=each) for each in ("iris", "other"))
+    await world.applier.apply(record, bodies, keeps_others=True)
+
+    assert world.cluster.objects["services", "other"]["metadata"]["annotations"] == {
+        names.APPLIED_HASH: written
+    }
+
+
+@pytest.mark.parametrize(
     ("change", "found"),
     [
         pytest.param({}, True, id="ours"),
