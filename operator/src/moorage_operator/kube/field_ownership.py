@@ -24,11 +24,17 @@ _METADATA_IDENTITY = frozenset({"name", "namespace", "uid"})
 
 def fields_of(body: Mapping[str, Any], manager: str) -> bytes:
     """Return the FieldsV1 that a manager applied, as JSON; empty if it applied nothing."""
+    applied = applied_fields(body, manager)
+    return b"" if applied is None else msgspec.json.encode(applied)
+
+
+def applied_fields(body: Mapping[str, Any], manager: str) -> Mapping[str, Any] | None:
+    """Return the FieldsV1 that a manager applied; None if it applied nothing."""
     for entry in body["metadata"].get("managedFields") or []:
         is_ours = entry.get("manager") == manager and entry.get("operation") == "Apply"
         if is_ours and not entry.get("subresource"):
-            return msgspec.json.encode(entry.get("fieldsV1") or {})
-    return b""
+            return entry.get("fieldsV1") or {}
+    return None
 
 
 def lost(desired: Mapping[str, Any], fields: bytes) -> frozenset[str]:

@@ -123,13 +123,9 @@ def _is_uniform(spec: Body, status: Body) -> bool:
 
 def _own_size(body: Body) -> int | None:
     """Return the number of pods in the spec, None unless the operator set it last."""
-    fields = body["metadata"].get("managedFields") or []
+    applied = field_ownership.applied_fields(body, names.FIELD_MANAGER) or {}
     spec: Body = body.get("spec") or {}
-    for entry in fields:
-        is_ours = entry.get("manager") == names.FIELD_MANAGER and not entry.get("subresource")
-        if is_ours and "f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {}):
-            return spec.get("replicas")
-    return None
+    return spec.get("replicas") if "f:replicas" in applied.get("f:spec", {}) else None
 
 
 def _foreign(body: Body) -> tuple[tuple[str, str], ...]:

@@ -415,18 +415,19 @@ def test_a_deployment_that_no_controller_has_seen_has_only_a_uid(parts):
     assert found == DeploymentObserved("uid-1", generation=0, is_uniform=False)
 
 
+APPLIED = {"manager": "moorage", "operation": "Apply"}
 OWN_SIZE = {"f:spec": {"f:replicas": {}}}
 
 
 @pytest.mark.parametrize(
     ("entry", "size"),
     [
-        ({"manager": "moorage", "fieldsV1": OWN_SIZE}, 3),
-        ({"manager": "moorage", "fieldsV1": {"f:spec": {"f:paused": {}}}}, None),
-        ({"manager": "moorage", "fieldsV1": {"f:metadata": {}}}, None),
-        ({"manager": "moorage"}, None),
-        ({"manager": "moorage", "subresource": "scale", "fieldsV1": OWN_SIZE}, None),
-        ({"manager": "kubectl", "fieldsV1": OWN_SIZE}, None),
+        ({**APPLIED, "fieldsV1": OWN_SIZE}, 3),
+        ({**APPLIED, "fieldsV1": {"f:spec": {"f:paused": {}}}}, None),
+        ({**APPLIED, "fieldsV1": {"f:metadata": {}}}, None),
+        ({**APPLIED}, None),
+        ({**APPLIED, "subresource": "scale", "fieldsV1": OWN_SIZE}, None),
+        ({**APPLIED, "manager": "kubectl", "fieldsV1": OWN_SIZE}, None),
     ],
 )
 def test_a_deployment_has_the_size_that_the_operator_set(entry, size):
