@@ -205,7 +205,7 @@ def test_an_interrupt_while_the_model_is_followed_says_that_the_rollout_goes_on(
     assert (process.returncode, out) == (130, "")
     options = f"--namespace {api.namespace} --kubeconfig {api.kubeconfig}"
     follow = f"to follow it, run moorage rollout digits --watch {options}\n"
-    assert err.endswith(f"digits: the rollout goes on in the cluster: {follow}")
+    assert err.endswith(f"digits: the rollout continues in the cluster: {follow}")
 
 
 def test_an_upload_pod_that_cannot_start_is_explained_and_removed(

@@ -19,17 +19,9 @@ __all__ = ["goes_on", "served"]
 
 def goes_on(name: str, given: argparse.Namespace) -> str:
     """What happens after an interrupt, and how to see it."""
-    options = "".join(
-        f" {option} {shlex.quote(value)}"
-        for option, value in (
-            ("--namespace", given.namespace),
-            ("--context", given.context),
-            ("--kubeconfig", given.kubeconfig),
-        )
-        if value
-    )
-    command = f"moorage rollout {name} --watch{options}"
-    return clean(f"{name}: the rollout goes on in the cluster: to follow it, run {command}")
+    namespace = f" --namespace {shlex.quote(given.namespace)}" if given.namespace else ""
+    command = f"moorage rollout {name} --watch{namespace}{_cluster_options(given)}"
+    return clean(f"{name}: the rollout continues in the cluster: to follow it, run {command}")
 
 
 def served(model: ModelView, body: Mapping[str, Any], given: argparse.Namespace) -> Report:
@@ -57,12 +49,17 @@ def served(model: ModelView, body: Mapping[str, Any], given: argparse.Namespace)
     return Report("\n".join([*lines, ""]), document, ok=True, names=(model.name,))
 
 
+def _cluster_options(given: argparse.Namespace) -> str:
+    """The options that select the cluster, as they were given."""
+    options = f" --context {shlex.quote(given.context)}" if given.context else ""
+    return options + (f" --kubeconfig {shlex.quote(given.kubeconfig)}" if given.kubeconfig else "")
+
+
 def _commands(
     model: ModelView, host: str, port: int, inputs: list[Any], given: argparse.Namespace
 ) -> list[str]:
     """The commands that forward a port and send a sample request through it."""
-    options = f" --context {shlex.quote(given.context)}" if given.context else ""
-    options += f" --kubeconfig {shlex.quote(given.kubeconfig)}" if given.kubeconfig else ""
+    options = _cluster_options(given)
     service = shlex.quote(f"service/{host.partition('.')[0]}")
     ports = f"{given.local_port}:{port}"
     lines = [
