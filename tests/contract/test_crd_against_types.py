@@ -70,6 +70,7 @@ PARSED = {
     "route.grpc": v1alpha1.GrpcRoute,
     "route.ingress": v1alpha1.IngressRoute,
     "disruptionBudget": v1alpha1.DisruptionBudget,
+    "objectMetadata": v1alpha1.ObjectMetadata,
     "smokeTests": v1alpha1.SmokeTests,
     "health": v1alpha1.Health,
     "contract": v1alpha1.Contract,

@@ -20,6 +20,7 @@ VALUES = {
     "serviceAccounts": ["models"],
     "routeHostnames": ["*.ml.example.com", "iris.example.com"],
     "ingressAnnotations": ["cert-manager.io/"],
+    "objectAnnotations": ["example.com/", "contact"],
     "prometheusAddresses": ["http://prometheus.monitoring:9090"],
     "modelUris": ["s3://team-models/", "pvc://", "configmap://"],
     "modelEndpoints": ["https://minio.example.com"],
@@ -90,6 +91,10 @@ def scaled(address: str) -> dict[str, Any]:
 
 def routed(*hostnames: str) -> dict[str, Any]:
     return {"parentRefs": [{"name": "web"}], "hostnames": list(hostnames)}
+
+
+def marked(annotation: str) -> dict[str, Any]:
+    return {"annotations": {annotation: "x"}, "labels": {"team": "risk"}}
 
 
 def ingress(annotation: str) -> dict[str, Any]:
@@ -231,6 +236,14 @@ DENIED = {
         {"route": ingress("nginx.ingress.kubernetes.io/configuration-snippet")},
         "spec.route.ingress.annotations",
     ),
+    "an annotation for an Ingress on every object": (
+        {"objectMetadata": marked("nginx.ingress.kubernetes.io/configuration-snippet")},
+        "spec.objectMetadata.annotations: an annotation is not allowed; allowed: example.com/",
+    ),
+    "an annotation that begins alike": (
+        {"objectMetadata": marked("contacts")},
+        "spec.objectMetadata.annotations",
+    ),
     "another Prometheus": (
         {"scaling": scaled("http://169.254.169.254")},
         "allowed: http://prometheus.monitoring:9090",
@@ -291,6 +304,8 @@ ALLOWED = {
         "route": {**routed("iris.example.com"), "grpc": {"hostnames": ["g.ml.example.com"]}}
     },
     "an allowed annotation": {"route": ingress("cert-manager.io/cluster-issuer")},
+    "an allowed annotation on every object": {"objectMetadata": marked("example.com/contact")},
+    "another allowed one": {"objectMetadata": marked("contact")},
     "the allowed Prometheus": {"scaling": scaled("http://prometheus.monitoring:9090/")},
     "an allowed bucket": {"model": {"uri": "s3://team-models/iris"}},
     "an allowed endpoint": {
@@ -399,6 +414,7 @@ def test_the_policy_is_disabled_by_default() -> None:
         ("modelEndpoints={minio.example.com}", "/admissionPolicy/modelEndpoints/0"),
         ("routeHostnames={*.}", "/admissionPolicy/routeHostnames/0"),
         ("ingressAnnotations={/x}", "/admissionPolicy/ingressAnnotations/0"),
+        ("objectAnnotations={/x}", "/admissionPolicy/objectAnnotations/0"),
     ],
 )
 def test_an_invalid_value_is_rejected_by_name(value: str, named: str) -> None:

@@ -212,6 +212,10 @@ FULL = {
         "hostnames": ["iris.example.com"],
     },
     "networkPolicy": {"from": [{"podSelector": {"matchLabels": {"app": "shop"}}}]},
+    "objectMetadata": {
+        "labels": {"team": "risk", "example.com/empty": ""},
+        "annotations": {"example.com/contact": "Risk team, 3rd floor"},
+    },
     "tls": {"secretName": "iris-tls", "serverName": "iris.example.com"},
     "access": {"tokenSecretName": "iris-tokens"},
     "podTemplate": {

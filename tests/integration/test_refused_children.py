@@ -122,3 +122,42 @@ def test_no_rollout_starts_before_a_refused_network_policy(
     api.patch("InferenceModel", "iris", {"spec": {"suspend": False}})
     eventually("two pods", lambda: len(kubelet.pods("iris")) == 2, seconds=40)
     assert len(api.get("NetworkPolicy", "iris")["spec"]["ingress"]) == 1
+
+
+def test_labels_that_a_policy_requires_are_added_by_the_spec_and_removed_with_it(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer
+) -> None:
+    kinds = ("Deployment", "Service", "PodDisruptionBudget")
+
+    def labels_of(kind: str) -> dict[str, str]:
+        return api.get(kind, "iris")["metadata"]["labels"]
+
+    required = "object.metadata.?labels.?team.orValue('') == 'risk'"
+    with refusing(api, *kinds, unless=required):
+        api.apply(iris(server, replicas=2))
+        refused = ("False", "ApplyRefused")
+        eventually("refused", lambda: api.condition("iris", "Accepted") == refused)
+        assert MESSAGE in condition_of(api, "Accepted")["message"]
+
+        api.apply(iris(server, replicas=2, objectMetadata={"labels": {"team": "risk"}}))
+        started = pods(kubelet, 2)
+        for pod in started:
+            kubelet.run(pod)
+        settle(api, "iris")
+        assert api.condition("iris") == ("True", "Serving")
+        assert [labels_of(kind)["team"] for kind in kinds] == ["risk"] * 3
+
+    annotations = {"example.com/contact": "risk team"}
+    api.apply(iris(server, replicas=2, objectMetadata={"annotations": annotations}))
+
+    def is_changed() -> bool:
+        return all(
+            "team" not in labels_of(kind)
+            and annotations.items() <= api.get(kind, "iris")["metadata"]["annotations"].items()
+            for kind in kinds
+        )
+
+    eventually("all children have what the spec has", is_changed)
+    settle(api, "iris")
+    names = [pod["metadata"]["name"] for pod in started]
+    assert [pod["metadata"]["name"] for pod in kubelet.pods("iris")] == names

@@ -17,6 +17,7 @@ FIELDS: dict[str, tuple[Any, ...]] = {
     "model": ({"name": "rose"}, {"trusted": True}),
     "networkPolicy": ({"from": []}, {"from": [{"podSelector": {"matchLabels": {"app": "shop"}}}]}),
     "nodeSelector": ({"disk": "ssd"},),
+    "objectMetadata": ({"labels": {"team": "a"}}, {"annotations": {"contact": "a"}}),
     "podTemplate": (
         {"metadata": {"labels": {"team": "a"}}},
         {"spec": {"containers": [{"name": "beside", "image": "example/beside:1"}]}},

@@ -69,13 +69,19 @@ def _in_force(api: Api, kinds: tuple[str, ...], words: str) -> Iterator[None]:
 
 
 @contextmanager
-def refusing(api: Api, *kinds: str) -> Iterator[None]:
-    """Writes of these kinds are refused with 403 or 422 until the block ends."""
+def refusing(api: Api, *kinds: str, unless: str = "false") -> Iterator[None]:
+    """Writes of these kinds are refused with 403 or 422 until the block ends.
+
+    Args:
+        api: The API server.
+        kinds: The kinds.
+        unless: A CEL expression for the objects that are allowed.
+    """
     name = f"refuse-{api.namespace}"
     group = "admissionregistration.k8s.io/v1"
     policy = {
         "matchConstraints": {"resourceRules": [rule_of(kind) for kind in kinds]},
-        "validations": [{"expression": "false", "message": MESSAGE}],
+        "validations": [{"expression": unless, "message": MESSAGE}],
     }
     binding = {
         "policyName": name,

@@ -56,6 +56,16 @@ BREAKS_A_RULE: list[tuple[dict[str, Any], str, str]] = [
         "spec.model",
         "credentials, download and files apply only to a downloaded model",
     ),
+    (
+        {"model": URI, "objectMetadata": {"labels": {"app.kubernetes.io/name": "iris"}}},
+        "spec.objectMetadata.labels",
+        "the operator itself sets app.kubernetes.io/managed-by",
+    ),
+    (
+        {"model": URI, "objectMetadata": {"annotations": {"moorage.dev/spec": "1"}}},
+        "spec.objectMetadata.annotations",
+        "the operator and Kubernetes itself set the annotations",
+    ),
     ({"model": {"uri": "azblob://Big/a"}}, "spec.model.uri", "must be azblob://ACCOUNT"),
     ({"model": {"uri": "configmap://a\n"}}, "spec.model.uri", "valid ConfigMap name"),
     ({"model": {"uri": "pvc://Claim/a"}}, "spec.model.uri", "valid PersistentVolumeClaim name"),

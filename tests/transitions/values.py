@@ -52,6 +52,8 @@ MEANT: dict[Path_, list[Any]] = {
     ],
     ("access",): [{"tokenSecretName": "iris-tokens"}],
     ("access", "tokenSecretName"): ["iris-tokens", "renamed"],
+    ("objectMetadata", "labels"): [{"team": "a"}, {"team": "b", "example.com/stage": "test"}],
+    ("objectMetadata", "annotations"): [{"note": "b"}, {"example.com/contact": "Team A, floor 3"}],
     ("podTemplate", "metadata"): [
         {"labels": {"team": "a"}},
         {"annotations": {"note": "b"}, "labels": {"team": "c"}},

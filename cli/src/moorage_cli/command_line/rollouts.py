@@ -152,8 +152,8 @@ ROLLOUTS: tuple[Command, ...] = (
         "that did not serve does not go back to it unless you name it, so a second rollback is "
         "refused. "
         "Fields that are not part of a revision stay: replicas, suspend, paused, scaling, "
-        "disruptionBudget, networkPolicy, route and rollout. The exit status is 1 if that spec is "
-        "not kept or cannot be restored exactly, such as that of a model with an "
+        "disruptionBudget, networkPolicy, route, objectMetadata and rollout. The exit status is 1 "
+        "if that spec is not kept or cannot be restored exactly, such as that of a model with an "
         "InferenceRuntime; nothing is changed then.",
         (
             NAME,

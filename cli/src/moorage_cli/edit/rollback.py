@@ -55,7 +55,7 @@ OPERATOR_DEFAULTS: Mapping[str, Any] = {
 APART = frozenset(
     {
         "replicas", "suspend", "paused", "scaling", "disruptionBudget", "networkPolicy", "route",
-        "rollout",
+        "objectMetadata", "rollout",
     }
 )  # fmt: skip
 

@@ -19,6 +19,7 @@ from .http_paths import parse_path
 from .model_names import check_model_name
 from .model_spec import Credentials, Download, Files, ModelSpec, parse_model, parse_object_name
 from .model_uri import ModelUri, Scheme
+from .object_metadata import ObjectMetadata, parse_object_metadata
 from .rollout import BlueGreen, OnFailure, Rollout, Strategy, parse_rollout
 from .route import GrpcRoute, IngressRoute, ParentRef, Route, parse_route
 from .scaling import MetricType, Scaling, ScalingMetric, parse_scaling
@@ -47,6 +48,7 @@ __all__ = [
     "ModelSpec",
     "ModelUri",
     "NetworkAccess",
+    "ObjectMetadata",
     "OnFailure",
     "ParentRef",
     "PathOverrides",
@@ -220,6 +222,7 @@ class InferenceModel:
     tls: Tls
     access: TokenAccess
     route: Route
+    object_metadata: ObjectMetadata
     model: ModelSpec
     protocol: Protocol
     transport: Transport
@@ -282,6 +285,7 @@ def parse(body: Mapping[str, Any], *, is_whole: bool = True) -> InferenceModel:
         tls=parse_tls(spec.child("tls")),
         access=parse_token_access(spec.child("access")),
         route=parse_route(spec.child("route")),
+        object_metadata=parse_object_metadata(spec.child("objectMetadata")),
         model=parse_model(spec.child("model"), name),
         protocol=spec.choice("protocol", Protocol.OPEN_INFERENCE),
         transport=spec.choice("transport", Transport.HTTP),

@@ -32,8 +32,11 @@ HASH_LENGTH = 10
 
 # Fields that start no rollout.
 WITHOUT_ROLLOUT = frozenset(
-    {"replicas", "suspend", "paused", "scaling", "disruptionBudget", "networkPolicy", "route"}
-)
+    {
+        "replicas", "suspend", "paused", "scaling", "disruptionBudget", "networkPolicy", "route",
+        "objectMetadata",
+    }
+)  # fmt: skip
 # Fields of `rollout` that start no rollout: they decide about one that has started.
 VERBS = frozenset({"promote", "abort"})
 # Fields that are not kept with a revision: an earlier revision runs with the current ones.

@@ -1,4 +1,4 @@
-"""The common metadata of all children: an owner reference, labels and a hash.
+"""The common metadata of all children: an owner reference, labels, those of the spec, and a hash.
 
 The hash is that of the planned object. A child that already has it need not be applied again.
 """
@@ -24,11 +24,11 @@ def make_owned(
     annotations: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Build a child with the hash annotation."""
-    kept = dict(annotations or {})
+    kept = {**model.object_metadata.annotations, **(annotations or {})}
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": model.namespace,
-        "labels": labels.child(model.name),
+        "labels": {**model.object_metadata.labels, **labels.child(model.name)},
         "ownerReferences": [make_owner_reference(model)],
         "annotations": kept,
     }

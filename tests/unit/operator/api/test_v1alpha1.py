@@ -591,6 +591,7 @@ FIELDS = st.sampled_from(
         "smokeTests",
         "rollout",
         "health",
+        "objectMetadata",
         "podTemplate",
         "nodeSelector",
         "tolerations",

@@ -18,7 +18,7 @@ from moorage_operator.resources.references import references
 from moorage_operator.resources.route import Backend, make_routes, route_kinds
 from moorage_operator.resources.service import make_service, names_ports
 from moorage_operator.values.observed import Reference, ReferenceKind
-from support.operator_values import CONFIG, model, record, revision
+from support.operator_values import CONFIG, model, planned, record, revision, serving
 
 PLAIN = {"app.kubernetes.io/managed-by": "moorage", "moorage.dev/model": "digits"}
 
@@ -38,6 +38,36 @@ def test_the_hash_of_a_child_covers_all_that_is_applied() -> None:
     assert len(hashes) == 4
     assert {len(each) for each in hashes} == {32}
     assert hash_of() == hash_of()
+
+
+def test_every_child_has_the_labels_and_annotations_of_the_spec() -> None:
+    spec: dict[str, Any] = {
+        "replicas": 2,
+        "scaling": {"maxReplicas": 4},
+        "networkPolicy": {"from": []},
+        "route": {"ingress": {"annotations": {"contact": "web team"}}},
+    }
+    marks = {"labels": {"team": "risk"}, "annotations": {"contact": "risk team", "note": "a"}}
+    plain, marked = model(**spec), model(**spec, objectMetadata=marks)
+
+    before, after = (planned(each, serving(each, 2)).objects for each in (plain, marked))
+
+    assert len(after) == len(before) >= 6
+    for old, new in zip(before, after, strict=True):
+        labels, annotations = (new["metadata"][each] for each in ("labels", "annotations"))
+        assert labels == {**old["metadata"]["labels"], "team": "risk"}
+        contact = "web team" if new["kind"] == "Ingress" else "risk team"
+        assert (annotations["contact"], annotations["note"]) == (contact, "a")
+        assert annotations.keys() == {*old["metadata"]["annotations"], "contact", "note"}
+        assert applied_hash(new) != applied_hash(old)
+        assert new["spec"] == old["spec"]
+
+
+def test_labels_and_annotations_of_the_spec_start_no_rollout() -> None:
+    marked = model(objectMetadata={"labels": {"team": "risk"}})
+
+    assert revision(marked) == revision(model())
+    assert marked.written == model().written
 
 
 # ---------------------------------------------------------------------- the Deployment

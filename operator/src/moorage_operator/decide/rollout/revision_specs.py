@@ -27,7 +27,7 @@ __all__ = ["exact", "read_spec", "read_template", "unreadable"]
 # Fields that are taken from the current model.
 PRESENT = (
     "namespace", "name", "uid", "generation", "replicas", "suspend", "paused", "scaling",
-    "disruption_budget", "network_policy", "route", "rollout",
+    "disruption_budget", "network_policy", "route", "object_metadata", "rollout",
 )  # fmt: skip
 
 # A reconcile during a rollout reads one or two specs several times.
