@@ -15,6 +15,7 @@ __all__ = [
     "ConditionType",
     "Finding",
     "Reason",
+    "began",
     "find_condition",
     "timestamp",
     "truncated",
@@ -205,6 +206,16 @@ def find_condition(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
 def timestamp(moment: datetime) -> str:
     """Format a time as Kubernetes does: UTC, whole seconds."""
     return moment.astimezone(UTC).isoformat(timespec="seconds")[:-6] + "Z"
+
+
+def began(recorded: str, now: datetime) -> str:
+    """Return when a state began: as recorded, or now without a record or with one in the future.
+
+    A clock that was ahead wrote a time in the future. Counted from there, a pause or a grace
+    period would last too long.
+    """
+    known = datetime.fromisoformat(recorded) if recorded else None
+    return recorded if known and known <= now else timestamp(now)
 
 
 def truncated(message: str) -> str:

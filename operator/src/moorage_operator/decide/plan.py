@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from moorage_operator.api import names
-from moorage_operator.api.conditions import timestamp
+from moorage_operator.api.conditions import began
 from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.reasons import Trait, has
 from moorage_operator.api.v1alpha1 import InferenceModel, Strategy
@@ -411,8 +411,8 @@ def _remembering(
             canary = advance(split, judgement.route, serves=judgement.serves, now=now)
     remembered = replace(revisions, rejected=rejected, canary=canary)
     retiring = _retiring(decided, remembered, now)
-    if retiring and not retiring.time and retiring == decided.course.revisions.retiring:
-        retiring = replace(retiring, time=timestamp(now) if is_carried_out else "")
+    if retiring and is_carried_out and retiring == decided.course.revisions.retiring:
+        retiring = replace(retiring, time=began(retiring.time, now))
     return replace(judgement, revisions=replace(remembered, retiring=retiring))
 
 

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from moorage_operator.api.canary import CanaryStep
-from moorage_operator.api.conditions import Condition, Finding, Reason, timestamp
+from moorage_operator.api.conditions import Condition, Finding, Reason, began, timestamp
 from moorage_operator.api.v1alpha1 import InferenceModel, Strategy
 from moorage_operator.decide.pods.replicas import Replica
 from moorage_operator.resources.route import ROUTE
@@ -104,8 +104,9 @@ def advance(
         return _at(split, step)  # the steps were edited
     if not serves or route is None or route.status is not True:
         return progress
-    if step and not progress.since:
-        return replace(progress, since=timestamp(now))
+    since = began(progress.since, now)
+    if step and progress.since != since:
+        return replace(progress, since=since)
     is_last = step > len(split.steps)
     return progress if is_last or not _is_over(split, now) else _at(split, step + 1)
 

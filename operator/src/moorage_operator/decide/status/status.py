@@ -17,6 +17,7 @@ from moorage_operator.api.conditions import (
     ConditionType,
     Finding,
     Reason,
+    began,
     timestamp,
     truncated,
 )
@@ -258,7 +259,7 @@ def _since(
     if replica.serving and replica.pod.ready_since:
         return timestamp(replica.pod.ready_since)
     same = before.get("reason") == (str(finding.reason) if finding else None)
-    return str(before["since"]) if same and before.get("since") else timestamp(now)
+    return began(str(before.get("since") or ""), now) if same else timestamp(now)
 
 
 # ------------------------------------------------------------------ the last failure

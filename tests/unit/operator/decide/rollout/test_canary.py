@@ -255,6 +255,17 @@ def test_a_canary_advances_by_time_and_approval_and_is_promoted() -> None:
     assert deployments(world.look(30)) == {OWN}
 
 
+def test_a_pause_that_a_clock_dated_in_the_future_begins_again() -> None:
+    world = under_way()
+    assert progress(world.look())["since"] == "2026-03-04T05:06:07Z"
+
+    back = world.look(-86400)
+
+    assert progress(back) == {**progress(world.look()), "since": "2026-03-03T05:06:07Z"}
+    assert world.look(59).requeue_after == pytest.approx(1)
+    assert progress(world.look(1))["step"] == 2
+
+
 def test_a_budget_covers_a_canary_while_it_gets_requests() -> None:
     world = under_way()
     world.of = dataclasses.replace(world.of, replicas=2)

@@ -153,6 +153,21 @@ def test_a_replaced_revision_is_kept_for_a_while_and_then_deleted():
     assert "retiring" not in late.status["revisions"]
 
 
+def test_a_revision_that_a_clock_retired_in_the_future_is_kept_from_now_on() -> None:
+    world = replaced()
+    back = NOW - timedelta(days=1)
+
+    again = planned(NEW, world, back)
+    early, late = (
+        planned(NEW, dataclasses.replace(world, status=again.status), back + timedelta(seconds=s))
+        for s in (59, 60)
+    )
+
+    assert again.status["revisions"]["retiring"]["time"] == "2026-03-03T05:06:07Z"
+    assert early.requeue_after == pytest.approx(1)
+    assert deployments(late) == {OWN: revision(NEW)}
+
+
 def replaced() -> Observed:
     """NEW has replaced GOOD, whose pod is kept for a while."""
     world = seen(pod("old", GOOD), pod("new", NEW), status=served(), deployments=BOTH)

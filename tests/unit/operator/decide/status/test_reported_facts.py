@@ -143,6 +143,13 @@ def test_a_replica_has_its_reason_since_it_was_first_reported() -> None:
     assert since(unready("q", MODEL), status=status, now=LATER) == written(LATER)
 
 
+def test_a_time_in_the_future_becomes_the_present() -> None:
+    pending = unready("p", MODEL)
+    status = planned(MODEL, observed(pending), LATER).status
+
+    assert since(pending, status=status) == written(NOW)
+
+
 def test_a_replica_without_a_reason_is_in_its_state_since_it_was_first_reported() -> None:
     old = unready("p", MODEL, revision="earlier")
     status = planned(MODEL, observed(old)).status
