@@ -64,6 +64,9 @@ class Process:
         has_runtimes: Whether the kind InferenceRuntime is installed.
         selector: Label selector of the models that it serves; "" for all.
         routes: The kinds of routes of the Gateway API that are installed.
+
+    Attributes:
+        clock_error: By how many seconds the clock of its machine is ahead of the API server's.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Process:
     ) -> None:
         self.network = network
         self.identity = identity
+        self.clock_error = 0.0
         self.leadership: Leadership | None = None
         self._servers = servers
         self._loop = loop
@@ -141,7 +145,7 @@ class Process:
             child_gone=existence.doubt,
         )
         client = SimulatedClient(self.network, loop.time)
-        now = lambda: moment(loop.time())  # noqa: E731 -- passed on
+        now = lambda: moment(loop.time() + self.clock_error)  # noqa: E731 -- passed on
         poller = Poller(
             Drivers(servers, self.network.connected),
             store.put_probe,

@@ -17,6 +17,15 @@ NAMESPACE = "shop"
 USER = "user"
 START_SECONDS = 1.0
 
+CLOCK_SHARE = 0.1
+"""The share of worlds in which the clocks of the operators' machines are wrong."""
+
+CLOCK_ERRORS = (-3600.0, -60.0, -1.0, 0.0, 1.0, 60.0, 3600.0)
+"""By how many seconds they are ahead."""
+
+CORRECTED_SECONDS = 600.0
+"""When a clock is set to another time at the latest."""
+
 
 class World:
     """A cluster with operators, determined by a seed.
@@ -31,6 +40,7 @@ class World:
     Attributes:
         history: One line per action and write.
         troubles: Exits of processes, and the errors that they logged.
+        has_wrong_clocks: Whether the clocks of the operators' machines are wrong.
     """
 
     def __init__(
@@ -54,6 +64,8 @@ class World:
         self.nodes = Nodes(self.api, self.servers, luck, self.loop)
         self.controllers = Controllers(self.api, self.servers, self.nodes, self.chance, self.loop)
         self.api.followers.append(self._note_write)
+        self._clocks = random.Random(f"clocks {seed}")
+        self.has_wrong_clocks = self._clocks.random() < CLOCK_SHARE
         self.leaders = leaders
         self._has_runtimes = has_runtimes
         self.selector = selector
@@ -92,6 +104,10 @@ class World:
         )
         self.processes[slot] = process
         self.note(f"{who}: starts")
+        if self.has_wrong_clocks:
+            self._set_clock(process)
+            seconds = self._clocks.random() * CORRECTED_SECONDS
+            self.loop.call_later(seconds, lambda: self._set_clock(process))
         process.start()
 
     def kill(self, slot: int, restart_seconds: float) -> None:
@@ -152,6 +168,11 @@ class World:
         self.run(0)
         self.run(0)
         self.loop.close()
+
+    def _set_clock(self, process: Process) -> None:
+        process.clock_error = self._clocks.choice(CLOCK_ERRORS)
+        who = process.network.who
+        self.note(f"{who}: its clock is {process.clock_error:.0f} s ahead")
 
     def _mend(self, process: Process, *, reset: bool) -> None:
         if process in self.processes:
