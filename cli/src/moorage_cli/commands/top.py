@@ -1,7 +1,13 @@
-"""`moorage top`: the usage and the requests of each replica."""
+"""`moorage top`: the usage and the requests of each replica.
+
+The metrics of a server are read through a port-forward to each replica, which takes several round
+trips. So several models are asked at once.
+"""
 
 import argparse
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -18,6 +24,9 @@ from moorage_cli.printing.report import Report
 
 __all__ = ["run_top"]
 
+AT_ONCE = 16
+"""How many models are asked at once: with 2000 and a round trip of 50 ms, about two minutes."""
+
 
 def run_top(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage top`."""
@@ -27,18 +36,21 @@ def run_top(shell: Shell, given: argparse.Namespace) -> Report:
         found = [cluster.model(namespace or "", given.name)]
     else:
         found = cluster.models(namespace)
+    models = [model for model in map(view, found) if model.selector]
     usages: list[traffic.Usage] = []
     notes: dict[str, None] = {}
-    for model in (view(item) for item in found):
-        if model.selector:
-            usages += _usages(cluster, model, given, notes)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for replicas, failures in pool.map(partial(_usages, cluster, given), models):
+            usages += replicas
+            notes |= failures
     return traffic.top(usages, list(notes), shell.palette, namespaces=given.all_namespaces)
 
 
 def _usages(
-    cluster: ClusterLike, model: ModelView, given: argparse.Namespace, notes: dict[str, None]
-) -> list[traffic.Usage]:
-    """One model's replicas; failures become notes."""
+    cluster: ClusterLike, given: argparse.Namespace, model: ModelView
+) -> tuple[list[traffic.Usage], dict[str, None]]:
+    """One model's replicas, and the failures to read their values, each one once."""
+    notes: dict[str, None] = {}
     measured: dict[str, tuple[float | None, float | None]] = {}
     try:
         for item in cluster.pod_metrics(model.namespace, model.selector):
@@ -65,7 +77,7 @@ def _usages(
         found.append(
             traffic.Usage(model.namespace, model.name, name, cpu, memory, requests, reason)
         )
-    return found
+    return found, notes
 
 
 def _metrics(address: str, seconds: float, access: Access) -> str:

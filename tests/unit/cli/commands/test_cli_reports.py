@@ -1,6 +1,7 @@
 """status, runtimes, why and top against a fake cluster."""
 
 import json
+import threading
 
 import pytest
 
@@ -90,6 +91,26 @@ def test_top_does_not_query_a_pod_whose_server_does_not_run(run, monkeypatch, ch
     assert (code, err) == (0, "")
     assert out.splitlines()[1].split() == ["iris", "iris-a", "250m", "64Mi", "-", "-", "-", reason]
     assert len(out.splitlines()) == 2
+
+
+def test_top_asks_several_models_at_once_and_keeps_their_order(run, port, monkeypatch):
+    cluster = FakeCluster(port)
+    (model,) = cluster.models(None)
+    names = ["iris", "rose", "tulip"]
+    models = [{**model, "metadata": {**model["metadata"], "name": name}} for name in names]
+    pods, meeting = cluster.pods, threading.Barrier(len(names))
+
+    def meet(*selected):
+        meeting.wait(10)
+        return pods(*selected)
+
+    monkeypatch.setattr(cluster, "models", lambda _: models)
+    monkeypatch.setattr(cluster, "pods", meet)
+
+    code, out, err = run(cluster, "top")
+
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == names
 
 
 @pytest.mark.parametrize("command", ["status", "top"])
