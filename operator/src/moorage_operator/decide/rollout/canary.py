@@ -157,7 +157,7 @@ def stopped(
         return None
     before = _served(observed)
     for replica in replicas:
-        served = replica.pod.name in before or _is_older(replica.pod, split.progress)
+        served = replica.pod.name in before or _has_served(replica.pod, split.progress)
         if replica.current and served and _has_stopped(replica):
             why = replica.finding or Finding(Reason.POD_NOT_READY, f"pod {replica.pod.name}")
             when = f"a replica stopped serving at step {split.progress.step}"
@@ -183,9 +183,15 @@ def _served(observed: Observed) -> set[str]:
     }
 
 
-def _is_older(pod: PodObserved, progress: CanaryProgress) -> bool:
-    """Whether a pod is older than the step, which began when all wanted replicas served."""
-    return bool(progress.since) and pod.created < datetime.fromisoformat(progress.since)
+def _has_served(pod: PodObserved, progress: CanaryProgress) -> bool:
+    """Whether a pod served when the step began, which is when all wanted replicas did.
+
+    The Deployment may have had further pods then, such as one that replaces another. Such a pod is
+    as old, but its container starts for the first time.
+    """
+    has_started = pod.runtime.started or pod.runtime.restart_count > 0
+    is_older = bool(progress.since) and pod.created < datetime.fromisoformat(progress.since)
+    return has_started and is_older
 
 
 def _at(split: Split, step: int) -> CanaryProgress:

@@ -21,7 +21,7 @@ from moorage_operator.decide.rollout.releases import Arrangement, Release
 from moorage_operator.values.objects import PodObserved
 from moorage_operator.values.observed import Observed
 from moorage_operator.values.revisions import CanaryProgress, Revisions
-from support.operator_values import NOW, model, pod, said
+from support.operator_values import NOW, model, pod, running, said
 
 STEPS = [{"weight": 20}, {"weight": 50, "pauseSeconds": 60}]
 MODEL = model(
@@ -162,8 +162,14 @@ def test_a_new_replica_has_served_if_the_status_says_so(
     assert (found is not None) is stops
 
 
-@pytest.mark.parametrize(("of", "stops"), [(OLDER, True), (YOUNG, False)])
-def test_a_replica_older_than_the_step_has_served(of: PodObserved, stops: bool) -> None:
+STARTS = dataclasses.replace(OLDER, runtime=running(started=False, ready=False))
+RESTARTS = dataclasses.replace(OLDER, runtime=running(started=False, restart_count=1))
+
+
+@pytest.mark.parametrize(
+    ("of", "stops"), [(OLDER, True), (RESTARTS, True), (STARTS, False), (YOUNG, False)]
+)
+def test_a_replica_that_started_before_the_step_has_served(of: PodObserved, stops: bool) -> None:
     found = stopped(split(1, 20), [replica(of)], Observed())
 
     assert (found is not None) is stops
