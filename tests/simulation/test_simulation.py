@@ -42,6 +42,7 @@ def test_every_seed_keeps_every_property() -> None:
 # A canary was given up for a replica that waited for its readiness gate.
 # The poll of a lost replica was postponed whenever another one changed.
 # Slow writes of a model went on for a minute after it had moved to another installation.
+# A canary was given up for a surplus pod that had not served yet.
 @pytest.mark.parametrize("seed", [10004660, 23000510, 22005135, 25006459])
 def test_a_seed_that_once_failed_keeps_every_property(seed: int) -> None:
     done = run("--seed", seed)
