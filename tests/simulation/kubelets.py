@@ -236,7 +236,8 @@ class Kubelets:
         self._api.edit("pods", key, change, KUBERNETES, part="status")
 
     def _now(self, type_: str, verdict: bool = True) -> Object:
-        return make_condition(type_, verdict, "", self._loop.time())
+        message = "" if verdict else "the kubelet says why"
+        return make_condition(type_, verdict, "", self._loop.time(), message)
 
 
 def _image(pod: Object) -> str:

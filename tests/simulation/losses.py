@@ -70,8 +70,6 @@ class Losses:
         return found
 
     def _lose(self) -> str:
-        if self._has_canary():
-            return ""
         self._watchdog.note_serving()
         name = self._world.nodes.lose()
         if name:
@@ -79,7 +77,7 @@ class Losses:
         return name
 
     def _has_canary(self) -> bool:
-        """Whether a canary is under way: it is given up if it loses a replica."""
+        """Whether a canary is under way: it is given up if a container of it restarts."""
         models = self._world.api.all("inferencemodels")
         return any(
             each["spec"].get("rollout", {}).get("strategy") == "Canary"
@@ -87,8 +85,12 @@ class Losses:
             for each in models
         )
 
+    def _reboots(self, how: str) -> bool:
+        """Whether a return restarts containers that must not restart."""
+        return how == "rebooted" and self._has_canary()
+
     def _restore(self, name: str) -> None:
-        how = self._chance.choice(RETURNS)
+        how = self._chance.choice([each for each in RETURNS if not self._reboots(each)])
         if name in self._world.nodes.lost:
             self._world.note(f"step: {name} is {how}")
             self._world.nodes.restore(name, how)

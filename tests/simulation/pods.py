@@ -22,12 +22,13 @@ def key_of(body: Object) -> Key:
     return body["metadata"]["namespace"], body["metadata"]["name"]
 
 
-def make_condition(type_: str, verdict: bool, reason: str, at: float) -> Object:
+def make_condition(type_: str, verdict: bool, reason: str, at: float, message: str = "") -> Object:
     """Make a condition with its last transition time."""
     return {
         "type": type_,
         "status": str(verdict),
         "reason": reason,
+        "message": message,
         "lastTransitionTime": timestamp(at),
         "lastUpdateTime": timestamp(at),
     }

@@ -293,6 +293,7 @@ class Kubelet:
                 {
                     "type": "Ready",
                     "status": "False" if gated else verdict,
+                    "message": "" if ready and not gated else "the kubelet says why",
                     "lastTransitionTime": now,
                 },
                 {"type": "ContainersReady", "status": verdict, "lastTransitionTime": now},

@@ -125,7 +125,12 @@ def _status(
     status: dict[str, Any] = {
         "phase": "Running" if pulled else "Pending",
         "conditions": [
-            {"type": type_, "status": str(verdict), "lastTransitionTime": now}
+            {
+                "type": type_,
+                "status": str(verdict),
+                "message": "" if verdict else "the kubelet says why",
+                "lastTransitionTime": now,
+            }
             for type_, verdict in verdicts.items()
         ],
         "containerStatuses": [

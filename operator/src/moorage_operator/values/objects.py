@@ -94,6 +94,18 @@ class PodObserved:
         """Whether it has ended and never runs again."""
         return self.phase in {"Succeeded", "Failed"}
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether its node has stopped reporting.
+
+        The node controller then sets the condition Ready to false and changes nothing else. A
+        kubelet also adds a message, and reports a container of which the probe fails.
+
+        Source: Kubernetes, pkg/controller/util/node, MarkPodsNotReady.
+        """
+        waits = self.gated and not self.gate_open
+        return self.runtime.ready and not (self.ready or self.unready_message or waits)
+
     def deployment_of(self, model: str) -> str:
         """The name of the model's Deployment that created the pod, "" if none did.
 

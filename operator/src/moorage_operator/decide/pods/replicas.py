@@ -233,8 +233,10 @@ def _not_ready_finding(pod: PodObserved, subject: str, *, admitted: bool) -> Fin
         return None
     if admitted and pod.gated and not pod.gate_open:
         what = "the pod's readiness gate is not open yet"
+    elif pod.is_lost:
+        what = _lost_sentence(pod)
     elif pod.runtime.ready:
-        what = "the pod is not" + (f": {pod.unready_message}" if pod.unready_message else "")
+        what = f"the pod is not: {pod.unready_message}"
     else:
         what = "the pod's readiness probe has not passed"
     return Finding(Reason.POD_NOT_READY, f"pod {pod.name}: {subject} is ready, but {what}")
@@ -304,7 +306,9 @@ def _model_finding(
         return None
     found = _with_traffic_warning(pod, _answer_finding(pod, model, result, answer))
     lasts = result.consecutive_unknown >= patience
-    return _with_network_advice(found) if lasts and pod.runtime.ready else found
+    if found.reason in UNHEARD and pod.is_lost:
+        return replace(found, message=f"{found.message}; {_lost_sentence(pod)}")
+    return _with_network_advice(found, pod) if lasts and pod.runtime.ready else found
 
 
 def _as_before(pod: PodObserved, before: Mapping[str, Any]) -> Finding | None:
@@ -367,14 +371,22 @@ def _with_traffic_warning(pod: PodObserved, found: Finding) -> Finding:
     return replace(found, message=f"{found.message}; {more}")
 
 
-def _with_network_advice(found: Finding) -> Finding:
-    """Add advice if the kubelet reaches the server and the operator does not."""
+def _lost_sentence(pod: PodObserved) -> str:
+    return f"its node {pod.node!r} no longer reports to Kubernetes"
+
+
+def _with_network_advice(found: Finding, pod: PodObserved) -> Finding:
+    """Add advice if the kubelet reached the server and the operator does not.
+
+    Kubernetes takes about a minute to notice that a node has failed.
+    """
     if found.reason not in UNHEARD:
         return found
     more = (
         "its readiness probe passes, so something blocks the operator's connection to the pod: a "
         "network policy, or a service mesh with strict mTLS "
-        "(exclude the model's ports: docs/how-to/service-mesh.md)"
+        "(exclude the model's ports: docs/how-to/service-mesh.md); "
+        f"or node {pod.node!r} has just failed"
     )
     return replace(found, message=f"{found.message}; {more}")
 

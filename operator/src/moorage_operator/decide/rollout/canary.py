@@ -150,8 +150,8 @@ def stopped(
 ) -> Finding | None:
     """Return why a replica that served during a step has stopped serving.
 
-    A missing answer does not count, because the operator may be cut off. Deleted pods and pods
-    that have not served yet do not count either.
+    A missing answer does not count, because the operator may be cut off. Deleted pods, pods of a
+    node that has failed and pods that have not served yet do not count either.
     """
     if split is None or split.progress.step == 0:
         return None
@@ -172,7 +172,7 @@ def _has_stopped(replica: Replica) -> bool:
         return True
     # A model that is ready again may still wait for its readiness gate, which the operator opens.
     waits = replica.admitted and replica.pod.gated and replica.pod.runtime.ready
-    return not (replica.pod.ready or waits)
+    return not (replica.pod.ready or replica.pod.is_lost or waits)
 
 
 def _served(observed: Observed) -> set[str]:

@@ -188,9 +188,24 @@ def test_a_server_is_silent_if_it_does_not_answer_the_operator(
             "pod p: the model is ready, but the pod is not: unready: [proxy]",
         ),
         (
+            {
+                "gated": True,
+                "gate_open": True,
+                "runtime": running(),
+                "unready_message": "unready: [proxy]",
+            },
+            True,
+            "pod p: the model is ready, but the pod is not: unready: [proxy]",
+        ),
+        (
+            {"runtime": running()},
+            True,
+            "pod p: the model is ready, but its node 'node-1' no longer reports to Kubernetes",
+        ),
+        (
             {"gated": True, "gate_open": True, "runtime": running()},
             True,
-            "pod p: the model is ready, but the pod is not",
+            "pod p: the model is ready, but its node 'node-1' no longer reports to Kubernetes",
         ),
     ],
 )
@@ -330,8 +345,9 @@ def test_the_message_says_what_the_server_answered(
 NETWORK = (
     "; its readiness probe passes, so something blocks the operator's connection to the pod: a "
     "network policy, or a service mesh with strict mTLS "
-    "(exclude the model's ports: docs/how-to/service-mesh.md)"
+    "(exclude the model's ports: docs/how-to/service-mesh.md); or node 'node-1' has just failed"
 )
+LOST = "; its node 'node-1' no longer reports to Kubernetes"
 TRAFFIC = "; its readiness probe still passes, so the replica receives traffic"
 
 
@@ -341,7 +357,11 @@ TRAFFIC = "; its readiness probe still passes, so the replica receives traffic"
         (AnswerReason.REFUSED, 3, {}, NETWORK),
         (AnswerReason.REFUSED, 2, {}, ""),
         (AnswerReason.REFUSED, 3, {"runtime": running(ready=False)}, ""),
+        (AnswerReason.REFUSED, 1, {"ready": False}, LOST),
+        (AnswerReason.TIMED_OUT, 3, {"ready": False}, LOST),
+        (AnswerReason.TIMED_OUT, 1, {"ready": False, "unready_message": "unready"}, ""),
         (AnswerReason.NOT_TRUSTED, 3, {}, ""),
+        (AnswerReason.NOT_TRUSTED, 3, {"ready": False}, ""),
         (AnswerReason.LOADING, 0, {}, TRAFFIC),
         (AnswerReason.LOADING, 3, {}, TRAFFIC),
         (AnswerReason.LOADING, 0, {"ready": False}, ""),

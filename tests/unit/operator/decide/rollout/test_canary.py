@@ -374,7 +374,7 @@ def test_both_of_two_gateways_have_to_accept_the_route() -> None:
 
 def test_a_replica_that_stops_serving_ends_the_canary_at_once() -> None:
     world = under_way()
-    world.pods(pod("old", GOOD), pod("new", NEW, ready=False))
+    world.pods(pod("old", GOOD), pod("new", NEW, ready=False, unready_message="unready"))
 
     failing = world.look()
     rejected = failing.status["revisions"]["rejected"]
@@ -394,7 +394,7 @@ def test_a_replica_that_the_status_omits_is_judged_by_its_age() -> None:
     world = under_way()
     status = {**world.seen.status, "replicaStatuses": [], "omittedReplicas": 2}
     world.seen = dataclasses.replace(world.seen, status=status)
-    world.pods(pod("old", GOOD), pod("new", NEW, ready=False))
+    world.pods(pod("old", GOOD), pod("new", NEW, ready=False, unready_message="unready"))
 
     assert world.look().status["revisions"]["rejected"]["revision"] == CAN
 
@@ -413,7 +413,7 @@ def test_a_paused_canary_keeps_its_pods_without_requests() -> None:
     world = under_way()
     world.of = spec(2, "new:1", onFailure="Pause")
     world.look()
-    world.pods(pod("old", GOOD), pod("new", NEW, ready=False))
+    world.pods(pod("old", GOOD), pod("new", NEW, ready=False, unready_message="unready"))
     world.look()
     world.pods(pod("old", GOOD), pod("new", NEW))
 

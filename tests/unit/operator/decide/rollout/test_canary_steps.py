@@ -18,10 +18,11 @@ from moorage_operator.decide.rollout.canary import (
 )
 from moorage_operator.decide.rollout.course import Course
 from moorage_operator.decide.rollout.releases import Arrangement, Release
+from moorage_operator.values.answers import AnswerReason
 from moorage_operator.values.objects import PodObserved
 from moorage_operator.values.observed import Observed
 from moorage_operator.values.revisions import CanaryProgress, Revisions
-from support.operator_values import NOW, model, pod, running, said
+from support.operator_values import NOW, model, no, pod, running, said
 
 STEPS = [{"weight": 20}, {"weight": 50, "pauseSeconds": 60}]
 MODEL = model(
@@ -141,7 +142,7 @@ def test_a_promotion_that_is_not_of_this_canary_is_named(promote: str, named: st
     assert ("promote names" in message) is bool(named)
 
 
-YOUNG = pod("p", "new", ready=False, created=NOW)
+YOUNG = pod("p", "new", ready=False, unready_message="unready", created=NOW)
 OLDER = dataclasses.replace(YOUNG, created=NOW - timedelta(seconds=1))
 
 
@@ -173,6 +174,15 @@ def test_a_replica_that_started_before_the_step_has_served(of: PodObserved, stop
     found = stopped(split(1, 20), [replica(of)], Observed())
 
     assert (found is not None) is stops
+
+
+@pytest.mark.parametrize("facts", [{}, {"gated": True, "gate_open": True}])
+def test_a_replica_of_a_failed_node_has_not_stopped(facts: dict[str, bool]) -> None:
+    lost = dataclasses.replace(OLDER, unready_message="", **facts)
+    asked = dataclasses.replace(said(lost)[lost.uid], model_ready=no(AnswerReason.LOADING))
+
+    assert stopped(split(1, 20), [replica(lost)], Observed()) is None
+    assert stopped(split(1, 20), [replica(lost, result=asked)], Observed()) is not None
 
 
 def test_a_canary_stops_with_the_finding_of_its_replica() -> None:
