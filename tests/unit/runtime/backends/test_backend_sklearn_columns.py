@@ -1,5 +1,6 @@
 """Estimators that were fitted with data frames, several targets, and the threads of estimators."""
 
+import catboost
 import joblib
 import lightgbm
 import numpy as np
@@ -9,6 +10,7 @@ import skops.io
 import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import (
     ColumnTransformer,
@@ -63,10 +65,11 @@ def served(folder, estimator, **options):
     return ScikitLearnBackend().load(ModelSource("m", "1", folder / "model.skops", **options))
 
 
-def pickled(folder, estimator):
+def pickled(folder, estimator, **options):
     joblib.dump(estimator, folder / "model.joblib")
     path = folder / "model.joblib"
-    return ScikitLearnBackend().load(ModelSource("m", "1", path, options={"allow_pickle": True}))
+    trust = {"allow_pickle": True}
+    return ScikitLearnBackend().load(ModelSource("m", "1", path, options=trust, **options))
 
 
 def column(name, values):
@@ -369,3 +372,50 @@ def test_a_classifier_without_columns_of_text_keeps_its_labels(tmp_path):
 
     assert model.outputs[0] == TensorSpec("predict", Datatype.BYTES, (-1,))
     assert set(answer["predict"]) <= {city.encode() for city in CITIES}
+
+
+def of_catboost(**options):
+    return catboost.CatBoostRegressor(
+        iterations=3, thread_count=1, verbose=0, allow_writing_files=False, **options
+    )
+
+
+# CatBoost's pickles count no columns, and neither do those of what delegates to it.
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        of_catboost(),
+        make_pipeline(of_catboost()),
+        GridSearchCV(of_catboost(), {"depth": [2]}, cv=2),
+        StackingRegressor([("one", of_catboost()), ("other", LinearRegression())], cv=2),
+    ],
+    ids=["alone", "pipeline", "search", "stack"],
+)
+@pytest.mark.parametrize("columns", [["size", "rooms"], None], ids=["named", "unnamed"])
+def test_a_pickle_of_catboost_has_the_columns_of_its_training(tmp_path, estimator, columns):
+    rows = FRAME[["size", "rooms"]].to_numpy()
+    table = pd.DataFrame(rows, columns=columns) if columns else rows
+    known = clone(estimator).fit(table, PRICES)
+
+    model = pickled(tmp_path, known)
+
+    assert [spec.shape for spec in model.inputs] == [(-1, 2)]
+    answer = ask(model, Tensor("input-0", Datatype.FP64, rows))["predict"]
+    assert answer.tolist() == known.predict(table).tolist()
+
+
+def test_a_pickle_of_catboost_can_have_declared_columns_of_text(tmp_path):
+    frame = FRAME[["city", "size"]]
+    known = of_catboost(cat_features=["city"]).fit(frame, PRICES)
+    declared = (
+        TensorSpec("size", Datatype.FP64, (-1,)),
+        TensorSpec("city", Datatype.BYTES, (-1,)),
+    )
+
+    with pytest.raises(InvalidConfig, match=r"declare the inputs in model\.yaml if some are text"):
+        pickled(tmp_path, known)
+    model = pickled(tmp_path, known, inputs=declared)
+
+    assert [spec.name for spec in model.inputs] == ["city", "size"]
+    tensors = [column(name, frame[name].tolist()) for name in ("size", "city")]
+    assert ask(model, *tensors)["predict"].tolist() == known.predict(frame).tolist()

@@ -64,6 +64,8 @@ def features_of(estimator: Any) -> Features:
     """
     names = tuple(map(str, _list(getattr(estimator, "feature_names_in_", None))))
     count = len(names) or getattr(estimator, "n_features_in_", None)
+    if count == 0:
+        return _of_catboost(estimator)
     if count is None:
         return Features(None, certain=False)
     # columns without names are called by their places
@@ -85,6 +87,18 @@ def features_of(estimator: Any) -> Features:
     kept = [name for name in names if name in used]
     specs = tuple(_spec(name, examples.get(name)) for name in kept)
     return Features(len(kept), names, specs, examples=examples, certain=False, framed=True)
+
+
+def _of_catboost(estimator: Any) -> Features:
+    """The columns of an estimator of CatBoost, or around one: its pickles say that it has none."""
+    first = first_step(estimator)
+    inner = _passed_on(first)
+    if inner:
+        return _of_catboost(inner[0])
+    names = tuple(map(str, _list(getattr(first, "feature_names_", None))))
+    # without names of their own, columns are called "0", "1", ...
+    real = () if names == tuple(map(str, range(len(names)))) else names
+    return Features(len(names) or None, real, certain=False)
 
 
 def first_step(estimator: Any) -> Any:
