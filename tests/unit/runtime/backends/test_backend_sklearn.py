@@ -49,6 +49,45 @@ class Picky(LinearRegression):
         return super().predict(rows)
 
 
+class Custom(LinearRegression):
+    """Answers with whatever its function makes of the rows."""
+
+    def __init__(self, answer=None):
+        super().__init__()
+        self.answer = answer
+
+    def predict(self, rows):
+        return self.answer(rows)
+
+
+def list_of_numbers(rows):
+    return [float(row[0]) for row in rows]
+
+
+def list_of_labels(rows):
+    return ["low" if row[0] < 1 else "high" for row in rows]
+
+
+def list_of_rows(rows):
+    return [row[::-1] for row in rows]
+
+
+def squeezed(rows):
+    return np.squeeze(rows[:, :1])
+
+
+def without_rows(rows):
+    return rows[rows[:, 0] > 0]
+
+
+def mean(rows):
+    return rows.mean()
+
+
+def mapping(rows):
+    return {"score": rows[:, 0]}
+
+
 def saved(folder: Path, estimator, suffix: str = ".joblib", **options):
     path = folder / f"model{suffix}"
     if suffix == ".joblib":
@@ -246,6 +285,45 @@ def test_any_other_error_is_a_model_error(tmp_path):
 
     with pytest.raises(ModelFailed, match="KeyError: 'no such thing'"):
         ask(model, [[1.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (list_of_numbers, [0.0, 1.0, 4.0, 5.0]),
+        (list_of_labels, [b"low", b"high", b"high", b"high"]),
+        (list_of_rows, ROWS[:, ::-1].tolist()),
+        (squeezed, [0.0, 1.0, 4.0, 5.0]),
+    ],
+)
+def test_a_list_has_an_entry_for_each_row(tmp_path, answer, expected):
+    model = saved(tmp_path, Custom(answer).fit(ROWS, [0, 1, 2, 3]))
+
+    assert [(spec.name, spec.shape[0]) for spec in model.outputs] == [("predict", -1)]
+    assert ask(model, ROWS)["predict"].array.tolist() == expected
+    assert ask(model, ROWS[2:3])["predict"].array.tolist() == expected[2:3]
+
+
+def test_an_answer_with_another_number_of_rows_is_a_model_error(tmp_path):
+    model = saved(tmp_path, Custom(mean).fit(ROWS, [0, 1, 2, 3]))
+
+    with pytest.raises(ModelFailed, match=r"has shape \[\]: its first dimension must be 4"):
+        ask(model, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            without_rows,
+            r"'predict' of the model has shape \[0, 2\]: its first dimension must be 1",
+        ),
+        (mapping, r"'predict' of the model contains dict: must contain str or bytes"),
+    ],
+)
+def test_an_answer_that_is_no_tensor_of_rows_is_reported_without_advice(tmp_path, answer, message):
+    with pytest.raises(InvalidConfig, match=rf"^model\.joblib: output {message}[^:]*$"):
+        saved(tmp_path, Custom(answer).fit(ROWS, [0, 1, 2, 3]))
 
 
 @pytest.mark.parametrize(

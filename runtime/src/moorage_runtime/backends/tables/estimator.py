@@ -7,7 +7,7 @@ target, as ``predict_proba`` of a classifier with several targets does, each of 
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -17,7 +17,7 @@ from moorage_runtime.backends.tables import layout
 from moorage_runtime.backends.tables.columns import features_of, steps_of
 from moorage_runtime.backends.tables.layout import Layout
 from moorage_runtime.backends.tables.model import Answer, TableModel, first_by_default, tried
-from moorage_runtime.values.errors import InvalidConfig
+from moorage_runtime.values.errors import InvalidConfig, ModelFailed
 from moorage_runtime.values.tensors import TensorSpec
 
 log = logging.getLogger(__name__)
@@ -112,11 +112,18 @@ def _answer(estimator: Any, options: Mapping[str, Any]) -> Answer:
 
 def _by_name(method: str, value: Any) -> dict[str, Any]:
     """The outputs of a method: one, or one per target."""
-    if isinstance(value, list | tuple):
-        targets: Sequence[Any] = value
-        return {f"{method}_{index}": item for index, item in enumerate(targets)}
+    if _is_per_target(value):
+        return {f"{method}_{index}": item for index, item in enumerate(value)}
     # scipy's sparse matrices, which transformers of text and categories return
     return {method: value.toarray() if hasattr(value, "toarray") else value}
+
+
+def _is_per_target(value: Any) -> bool:
+    """Whether it is a list of matrices or a tuple of arrays; any other list is one of rows."""
+    if not (isinstance(value, list | tuple) and value):
+        return False
+    least = 1 if isinstance(value, tuple) else 2
+    return all(getattr(item, "ndim", 0) >= least for item in cast("Sequence[Any]", value))
 
 
 def _options(estimator: Any, threads: int) -> Mapping[str, Any]:
@@ -196,6 +203,8 @@ def _tried_outputs(
         try:
             found += tried(chosen, _answer(estimator, options), [name])
         except Exception as error:
+            if name == methods[0] and isinstance(error, ModelFailed):
+                raise InvalidConfig(f"{source.path.name}: {error.message}") from error
             if name == methods[0]:
                 raise InvalidConfig(
                     f"{source.path.name}: {name} failed for an example of zeros or empty text "

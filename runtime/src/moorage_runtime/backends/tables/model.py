@@ -14,7 +14,7 @@ from moorage_runtime.backends.containment import fault_of, sentence_of
 from moorage_runtime.backends.declared import check_declared
 from moorage_runtime.backends.returned import tensor_of
 from moorage_runtime.backends.tables.layout import Layout
-from moorage_runtime.values.errors import InvalidConfig, InvalidRequest
+from moorage_runtime.values.errors import InvalidConfig, InvalidRequest, ModelFailed
 from moorage_runtime.values.inference import InferRequest, Signature
 from moorage_runtime.values.tensors import NUMPY_DTYPE, Tensor, TensorSpec
 
@@ -65,7 +65,8 @@ class TableModel:
 
         Raises:
             InvalidRequest: A column has another shape, or the library refuses the values.
-            ModelFailed: The library raised any other exception.
+            ModelFailed: The library raised any other exception, or returned another number of
+                rows.
         """
         table = self._layout.table(request.inputs)
         asked = [output.name for output in request.outputs]
@@ -75,7 +76,10 @@ class TableModel:
             return tuple(map(_without_rows, specs))
         try:
             found = self._answer(table, wanted)
-            return tuple(tensor_of(spec.name, found[spec.name], spec.datatype) for spec in specs)
+            return tuple(
+                _of_rows(tensor_of(spec.name, found[spec.name], spec.datatype), len(table))
+                for spec in specs
+            )
         except self._refusals as error:
             raise InvalidRequest(f"the model refuses the input: {sentence_of(error)}") from error
         except BaseException as error:
@@ -93,10 +97,12 @@ def tried(layout: Layout, answer: Answer, names: Sequence[str]) -> tuple[TensorS
     """The outputs of a run with one row, the first one by default and the others on request.
 
     Raises:
+        ModelFailed: It returned another number of rows.
         Exception: Whatever the library raises for the row.
     """
-    found = answer(layout.table(layout.example()), names)
-    tensors = [tensor_of(name, found[name], None) for name in found]
+    table = layout.table(layout.example())
+    found = answer(table, names)
+    tensors = [_of_rows(tensor_of(name, found[name], None), len(table)) for name in found]
     return first_by_default(
         [TensorSpec(item.name, item.datatype, (-1, *item.shape[1:])) for item in tensors]
     )
@@ -126,6 +132,22 @@ def first_by_default(outputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     return tuple(
         msgspec.structs.replace(spec, optional=index > 0) for index, spec in enumerate(outputs)
     )
+
+
+def _of_rows(tensor: Tensor, rows: int) -> Tensor:
+    """An answer with as many rows as the table; numpy's squeeze makes one row a single value.
+
+    Raises:
+        ModelFailed: It has another number of rows.
+    """
+    if not tensor.shape and rows == 1:
+        return msgspec.structs.replace(tensor, array=tensor.array.reshape(1))
+    if tensor.shape[:1] != (rows,):
+        raise ModelFailed(
+            f"output '{tensor.name}' of the model has shape {list(tensor.shape)}: its first "
+            f"dimension must be {rows}, the rows of the input"
+        )
+    return tensor
 
 
 def _without_rows(spec: TensorSpec) -> Tensor:
