@@ -212,6 +212,18 @@ def test_clusters_and_distances_come_from_one_estimator(tmp_path):
     )
 
 
+@pytest.mark.parametrize("wrap", [np.array, named])
+def test_an_estimator_that_takes_only_fp32_gets_it(tmp_path, wrap):
+    known = make_pipeline(StandardScaler(), KMeans(2, n_init=1, random_state=0))
+    known.fit(wrap(ROWS.astype(np.float32)))
+
+    model = saved(tmp_path, known)
+
+    assert [(spec.datatype, spec.shape) for spec in model.inputs] == [(Datatype.FP32, (-1, 2))]
+    expected = known.predict(wrap(ROWS.astype(np.float32))).tolist()
+    assert ask(model, ROWS)["predict"].array.tolist() == expected
+
+
 def test_a_declared_input_of_text_goes_through_a_pipeline(tmp_path):
     texts = ["good fine", "fine", "bad poor", "poor"]
     pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, [1, 1, 0, 0])

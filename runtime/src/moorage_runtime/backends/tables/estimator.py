@@ -15,10 +15,10 @@ from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import sentence_of
 from moorage_runtime.backends.tables import layout
 from moorage_runtime.backends.tables.columns import features_of, steps_of
-from moorage_runtime.backends.tables.layout import Layout
+from moorage_runtime.backends.tables.layout import Features, Layout
 from moorage_runtime.backends.tables.model import Answer, TableModel, first_by_default, tried
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
-from moorage_runtime.values.tensors import TensorSpec
+from moorage_runtime.values.tensors import Datatype, TensorSpec
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def serve_estimator(
     if source.outputs is not None:
         outputs = _declared_outputs(source, source.outputs, methods)
     else:
-        outputs = _tried_outputs(source, estimator, methods, chosen, options)
+        chosen, outputs = _tried_layout(source, estimator, methods, features, options)
     return TableModel(
         platform,
         chosen,
@@ -188,6 +188,26 @@ def _declared_outputs(
                 f"'{spec.name}': must be one of {', '.join(methods)}"
             )
     return first_by_default(declared)
+
+
+def _tried_layout(
+    source: ModelSource,
+    estimator: Any,
+    methods: list[str],
+    features: Features,
+    options: Mapping[str, Any],
+) -> tuple[Layout, tuple[TensorSpec, ...]]:
+    """The inputs that the estimator takes, and the outputs for one example."""
+    chosen = layout.chosen(source, features)
+    try:
+        return chosen, _tried_outputs(source, estimator, methods, chosen, options)
+    except InvalidConfig:
+        if source.inputs is not None or features.columns is not None:
+            raise
+    # KMeans takes only the datatype that it was fitted on
+    narrow = msgspec.structs.replace(features, datatype=Datatype.FP32)
+    chosen = layout.chosen(source, narrow)
+    return chosen, _tried_outputs(source, estimator, methods, chosen, options)
 
 
 def _tried_outputs(
