@@ -1,3 +1,4 @@
+import contextlib
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -264,6 +265,60 @@ def test_a_load_that_fails_late_leaves_a_later_one_its_modules(tmp_path):
     (output,) = model.infer(InferRequest("m", "1", (X,)))
 
     assert output.array.tolist() == [b"near"]
+
+
+NEAR = "def predict(self, inputs, request):\n    from .near import NAME\n    return {'y': [NAME]}"
+
+
+@pytest.mark.parametrize("body", [NEAR, "class"], ids=["loads", "does not load"])
+def test_a_serving_model_keeps_its_modules_while_its_folder_is_loaded_again(tmp_path, body):
+    (tmp_path / "near.py").write_text("NAME = 'before'")
+    before = load(tmp_path, NEAR)
+    assert before.infer(InferRequest("m", "1", (X,)))[0].array.tolist() == [b"before"]
+    (tmp_path / "near.py").write_text("NAME = 'afterwards'")
+
+    with contextlib.suppress(InvalidConfig):
+        after = load(tmp_path, body)
+        assert after.infer(InferRequest("m", "1", (X,)))[0].array.tolist() == [b"afterwards"]
+
+    assert before.infer(InferRequest("m", "1", (X,)))[0].array.tolist() == [b"before"]
+
+
+def own_modules():
+    return {name for name in sys.modules if name.startswith("moorage_model")}
+
+
+def test_a_closed_model_frees_what_its_modules_hold(tmp_path):
+    freed = tmp_path / "freed"
+    (tmp_path / "model.py").write_text(
+        "import pathlib\n"
+        "from moorage_runtime.backends.python import PythonModel\n"
+        "class Weights:\n"
+        f"    def __del__(self, freed=pathlib.Path({str(freed)!r})):\n"
+        "        freed.touch()\n"
+        "WEIGHTS = Weights()\n"
+        "class Model(PythonModel):\n"
+        "    def predict(self, inputs, request):\n"
+        "        return {'y': [str(WEIGHTS)]}\n"
+    )
+    known = own_modules()
+
+    model = PythonBackend().load(ModelSource("m", "1", tmp_path / "model.py"))
+    assert not freed.exists()
+    model.close()
+
+    assert freed.exists()
+    assert own_modules() == known
+
+
+@pytest.mark.parametrize("body", ["def load(self, context):\n    1 / 0", "inputs = 5", "class"])
+def test_a_model_that_does_not_load_leaves_no_modules(tmp_path, body):
+    known = own_modules()
+
+    with pytest.raises(InvalidConfig):
+        load(tmp_path, body)
+
+    assert own_modules() == known
 
 
 def test_a_limit_for_calls_requires_a_process_of_its_own(tmp_path):

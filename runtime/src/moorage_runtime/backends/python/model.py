@@ -13,9 +13,11 @@ The file may import its neighbours with relative imports. It runs with the permi
 server: a model repository is code, not data.
 """
 
+import gc
 import hashlib
 import importlib.util
 import inspect
+import itertools
 import logging
 import pathlib
 import sys
@@ -122,6 +124,13 @@ class PythonBackend:
                 tensor, or its ``load`` raised an exception.
         """
         module = _import(source)
+        try:
+            return self._loaded(module, source)
+        except BaseException:
+            _forget(module)
+            raise
+
+    def _loaded(self, module: ModuleType, source: ModelSource) -> LoadedModel:
         chosen = _class_of(module, source)
         try:
             model = chosen()
@@ -136,7 +145,7 @@ class PythonBackend:
             inputs = source.inputs or _declared(source, chosen, "inputs")
             outputs = source.outputs or _declared(source, chosen, "outputs")
             _check_http_path(source, chosen)
-            return PythonServable(model, inputs, outputs)
+            return PythonServable(module, model, inputs, outputs)
         except InvalidConfig:
             raise
         except BaseException as error:
@@ -147,7 +156,14 @@ class PythonBackend:
 
 
 class PythonServable:
-    """Converts between the tensors of the runtime and the arrays of a PythonModel."""
+    """Converts between the tensors of the runtime and the arrays of a PythonModel.
+
+    Args:
+        module: What the model was imported as; forgotten with the model.
+        model: The model.
+        inputs: Its inputs.
+        outputs: Its outputs.
+    """
 
     platform = "python_callable"
     signatures = NO_SIGNATURES
@@ -156,6 +172,7 @@ class PythonServable:
 
     def __init__(
         self,
+        module: ModuleType,
         model: PythonModel,
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
@@ -166,6 +183,7 @@ class PythonServable:
         self.streams = type(model).stream is not PythonModel.stream
         self.http_path = model.http_path
         self.http_predict = model.http_predict
+        self._module = module
         self._model = model
         self._datatypes = {spec.name: spec.datatype for spec in outputs}
 
@@ -192,11 +210,16 @@ class PythonServable:
         return contained(lambda: checked(self._model.http(call)))
 
     def close(self) -> None:
-        """Close the model; its exceptions are logged."""
+        """Close the model, and free its modules; its exceptions are logged."""
         try:
             self._model.close()
         except BaseException:
             log.exception("the model's close method raised an exception")
+        _forget(self._module)
+        self._module, self._model = ModuleType(_MODULE), PythonModel()
+        # functions refer to their module, which refers to them: weights of a module would stay
+        # until the interpreter next looks for cycles, which takes it hours in a quiet server
+        gc.collect()
 
     def _next_part(self, answers: Iterator[Answer]) -> tuple[Tensor, ...] | None:
         """The next part, or None at the end."""
@@ -218,23 +241,18 @@ class PythonServable:
 
 def _import(source: ModelSource) -> ModuleType:
     """Import the file as a module of a package of its own, so that models cannot collide."""
-    digest = hashlib.sha256(str(source.path).encode()).hexdigest()[:12]
-    package_name = f"moorage_model_{digest}"
-    package = ModuleType(package_name)
-    package.__path__ = [str(source.path.parent)]
-    name = f"{package_name}.{_MODULE}"
-    _forget(package_name)
-    sys.modules[package_name] = package
+    package = _package(source.path)
+    name = f"{package.__name__}.{_MODULE}"
     spec = importlib.util.spec_from_file_location(name, source.path)
     if spec is None or spec.loader is None:
+        _forget(package)
         raise InvalidConfig(f"{source.path.name} cannot be imported")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
-        if sys.modules.get(package_name) is package:  # no later load has replaced it
-            _forget(package_name)
+        _forget(module)
         log.exception("the model's own code raised an exception during its import")
         raise InvalidConfig(
             f"{source.path.name} cannot be imported: {sentence_of(error)}"
@@ -242,10 +260,27 @@ def _import(source: ModelSource) -> ModuleType:
     return module
 
 
-def _forget(package: str) -> None:
+def _package(path: pathlib.Path) -> ModuleType:
+    """A new package for the folder of the file.
+
+    Its name is that of the last one, unless the content before it still serves: that may import
+    its neighbours at any time.
+    """
+    name = f"moorage_model_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    package = ModuleType(name)
+    package.__path__ = [str(path.parent)]
+    numbers = itertools.count(2)
+    while sys.modules.setdefault(package.__name__, package) is not package:
+        package.__name__ = f"{name}_{next(numbers)}"
+    return package
+
+
+def _forget(module: ModuleType) -> None:
+    """Remove the package of model.py, which is this module or contains it."""
+    package = module.__name__.partition(".")[0]
     # other threads import and forget modules at the same time
     for name in list(sys.modules):
-        if name.split(".", 1)[0] == package:
+        if name.partition(".")[0] == package:
             sys.modules.pop(name, None)
 
 
