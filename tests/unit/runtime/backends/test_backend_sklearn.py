@@ -1,11 +1,13 @@
 import logging
 import pickle
+import re
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 import skops.io
 from sklearn.cluster import KMeans
 from sklearn.ensemble import BaggingRegressor
@@ -380,6 +382,40 @@ def test_a_file_that_is_not_a_pickle_is_called_so(tmp_path, content):
 
     with pytest.raises(InvalidConfig, match=r"it is not a pickle, or is damaged \("):
         ScikitLearnBackend().load(ModelSource("m", "1", path, options={"allow_pickle": True}))
+
+
+PACKAGE = "put it into a package in the image of the server, or write a Python model"
+SAME_VERSION = rf"save it with scikit-learn {re.escape(sklearn.__version__)}, which this server"
+
+
+@pytest.mark.parametrize("header", [b"", b"\x80\x04"], ids=["old", "new"])
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("__main__", f"'Mine' of module '__main__', .*: {PACKAGE}"),
+        ("my.features", f"module 'my', .*: {PACKAGE}"),
+        ("sklearn.no_longer", f"module 'sklearn.no_longer', .*: {SAME_VERSION}"),
+        ("sklearn.svm", f"'Mine' of module 'sklearn.svm', .*: {SAME_VERSION}"),
+    ],
+)
+def test_a_pickle_that_needs_other_code_says_what_and_how_to_provide_it(
+    tmp_path, header, module, message
+):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(header + f"c{module}\nMine\n.".encode())
+
+    with pytest.raises(
+        InvalidConfig, match=rf"^model\.pkl cannot be loaded: it refers to {message}"
+    ):
+        ScikitLearnBackend().load(ModelSource("m", "1", path, options={"allow_pickle": True}))
+
+
+def test_an_estimator_of_another_version_is_called_so(tmp_path):
+    scaler = StandardScaler().fit(ROWS)
+    del scaler.scale_
+
+    with pytest.raises(InvalidConfig, match=rf"no attribute 'scale_'\): {SAME_VERSION}"):
+        saved(tmp_path, make_pipeline(scaler, LinearRegression().fit(ROWS, [0, 1, 2, 3])))
 
 
 def test_another_suffix_is_refused(tmp_path):

@@ -6,6 +6,7 @@ target, as ``predict_proba`` of a classifier with several targets does, each of 
 """
 
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -48,6 +49,16 @@ _SAVE_BOOSTER: Final[Mapping[str, str]] = {
     "xgboost": "save_model('model.ubj')",
 }
 _LIBRARIES: Final = ("sklearn", "xgboost", "lightgbm", "catboost")
+# Libraries whose pickles fit only one version -> their names.
+_VERSIONED: Final[Mapping[str, str]] = {
+    "catboost": "CatBoost",
+    "lightgbm": "LightGBM",
+    "numpy": "NumPy",
+    "pandas": "pandas",
+    "scipy": "SciPy",
+    "sklearn": "scikit-learn",
+    "xgboost": "XGBoost",
+}
 
 
 def serve_estimator(
@@ -166,7 +177,24 @@ def _merge_obstacle(estimator: Any) -> str:
     return f"estimator {kind.__name__} is not known to keep the rows of a batch apart"
 
 
-def _way_out(source: ModelSource, estimator: Any) -> str:
+def save_with_same_version(module: str) -> str:
+    """Advice for a file that does not fit the installed version of a library; "" for others.
+
+    Args:
+        module: A module that the file refers to, such as ``sklearn.svm``.
+    """
+    top = module.partition(".")[0]
+    version: Any = getattr(sys.modules.get(top), "__version__", None)
+    if top not in _VERSIONED or version is None:
+        return ""
+    return f"save it with {_VERSIONED[top]} {version}, which this server has"
+
+
+def _way_out(source: ModelSource, estimator: Any, error: Exception) -> str:
+    # an estimator of another version lacks what this one sets when it is fitted
+    lacking = type(error.obj).__module__ if isinstance(error, AttributeError) else ""
+    if advice := save_with_same_version(lacking):
+        return advice
     save = _SAVE_BOOSTER.get(_library(estimator))
     if save is None and source.inputs is None:
         return "declare the inputs in model.yaml if some are text, otherwise the outputs"
@@ -228,7 +256,7 @@ def _tried_outputs(
             if name == methods[0]:
                 raise InvalidConfig(
                     f"{source.path.name}: {name} failed for an example of zeros or empty text "
-                    f"({sentence_of(error)}): {_way_out(source, estimator)}"
+                    f"({sentence_of(error)}): {_way_out(source, estimator, error)}"
                 ) from error
             log.info("model '%s' has no output '%s': %s", source.name, name, sentence_of(error))
     return first_by_default(found)

@@ -7,6 +7,7 @@ skops does not trust, such as a function or a decision tree: it is then refused 
 
 import logging
 import pickle
+import re
 import struct
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,7 +17,7 @@ import skops.io
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import sentence_of
-from moorage_runtime.backends.tables.estimator import serve_estimator
+from moorage_runtime.backends.tables.estimator import save_with_same_version, serve_estimator
 from moorage_runtime.values.errors import InvalidConfig
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,11 @@ _PICKLES: Final = {
 _SKOPS: Final = ".skops"
 # Only describes an array, and is read with numpy's format for arrays without objects.
 _HARMLESS: Final = frozenset({"numpy.dtype"})
+# How the protocols of pickle report what a module does not have.
+_MISSING: Final = re.compile(
+    r"Can't get attribute '(?P<name>[^']+)' on <module '(?P<module>[^']+)'"
+    r"|module '(?P<of>[^']+)' has no attribute '(?P<attribute>[^']+)'"
+)
 _HOW_TO_TRUST: Final = (
     "if you trust everyone who can write the model files, set spec.model.trusted: true in the "
     "InferenceModel, or start the server with --allow-pickle=true"
@@ -94,9 +100,31 @@ def _attempt(source: ModelSource, read: Callable[[], Any]) -> Any:
     except BaseException as error:
         log.exception("the model's file failed to load")
         problem = sentence_of(error).replace(f"{source.path.parent}/", "")
-        if source.path.suffix in _PICKLES and _is_damage(error):
+        if lack := _lack(error):
+            problem = lack
+        elif source.path.suffix in _PICKLES and _is_damage(error):
             problem = f"it is not a pickle, or is damaged ({problem})"
         raise InvalidConfig(f"{source.path.name} cannot be loaded: {problem}") from error
+
+
+def _lack(error: BaseException) -> str:
+    """What the file refers to that this server does not have, and what to do; "" for others."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        module, what = error.name, f"module '{error.name}'"
+    elif isinstance(error, AttributeError):
+        missing = _MISSING.match(str(error))
+        if missing is None:
+            return ""
+        # python -m calls its module, which is __main__, by the name of its package
+        module = re.sub(r".*\.__main__$", "__main__", missing["module"] or missing["of"])
+        what = f"'{missing['name'] or missing['attribute']}' of module '{module}'"
+    else:
+        return ""
+    way_out = (
+        save_with_same_version(module)
+        or "put it into a package in the image of the server, or write a Python model (model.py)"
+    )
+    return f"it refers to {what}, which this server does not have: {way_out}"
 
 
 def _is_damage(error: BaseException) -> bool:
