@@ -422,3 +422,11 @@ def test_what_a_model_prints_is_in_the_log_at_once(isolation, tmp_path, monkeypa
     with serving(tmp_path, "--model-name=printer", "--workers=1") as runtime:
         assert runtime.post("/v2/models/printer/infer", json=request).status_code == 200
         eventually("the line is in the log", lambda: runtime.log, lambda log: "saw 7.0" in log, 5)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
+def test_a_server_with_closed_standard_streams_starts_and_ends(closed):
+    with running(wrapper=("sh", "-c", f'exec "$@" {closed}', "sh")) as runtime:
+        assert runtime.get("/v2/health/live").status_code == 200
+
+        assert runtime.terminate() == 0

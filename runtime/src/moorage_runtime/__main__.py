@@ -20,12 +20,14 @@ log = logging.getLogger(__name__)
 
 # Status of invalid usage.
 _UNUSABLE = 2
+_STDOUT, _STDERR = 1, 2
 # OpenBLAS belongs to numpy, OpenMP to scikit-learn, XGBoost and LightGBM.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def main() -> None:
     """Run the server; exits with 0 after a signal, 2 for an invalid setting, otherwise 1."""
+    _open_missing_streams()
     # without it, what a model prints would appear in the log only once 8 KiB have gathered
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
@@ -35,6 +37,20 @@ def main() -> None:
     sys.stderr.flush()
     # Worker threads that are stuck in a model would keep the interpreter alive forever.
     os._exit(status)
+
+
+def _open_missing_streams() -> None:
+    """Open the standard streams that the caller has closed.
+
+    Otherwise the event loop gets their numbers for its own descriptors, and ends the process with
+    an assertion when it closes them.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(descriptor, True)  # noqa: FBT003 - positional only
+    os.close(descriptor)
+    for number, name in ((_STDOUT, "stdout"), (_STDERR, "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w"))
 
 
 def _run() -> int:
