@@ -1,5 +1,7 @@
 """Estimators that were fitted with data frames, several targets, and the threads of estimators."""
 
+import os
+
 import catboost
 import joblib
 import lightgbm
@@ -326,6 +328,20 @@ def test_the_jobs_of_a_model_are_limited_to_the_threads_of_the_server(tmp_path):
 
     assert seen == [2]
     assert forest.n_jobs == 3
+
+
+def process_of(rows):
+    return np.full((len(rows), 1), os.getpid())
+
+
+def test_the_jobs_of_a_model_run_in_the_process_of_the_server(tmp_path):
+    jobs = [(name, FunctionTransformer(process_of), [name]) for name in ("size", "rooms")]
+    table = ColumnTransformer(jobs, n_jobs=2).fit(FRAME)
+
+    model = pickled(tmp_path, table, threads=2)
+    tensors = [column(name, [1.0, 2.0]) for name in ("size", "rooms")]
+
+    assert ask(model, *tensors)["transform"].tolist() == [[os.getpid()] * 2] * 2
 
 
 def test_an_estimator_of_another_library_is_served_alike(tmp_path):

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+import joblib
 import msgspec
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
@@ -112,10 +113,12 @@ def serve_estimator(
 def _answer(estimator: Any, options: Mapping[str, Any]) -> Answer:
     def answer(table: Any, wanted: Sequence[str]) -> Mapping[str, Any]:
         found: dict[str, Any] = {}
-        for name in wanted:
-            if name not in found:
-                method = name if name in _METHODS else name.rpartition("_")[0]
-                found.update(_by_name(method, getattr(estimator, method)(table, **options)))
+        # by default, jobs are processes: each has a copy of the libraries and outlives the server
+        with joblib.parallel_config(backend="threading"):
+            for name in wanted:
+                if name not in found:
+                    method = name if name in _METHODS else name.rpartition("_")[0]
+                    found.update(_by_name(method, getattr(estimator, method)(table, **options)))
         return found
 
     return answer
