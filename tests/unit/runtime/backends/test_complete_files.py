@@ -93,6 +93,11 @@ def test_a_sound_text_is_accepted(sound):
         ("tree\nversion", "Tree\nversion", "the first line must be 'tree'"),
         ("end of trees", "end", "the line 'end of trees' is missing: the file is incomplete"),
         (
+            "end of trees",
+            "end of trees\n\nparameters:\n[boosting: gbdt]\n[objective",
+            "the line 'end of parameters' is missing: the file is incomplete",
+        ),
+        (
             "max_feature_idx=2",
             "max_feature_idx=many",
             "max_feature_idx is 'many': must be an integer",

@@ -22,6 +22,8 @@ _START: Final = "tree\n"
 # Lines of the header without a value.
 _FLAGS: Final = ("tree", "average_output")
 _END: Final = "end of trees"
+_PARAMETERS: Final = "parameters:"
+_END_OF_PARAMETERS: Final = "end of parameters"
 _NUMERIC: Final = "["
 _UNUSED: Final = "none"
 _CATEGORICAL_NODE: Final = 1
@@ -56,9 +58,12 @@ def parse(text: str) -> ModelText:
     """
     if not text.startswith(_START):
         raise ValueError("the first line must be 'tree'")
-    trees, end, _ = text.partition(f"\n{_END}")
+    trees, end, trailer = text.partition(f"\n{_END}")
     if not end:
         raise ValueError(f"the line '{_END}' is missing: the file is incomplete")
+    _, parameters, rest = trailer.partition(f"\n{_PARAMETERS}")
+    if parameters and f"\n{_END_OF_PARAMETERS}" not in rest:
+        raise ValueError(f"the line '{_END_OF_PARAMETERS}' is missing: the file is incomplete")
     head, *blocks = trees.split("\nTree=")
     header = _fields(head)
     last = _integer(header, "max_feature_idx")
