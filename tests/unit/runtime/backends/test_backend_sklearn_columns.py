@@ -330,6 +330,30 @@ def test_the_jobs_of_a_model_are_limited_to_the_threads_of_the_server(tmp_path):
     assert forest.n_jobs == 3
 
 
+FOREST = RandomForestClassifier(2, n_jobs=-1, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("around", "fitted"),
+    [
+        (GridSearchCV(FOREST, {"max_depth": [2]}, cv=2), lambda made: made.best_estimator_),
+        (
+            CalibratedClassifierCV(make_pipeline(StandardScaler(), FOREST), cv=2),
+            lambda made: made.calibrated_classifiers_[1].estimator[1],
+        ),
+        (VotingClassifier([("forest", FOREST)]), lambda made: made.estimators_[0]),
+    ],
+    ids=["search", "calibration", "vote"],
+)
+def test_the_jobs_of_a_fitted_copy_are_limited(tmp_path, around, fitted):
+    rows = FRAME[["size", "rooms"]].to_numpy()
+    made = around.fit(rows, np.arange(30) % 2)
+
+    serve_estimator(ModelSource("m", "1", tmp_path / "x", threads=2), "p", made)
+
+    assert fitted(made).n_jobs == 2
+
+
 def process_of(rows):
     return np.full((len(rows), 1), os.getpid())
 

@@ -126,6 +126,11 @@ def steps_of(estimator: Any) -> list[Any] | None:
     return [step for step in found if not (step is None or isinstance(step, str) or _passes(step))]
 
 
+def fitted_in(estimator: Any) -> list[Any]:
+    """The fitted estimators that one calls, which its parameters may not show."""
+    return [*(steps_of(estimator) or ()), *_passed_on(estimator)]
+
+
 def _passes(step: Any) -> bool:
     """Whether it is what "passthrough" becomes: a function that changes nothing."""
     return type(step) is FunctionTransformer and cast("Any", step).func is None

@@ -16,7 +16,7 @@ import msgspec
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import sentence_of
 from moorage_runtime.backends.tables import layout
-from moorage_runtime.backends.tables.columns import features_of, steps_of
+from moorage_runtime.backends.tables.columns import features_of, fitted_in, steps_of
 from moorage_runtime.backends.tables.layout import Features, Layout
 from moorage_runtime.backends.tables.model import Answer, TableModel, first_by_default, tried
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
@@ -151,6 +151,13 @@ def _library(estimator: Any) -> str:
 
 def _limit_threads(estimator: Any, threads: int) -> None:
     """Lower every ``n_jobs`` above the cores of this process, such as -1 for all of the host."""
+    _limit_parameters(estimator, threads)
+    # a search of parameters, for example, answers with a fitted copy of its estimator
+    for inner in fitted_in(estimator):
+        _limit_threads(inner, threads)
+
+
+def _limit_parameters(estimator: Any, threads: int) -> None:
     get: Any = getattr(estimator, "get_params", None)
     if not callable(get):
         return
