@@ -418,6 +418,14 @@ def test_an_estimator_of_another_version_is_called_so(tmp_path):
         saved(tmp_path, make_pipeline(scaler, LinearRegression().fit(ROWS, [0, 1, 2, 3])))
 
 
+def test_a_value_without_an_attribute_is_no_other_version(tmp_path):
+    pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(["good", "poor"], [0, 1])
+    declared = (TensorSpec("text", Datatype.BYTES, (-1, 1)),)
+
+    with pytest.raises(InvalidConfig, match=r"'lower'\): declare the outputs in model\.yaml"):
+        saved(tmp_path, pipeline, inputs=declared)
+
+
 def test_another_suffix_is_refused(tmp_path):
     with pytest.raises(InvalidConfig, match=r"model\.npy is not a scikit-learn file.*\.pkl"):
         ScikitLearnBackend().load(ModelSource("m", "1", tmp_path / "model.npy"))

@@ -268,6 +268,28 @@ def divided(frame):
 
 
 @pytest.mark.parametrize(
+    "known",
+    [
+        OneHotEncoder(sparse_output=False),
+        make_column_transformer((OneHotEncoder(), [0]), (StandardScaler(), [1])),
+    ],
+    ids=["encoder", "column transformer"],
+)
+def test_declared_columns_of_a_model_without_names_reach_it_in_their_order(tmp_path, known):
+    rows = FRAME[["city", "rooms"]].to_numpy(np.object_)
+    known.fit(rows)
+    declared = (
+        TensorSpec("town", Datatype.BYTES, (-1,)),
+        TensorSpec("number", Datatype.INT64, (-1,)),
+    )
+
+    model = served(tmp_path, known, inputs=declared)
+    tensors = [column("number", rows[:, 1].tolist()), column("town", rows[:, 0].tolist())]
+
+    assert ask(model, *tensors)["transform"].tolist() == known.transform(rows).tolist()
+
+
+@pytest.mark.parametrize(
     ("inputs", "message"),
     [
         (

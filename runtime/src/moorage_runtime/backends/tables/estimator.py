@@ -202,8 +202,9 @@ def save_with_same_version(module: str) -> str:
 
 def _way_out(source: ModelSource, estimator: Any, error: Exception) -> str:
     # an estimator of another version lacks what this one sets when it is fitted
-    lacking = type(error.obj).__module__ if isinstance(error, AttributeError) else ""
-    if advice := save_with_same_version(lacking):
+    lacking = error.obj if isinstance(error, AttributeError) else None
+    is_estimator = hasattr(lacking, "get_params")
+    if is_estimator and (advice := save_with_same_version(type(lacking).__module__)):
         return advice
     save = _SAVE_BOOSTER.get(_library(estimator))
     if save is None and source.inputs is None:

@@ -109,11 +109,7 @@ class Columns:
             for name, values in features.categories.items()
         }
         # without a known number of columns, the model may select them by name
-        self._is_array = (
-            not features.names
-            and features.count is not None
-            and all(spec.datatype is not Datatype.BYTES for spec in specs)
-        )
+        self._is_array = not features.names and features.count is not None
 
     def table(self, inputs: Sequence[Tensor]) -> Any:
         """The request's rows.
@@ -272,6 +268,14 @@ def _declared_columns(
             + (f"; '{missing[0]}' is missing" if missing else "")
         )
     _check_kinds(source, features, specs)
+    if not known:
+        # columns without names are called by their places
+        examples = {
+            name: features.examples[str(place)]
+            for place, name in enumerate(names)
+            if str(place) in features.examples
+        }
+        features = msgspec.structs.replace(features, examples=examples)
     ordered = sorted(specs, key=lambda spec: known.index(spec.name)) if known else specs
     accepting = [
         msgspec.structs.replace(spec, any_number=spec.datatype in NUMBERS, optional=False)
