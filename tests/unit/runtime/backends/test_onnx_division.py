@@ -353,6 +353,40 @@ def test_weights_in_another_file(tmp_path):
     assert run(path, x=x, y=y).tolist() == [int(x[0]), -6, 5, 0]
 
 
+def linked(folder, files):
+    """Links to files with other names in a folder of their own, as in the cache of a hub."""
+    blobs, snapshot = folder / "blobs", folder / "snapshots" / "1"
+    blobs.mkdir()
+    snapshot.mkdir(parents=True)
+    for number, file in enumerate(files):
+        file.rename(blobs / str(number))
+        (snapshot / file.name).symlink_to(f"../../blobs/{number}")
+    return snapshot
+
+
+def test_weights_behind_a_link(tmp_path):
+    nodes = [node("Div", ["x", "y"], ["q"]), node("Add", ["q", "weights"], ["z"])]
+    path = write(tmp_path / "model.onnx", nodes, constants=[("weights", np.arange(4))])
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="w", size_threshold=1)
+    x, y = numbers("int64")
+
+    snapshot = linked(tmp_path, [path, tmp_path / "w"])
+
+    assert run(snapshot / "model.onnx", x=x, y=y).tolist() == [int(x[0]), -6, 5, 0]
+
+
+def test_weights_in_any_other_folder_are_refused(tmp_path):
+    nodes = [node("Div", ["x", "y"], ["q"]), node("Add", ["q", "weights"], ["z"])]
+    (tmp_path / "model").mkdir()
+    path = write(tmp_path / "model" / "model.onnx", nodes, constants=[("weights", np.arange(4))])
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="w", size_threshold=1)
+    (tmp_path / "model" / "w").rename(tmp_path / "elsewhere")
+    (tmp_path / "model" / "w").symlink_to("../elsewhere")
+
+    with pytest.raises(InvalidConfig, match="escapes"):
+        OnnxBackend().load(ModelSource("m", "1", path))
+
+
 def test_an_error_still_names_the_division(tmp_path):
     path = write(tmp_path / "model.onnx", [node("Div", ["x", "y"], ["z"], name="divide")])
 

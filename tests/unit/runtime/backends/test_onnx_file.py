@@ -436,3 +436,28 @@ def test_a_function_has_its_domain_and_name_and_operators(read):
         ("own", "Nothing"): frozenset(),
         ("", ""): frozenset(),
     }
+
+
+def elsewhere(name, location):
+    """A constant in another file."""
+    made = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[2])
+    made.data_location = TensorProto.EXTERNAL
+    for key, value in (("offset", "0"), ("location", location)):
+        made.external_data.add(key=key, value=value)
+    return made
+
+
+def test_files_of_weights_are_found_in_every_graph():
+    inner = helper.make_graph([], "inner", [], [], [elsewhere("a", "a.bin")])
+    branch = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
+    listed = helper.make_node("Own", [], [], domain="mine", graphs=[inner], size=3)
+    graph = helper.make_graph(
+        [branch, listed],
+        "graph",
+        [],
+        [],
+        [elsewhere("b", "b.bin"), onnx.numpy_helper.from_array(np.ones(2), "c")],
+    )
+    data = memoryview(helper.make_model(graph).SerializeToString())
+
+    assert onnx_file.weight_files(data) == {"a.bin", "b.bin"}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from moorage_runtime.backends import text
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.declared import check_declared
-from moorage_runtime.backends.onnx import error_text, providers
+from moorage_runtime.backends.onnx import error_text, providers, weights
 from moorage_runtime.backends.onnx.device import Device
 from moorage_runtime.backends.onnx.graph import file as onnx_file
 from moorage_runtime.backends.onnx.graph import rows as onnx_rows
@@ -243,6 +243,10 @@ def _session(
         file = (path.read_bytes() if replaced is None else replaced) + appendix
         # weights in files of their own
         options.add_session_config_entry(_WEIGHTS, str(path.parent))
+        found = weights.linked(path, memoryview(file))
+        options.add_external_initializers_from_files_in_memory(
+            list(found), list(found.values()), list(map(len, found.values()))
+        )
     try:
         session = ort.InferenceSession(file, options, providers=chosen, enable_fallback=False)
     except Exception as error:

@@ -117,6 +117,24 @@ def content(path: pathlib.Path) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
+def weight_files(data: memoryview) -> frozenset[str]:
+    """The locations of the weights that a model keeps in other files."""
+    return frozenset(name for graph in messages(data, 7) for name in _locations(graph))
+
+
+def _locations(graph: memoryview) -> Iterator[str]:
+    for tensor in messages(graph, 5):
+        for entry in messages(tensor, 13):
+            key, value = (b"".join(messages(entry, number)) for number in (1, 2))
+            if key == b"location":
+                yield value.decode()
+    for node in messages(graph, 1):
+        for attribute in messages(node, 5):
+            for number, value in fields(attribute):
+                if number in (6, 11) and isinstance(value, memoryview):
+                    yield from _locations(value)
+
+
 def _model(data: memoryview) -> Graph:
     opsets: dict[str, int] = {}
     functions: dict[tuple[str, str], frozenset[str]] = {}
