@@ -42,6 +42,11 @@ def halve(rows):
     return rows / 2
 
 
+def doubled_in_place(rows):
+    rows *= 2
+    return rows
+
+
 class Picky(LinearRegression):
     """Fails in its own ways."""
 
@@ -224,6 +229,32 @@ def test_an_estimator_that_takes_only_fp32_gets_it(tmp_path, wrap):
     assert [(spec.datatype, spec.shape) for spec in model.inputs] == [(Datatype.FP32, (-1, 2))]
     expected = known.predict(wrap(ROWS.astype(np.float32))).tolist()
     assert ask(model, ROWS)["predict"].array.tolist() == expected
+
+
+@pytest.mark.parametrize("wrap", [np.array, named])
+@pytest.mark.parametrize("writable", [True, False])
+def test_an_estimator_that_writes_into_its_rows_answers_each_method_for_the_request(
+    tmp_path, wrap, writable
+):
+    known = make_pipeline(StandardScaler(copy=False), LogisticRegression())
+    known.fit(wrap(ROWS), [0, 0, 1, 1])
+    rows = ROWS.copy()
+    rows.flags.writeable = writable
+
+    answer = ask(saved(tmp_path, known), rows, "predict", "predict_proba", "decision_function")
+
+    for name, output in answer.items():
+        expected = getattr(known, name)(wrap(ROWS))
+        assert output.array.tolist() == expected.tolist()
+    assert np.array_equal(rows, ROWS)
+
+
+def test_an_estimator_that_writes_into_its_rows_gets_rows_that_it_can_write(tmp_path):
+    model = saved(tmp_path, FunctionTransformer(doubled_in_place).fit(ROWS))
+    rows = ROWS.copy()
+    rows.flags.writeable = False  # as those of binary data and of gRPC
+
+    assert ask(model, rows)["transform"].array.tolist() == (ROWS * 2).tolist()
 
 
 def test_a_declared_input_of_text_goes_through_a_pipeline(tmp_path):

@@ -118,7 +118,9 @@ def _answer(estimator: Any, options: Mapping[str, Any]) -> Answer:
             for name in wanted:
                 if name not in found:
                     method = name if name in _METHODS else name.rpartition("_")[0]
-                    found.update(_by_name(method, getattr(estimator, method)(table, **options)))
+                    # a copy, because a scaler with copy=False, for example, writes into it
+                    value = getattr(estimator, method)(table.copy(), **options)
+                    found.update(_by_name(method, value))
         return found
 
     return answer
