@@ -18,6 +18,7 @@ from sklearn.preprocessing import (
     FunctionTransformer,
     OneHotEncoder,
     OrdinalEncoder,
+    PowerTransformer,
     StandardScaler,
 )
 from sklearn.tree import DecisionTreeClassifier
@@ -255,6 +256,22 @@ def test_an_estimator_that_writes_into_its_rows_gets_rows_that_it_can_write(tmp_
     rows.flags.writeable = False  # as those of binary data and of gRPC
 
     assert ask(model, rows)["transform"].array.tolist() == (ROWS * 2).tolist()
+
+
+@pytest.mark.parametrize("wrap", [np.array, named])
+@pytest.mark.parametrize(
+    "first",
+    [FunctionTransformer(np.log), PowerTransformer(method="box-cox")],
+    ids=["log", "power"],
+)
+def test_an_estimator_that_refuses_zeros_is_tried_with_ones(tmp_path, first, wrap):
+    known = make_pipeline(first, LinearRegression()).fit(wrap(ROWS + 1), [0, 1, 2, 3])
+
+    model = saved(tmp_path, known)
+
+    assert model.outputs == (TensorSpec("predict", Datatype.FP64, (-1,)),)
+    expected = known.predict(wrap(ROWS + 1)).tolist()
+    assert ask(model, ROWS + 1)["predict"].array.tolist() == expected
 
 
 def test_a_declared_input_of_text_goes_through_a_pipeline(tmp_path):

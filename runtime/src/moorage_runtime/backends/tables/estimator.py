@@ -5,6 +5,7 @@ method that it has; the others are computed on request. Where a method returns o
 target, as ``predict_proba`` of a classifier with several targets does, each of them is an output.
 """
 
+import contextlib
 import logging
 import sys
 from collections.abc import Mapping, Sequence
@@ -251,6 +252,18 @@ def _tried_layout(
     return chosen, _tried_outputs(source, estimator, methods, chosen, options)
 
 
+def _tried_with_numbers(chosen: Layout, answer: Answer, name: str) -> tuple[TensorSpec, ...]:
+    try:
+        return tried(chosen, answer, [name])
+    except ModelFailed:
+        raise
+    except Exception:
+        # a logarithm and a division have no result for 0
+        with contextlib.suppress(Exception):
+            return tried(chosen, answer, [name], 1)
+        raise
+
+
 def _tried_outputs(
     source: ModelSource,
     estimator: Any,
@@ -262,7 +275,7 @@ def _tried_outputs(
     found: list[TensorSpec] = []
     for name in methods:
         try:
-            found += tried(chosen, _answer(estimator, options), [name])
+            found += _tried_with_numbers(chosen, _answer(estimator, options), name)
         except Exception as error:
             if name == methods[0] and isinstance(error, ModelFailed):
                 raise InvalidConfig(f"{source.path.name}: {error.message}") from error

@@ -82,13 +82,13 @@ class Matrix:
         array = _values(inputs[0], self.specs[0].datatype)
         return pandas.DataFrame(array, columns=self._names) if self._names else array
 
-    def example(self) -> tuple[Tensor, ...]:
-        """One row that the model accepts, as far as its file says."""
+    def example(self, number: int = 0) -> tuple[Tensor, ...]:
+        """One row that the model accepts, as far as its file says, otherwise with this number."""
         spec = self.specs[0]
         if not self._examples:
             shape = tuple(max(size, 1) for size in spec.shape)
-            return (_filled(spec, shape, None),)
-        columns = [_filled(spec, (1, 1), value).array for value in self._examples]
+            return (_filled(spec, shape, None, number),)
+        columns = [_filled(spec, (1, 1), value, number).array for value in self._examples]
         return (Tensor(spec.name, spec.datatype, np.concatenate(columns, axis=1)),)
 
 
@@ -125,10 +125,10 @@ class Columns:
             return np.column_stack(list(columns.values()))
         return pandas.DataFrame(columns)
 
-    def example(self) -> tuple[Tensor, ...]:
-        """One row that the model accepts, as far as its file says."""
+    def example(self, number: int = 0) -> tuple[Tensor, ...]:
+        """One row that the model accepts, as far as its file says, otherwise with this number."""
         examples = self._features.examples
-        return tuple(_filled(spec, (1,), examples.get(spec.name)) for spec in self.specs)
+        return tuple(_filled(spec, (1,), examples.get(spec.name), number) for spec in self.specs)
 
     def _column(self, tensor: Tensor, spec: TensorSpec) -> Any:
         shape = tensor.shape
@@ -310,9 +310,9 @@ def _values(tensor: Tensor, datatype: Datatype) -> NDArray[Any]:
     return converted(tensor, datatype)
 
 
-def _filled(spec: TensorSpec, shape: tuple[int, ...], value: Any) -> Tensor:
+def _filled(spec: TensorSpec, shape: tuple[int, ...], value: Any, number: int) -> Tensor:
     if spec.datatype is Datatype.BYTES:
         element = str(value if value is not None else "").encode()
         return Tensor(spec.name, spec.datatype, np.full(shape, element, np.object_))
-    array = np.full(shape, value if value is not None else 0, NUMPY_DTYPE[spec.datatype])
+    array = np.full(shape, number if value is None else value, NUMPY_DTYPE[spec.datatype])
     return Tensor(spec.name, spec.datatype, array)

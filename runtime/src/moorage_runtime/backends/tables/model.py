@@ -93,14 +93,22 @@ class TableModel:
         """Release the model; it is freed after the last run."""
 
 
-def tried(layout: Layout, answer: Answer, names: Sequence[str]) -> tuple[TensorSpec, ...]:
+def tried(
+    layout: Layout, answer: Answer, names: Sequence[str], number: int = 0
+) -> tuple[TensorSpec, ...]:
     """The outputs of a run with one row, the first one by default and the others on request.
+
+    Args:
+        layout: The inputs.
+        answer: Computes the outputs.
+        names: Of the outputs.
+        number: The value of a column of which the file gives none.
 
     Raises:
         ModelFailed: It returned another number of rows.
         Exception: Whatever the library raises for the row.
     """
-    table = layout.table(layout.example())
+    table = layout.table(layout.example(number))
     found = answer(table, names)
     tensors = [_of_rows(tensor_of(name, found[name], None), len(table)) for name in found]
     return first_by_default(
