@@ -119,27 +119,34 @@ class Leadership:
 
     async def _try(self) -> bool:
         """Try to acquire or renew the lease; whether it was written."""
-        try:
-            found = await self._client.get(
-                kinds.LEASES, self._namespace, self._name, timeout_seconds=self._call_seconds()
-            )
-        except errors.NotFound:
-            return await self._create()
-        self._seen = lease.see(found, self._seen, self._clock())
-        if self._seen.holder != self._identity:
-            self._renewed_at = None  # the new holder may be writing already
-        if not self._seen.is_free(self._identity, self._clock()):
-            self._report_holder(self._seen.holder)
+        is_there = await self._read()
+        seen = self._seen
+        # The holder of a lease that somebody deleted may write until the lease would have expired.
+        if seen is not None and not seen.is_free(self._identity, self._clock()):
+            self._report_holder(seen.holder)
             return False
-        spec = lease.taken(self._seen, self._identity, self._now())
+        spec = lease.taken(seen, self._identity, self._now())
         try:
-            await self._replace(self._seen, spec)
+            await (self._replace(seen, spec) if seen and is_there else self._create(spec))
         except errors.Conflict:
             # The lease has changed. Until it is read again, another process may be the leader.
             renewed_at, self._renewed_at = self._renewed_at, None
             if await self._is_still_held():
                 self._renewed_at = renewed_at  # it was not renewed; the last renewal counts
             return False
+        return True
+
+    async def _read(self) -> bool:
+        """Read the lease; whether it exists."""
+        try:
+            found = await self._client.get(
+                kinds.LEASES, self._namespace, self._name, timeout_seconds=self._call_seconds()
+            )
+        except errors.NotFound:
+            return False
+        self._seen = lease.see(found, self._seen, self._clock())
+        if self._seen.holder != self._identity:
+            self._renewed_at = None  # the new holder may be writing already
         return True
 
     async def _is_still_held(self) -> bool:
@@ -149,16 +156,11 @@ class Leadership:
         self._seen = lease.see(found, None, self._clock())
         return self._seen.holder == self._identity
 
-    async def _create(self) -> bool:
-        body = self._body(lease.taken(None, self._identity, self._now()))
-        try:
-            made = await self._client.create_lease(
-                kinds.LEASES, body, timeout_seconds=self._call_seconds()
-            )
-        except errors.Conflict:
-            return False  # another process was faster
+    async def _create(self, spec: dict[str, Any]) -> None:
+        made = await self._client.create_lease(
+            kinds.LEASES, self._body(spec), timeout_seconds=self._call_seconds()
+        )
         self._seen = lease.see(made, None, self._clock())
-        return True
 
     async def _replace(self, seen: Seen, spec: dict[str, Any]) -> None:
         body = self._body(spec)

@@ -143,6 +143,60 @@ async def test_the_lease_of_a_vanished_holder_is_acquired_after_it_expires():
     assert server.holder == "b"
 
 
+async def test_a_deleted_lease_is_not_acquired_while_its_holder_may_write():
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address:
+        async with candidate(address, "a", clock) as (first, _):
+            await first.acquired.wait()
+        async with candidate(address, "b", clock) as (second, _):
+            for _ in range(3):
+                await server.reads.acquire()
+            server.lease = None
+            for _ in range(3 + server.reads._value):
+                await server.reads.acquire()
+
+            assert not second.acquired.is_set()
+            assert first.may_write()
+
+            clock.at += lease.DURATION_SECONDS + 1
+
+            await asyncio.wait_for(second.acquired.wait(), 10)
+    assert server.holder == "b"
+
+
+async def test_a_leader_creates_its_deleted_lease_again():
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address, candidate(address, "a", clock) as (leader, task):
+        await leader.acquired.wait()
+        server.lease = None
+        for _ in range(2 + server.writes._value):
+            await server.writes.acquire()
+
+        assert server.holder == "a"
+        assert leader.may_write()
+        assert not task.done()
+
+
+async def test_a_leader_whose_deleted_lease_was_created_by_another_ends():
+    server, clock = LeaseServer(), Clock()
+    created = {"holderIdentity": "b", "leaseDurationSeconds": lease.DURATION_SECONDS}
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.method == "POST" and server.lease is None and server.version:
+            server.lease = {"metadata": {"resourceVersion": "99"}, "spec": created}
+        return await server(request)
+
+    async with serving(answer) as address, candidate(address, "a", clock) as (leader, task):
+        await leader.acquired.wait()
+        server.lease = None
+
+        with pytest.raises(LeadershipLost, match="is held by b"):
+            await asyncio.wait_for(task, 10)
+
+        assert not leader.may_write()
+    assert server.holder == "b"
+
+
 async def test_a_leader_that_cannot_renew_stops_writing_and_ends():
     server, clock = LeaseServer(), Clock()
     async with serving(server) as address, candidate(address, "a", clock) as (leader, task):
