@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from support.admission import MESSAGE, failing, refusing
+from support.admission import MESSAGE, failing, hanging, refusing
 from support.operator_cluster import (
     Api,
     Kubelet,
@@ -64,6 +64,23 @@ def test_a_hanging_webhook_does_not_stop_other_writes(
 
     eventually("the budget is back", lambda: api.get("PodDisruptionBudget", "iris"), seconds=30)
     eventually("accepted", lambda: api.condition("iris", "Accepted") == ("True", "Valid"))
+
+
+def test_hanging_writes_of_a_namespace_do_not_delay_another(
+    operator: OperatorProcess, api: Api
+) -> None:
+    other = Api(api.kubeconfig, f"{api.namespace}-other")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other.namespace}}
+    other.of("Namespace").create(body=namespace)
+    with hanging(other, "Service"):
+        for number in range(80):
+            other.apply(model(f"hanging-{number}", runtime={"image": "example/server:1"}))
+        eventually("they hang", lambda: operator.metric("moorage_queue_depth") == 0)
+
+        api.apply(model("iris", runtime={"image": "example/server:1"}))
+
+        eventually("the Deployment exists", lambda: api.get("Deployment", "iris"), seconds=10)
+    other.of("Namespace").delete(name=other.namespace)
 
 
 def test_all_refused_children_are_listed_in_the_plans_order(

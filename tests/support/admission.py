@@ -1,5 +1,8 @@
 """Admission on a real API server that refuses or fails writes of some kinds in one namespace."""
 
+import select
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -7,6 +10,7 @@ from typing import Any
 from support.operator_cluster import Api, eventually
 
 MESSAGE = "a policy of the test says no"
+FAILED = "failed calling webhook"
 
 RESOURCES = {
     "NetworkPolicy": ("networking.k8s.io", "v1", "networkpolicies"),
@@ -104,12 +108,35 @@ def refusing(api: Api, *kinds: str, unless: str = "false") -> Iterator[None]:
 @contextmanager
 def failing(api: Api, *kinds: str) -> Iterator[None]:
     """A required webhook does not answer, so writes of these kinds fail with 500."""
+    with _webhook(api, kinds, "https://127.0.0.1:1/"), _in_force(api, kinds, FAILED):
+        yield
+
+
+@contextmanager
+def hanging(api: Api, *kinds: str) -> Iterator[None]:
+    """A required webhook accepts connections and says nothing: writes of these kinds take 30 s."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}/"
+        with _webhook(api, kinds, url):
+            # The API server learns of the webhook after a moment.
+            eventually("it is called", lambda: _is_called(api, kinds[0], listener), seconds=60)
+            yield
+
+
+def _is_called(api: Api, kind: str, listener: socket.socket) -> bool:
+    threading.Thread(target=answer_to_probe, args=(api, kind), daemon=True).start()
+    return bool(select.select([listener], [], [], 0.5)[0])
+
+
+@contextmanager
+def _webhook(api: Api, kinds: tuple[str, ...], url: str) -> Iterator[None]:
     name = f"fail-{api.namespace}"
     hook = {
-        "name": "nobody.listens.example",
-        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "name": "nobody.answers.example",
+        "clientConfig": {"url": url},
         "rules": [rule_of(kind) for kind in kinds],
         "failurePolicy": "Fail",
+        "timeoutSeconds": 30,
         "namespaceSelector": _here(api),
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
@@ -123,7 +150,6 @@ def failing(api: Api, *kinds: str) -> Iterator[None]:
         }
     )
     try:
-        with _in_force(api, kinds, "failed calling webhook"):
-            yield
+        yield
     finally:
         api.delete("ValidatingWebhookConfiguration", name)

@@ -18,7 +18,7 @@ import msgspec
 
 from . import auth, errors
 from .bodies import Change, Page, decoded, lines, read_change, read_page
-from .kinds import INFERENCE_MODELS, Kind
+from .kinds import INFERENCE_MODELS, LEASES, Kind
 
 PAGE = 250
 """The number of objects in a list page: about 2 MiB of JSON at a time."""
@@ -76,14 +76,17 @@ class KubeClient:
         self._clock = clock
         self._open: aiohttp.ClientSession | None = None
         self._open_watches: aiohttp.ClientSession | None = None
+        self._open_leases: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        # 32 children are created concurrently, and statuses are written at the same time; both
+        # Fewer than 64 children are written concurrently, and statuses at the same time; both
         # need fewer than 128 connections. More would only queue in the API server.
         self._open = self._session(limit=128)
         # Each watch holds a connection permanently, and there is one per kind and namespace. They
         # would exhaust a pool shared with other requests.
         self._open_watches = self._session(limit=0)
+        # A leader ends if its lease waits for slow requests.
+        self._open_leases = self._session(limit=1)
         return self
 
     def _session(self, *, limit: int) -> aiohttp.ClientSession:
@@ -96,10 +99,10 @@ class KubeClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for session in (self._open, self._open_watches):
+        for session in (self._open, self._open_watches, self._open_leases):
             if session is not None:
                 await session.close()
-        self._open = self._open_watches = None
+        self._open = self._open_watches = self._open_leases = None
 
     async def serves(self, kind: Kind) -> bool:
         """Whether the API server serves the kind (its CRD is installed and established)."""
@@ -397,7 +400,7 @@ class KubeClient:
         started = self._clock()
         code = 0
         try:
-            async with self._requests.request(
+            async with self._session_of(kind).request(
                 method,
                 self._server + path,
                 params=dict(query or {}),
@@ -413,9 +416,8 @@ class KubeClient:
         finally:
             self._observe(Call(verb, kind.rbac_name, code, self._clock() - started))
 
-    @property
-    def _requests(self) -> aiohttp.ClientSession:
-        return _entered(self._open)
+    def _session_of(self, kind: Kind) -> aiohttp.ClientSession:
+        return _entered(self._open_leases if kind is LEASES else self._open)
 
     @property
     def _watches(self) -> aiohttp.ClientSession:

@@ -79,7 +79,7 @@ class Applier:
         existence: Has the models that are known to exist.
         sinks: Receive children from the reflectors, and the results of an apply, by kind.
         wrote: Called with the kind of each write.
-        turns: Decides the order in which children are created.
+        turns: Decides the order in which children are written.
         missing: Called when the API server no longer knows the kind of a child.
         clock: Monotonic seconds.
     """
@@ -198,9 +198,7 @@ class Applier:
         changed = await self._create_missing(record, missing)
         for body in there:
             late = self._clock() - started > APPLY_SECONDS
-            # A model may have gone, or moved to another installation, during a slow write.
-            is_there = self._store.has(record.key, record.model.uid)
-            if late and (not is_there or any(self._is_refused(record, each) for each in objects)):
+            if late and any(self._is_refused(record, each) for each in objects):
                 break
             changed |= await self._apply_child(record, body)
         return changed
@@ -226,29 +224,27 @@ class Applier:
         return any(outcomes)
 
     async def _apply_child(self, record: ModelRecord, body: Object) -> bool:
-        kind, name = _key(body)
-        child = self._store.child(record.key, kind, name)
+        key, (kind, name) = record.key, _key(body)
+        child = self._store.child(key, kind, name)
         if child and child.deleting:  # its DELETED event starts the next reconcile
             is_own = child.owner_uid == record.model.uid
             return False if is_own else self._refuse(record, body, still_deleting(kind, name))
-        if (
-            child
-            and child.owner_uid == record.model.uid
-            and self._is_applied(record.key, child, body)
-        ):
-            return self._clear(record.key, kind, name)
-        if self._was_just_refused(record.key, body):
+        if child and child.owner_uid == record.model.uid and self._is_applied(key, child, body):
+            return self._clear(key, kind, name)
+        if self._was_just_refused(key, body):
             return False
         try:
             if child and is_ours(child, record):
                 if _drops_class(body, child) and await self._delete_child(record, child):
                     return True  # the next reconcile creates it
-                written = await self._change(body, child.fields)
+                async with self._turns.turn(key.namespace, kind, is_new=False):
+                    # It may have gone or moved to another installation during a slow write.
+                    if not self._store.has(key, record.model.uid):
+                        raise ModelGone
+                    written = await self._change(body, child.fields)
             else:
-                expecting = self._store.expecting_child(
-                    record.key, kind, name, _applied_hash(body)
-                )
-                async with self._turns.turn(kind):
+                expecting = self._store.expecting_child(key, kind, name, _applied_hash(body))
+                async with self._turns.turn(key.namespace, kind, is_new=True):
                     with expecting:
                         written = await self._create(record, body, seen=child is not None)
             check_labels(written, body["metadata"]["labels"])
@@ -259,7 +255,7 @@ class Applier:
                 self._missing()
             return self._refuse(record, body, error)
         self._keep(record, body, written)
-        self._clear(record.key, kind, name)
+        self._clear(key, kind, name)
         return True
 
     async def _send(self, body: Object) -> dict[str, Any]:
@@ -304,25 +300,26 @@ class Applier:
 
     async def _delete_child(self, record: ModelRecord, child: Child) -> bool:
         """Delete a child; whether it was deleted."""
-        # A newer spec may still use the child.
-        if not await self._is_newest(record):
-            return False
-        try:
-            await self._client.delete(
-                kinds.CHILDREN[child.kind],
-                record.key.namespace,
-                child.name,
-                uid=child.uid,
-                resource_version=child.resource_version,
-            )
-        except errors.NotFound:
-            return False  # its watch event starts the next reconcile
-        except errors.Forbidden as error:
-            logger.warning(
-                "child cannot be deleted",
-                extra={"kind": child.kind, "object": child.name, "error": error.message},
-            )
-            return False
+        async with self._turns.turn(record.key.namespace, child.kind, is_new=False):
+            # A newer spec may still use the child.
+            if not await self._is_newest(record):
+                return False
+            try:
+                await self._client.delete(
+                    kinds.CHILDREN[child.kind],
+                    record.key.namespace,
+                    child.name,
+                    uid=child.uid,
+                    resource_version=child.resource_version,
+                )
+            except errors.NotFound:
+                return False  # its watch event starts the next reconcile
+            except errors.Forbidden as error:
+                logger.warning(
+                    "child cannot be deleted",
+                    extra={"kind": child.kind, "object": child.name, "error": error.message},
+                )
+                return False
         logger.info("child deleted", extra={"kind": child.kind, "object": child.name})
         self._wrote(child.kind)
         self._sinks[child.kind].drop(child.uid)

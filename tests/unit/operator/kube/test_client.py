@@ -307,6 +307,29 @@ async def test_watches_do_not_exhaust_the_connections_of_requests() -> None:
         await asyncio.gather(*watches, return_exceptions=True)
 
 
+async def test_hanging_requests_do_not_delay_the_lease() -> None:
+    hanging, release = asyncio.Semaphore(0), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path.endswith("/leases/moorage"):
+            return web.json_response(item("moorage"))
+        hanging.release()
+        await release.wait()
+        return web.json_response(item("iris"))
+
+    async with serving(answer) as server, KubeClient(Access(server)) as client:
+        others = [
+            asyncio.create_task(client.get(kinds.SERVICES, "ns", "iris")) for _ in range(200)
+        ]
+        for _ in range(128):
+            await hanging.acquire()
+
+        await client.get(kinds.LEASES, "ns", "moorage", timeout_seconds=5)
+
+        release.set()
+        await asyncio.gather(*others)
+
+
 def test_paths_follow_the_api_conventions() -> None:
     assert kinds.PODS.path() == "/api/v1/pods"
     assert kinds.SERVICES.path("ns") == "/api/v1/namespaces/ns/services"

@@ -5,20 +5,22 @@ import pytest
 from moorage_operator.write.turns import Turns
 
 
-class Creations:
-    """Creations of children, and the order in which they began."""
+class Writes:
+    """Writes of children, and the order in which they began."""
 
     def __init__(self, places: int) -> None:
         self.turns = Turns(places)
         self.began: list[str] = []
         self.ends: dict[str, asyncio.Event] = {}
 
-    def start(self, kind: str, name: str) -> asyncio.Task[None]:
+    def start(
+        self, kind: str, name: str, namespace: str = "ns", *, is_new: bool = True
+    ) -> asyncio.Task[None]:
         self.ends[name] = asyncio.Event()
-        return asyncio.create_task(self._create(kind, name))
+        return asyncio.create_task(self._write(kind, name, namespace, is_new=is_new))
 
-    async def _create(self, kind: str, name: str) -> None:
-        async with self.turns.turn(kind):
+    async def _write(self, kind: str, name: str, namespace: str, *, is_new: bool) -> None:
+        async with self.turns.turn(namespace, kind, is_new=is_new):
             self.began.append(name)
             await self.ends[name].wait()
 
@@ -29,9 +31,9 @@ class Creations:
 
 
 async def test_deployments_are_created_after_services_and_network_policies_first() -> None:
-    creations = Creations(1)
-    creations.start("Service", "first")
-    await creations.settle()
+    writes = Writes(1)
+    writes.start("Service", "first")
+    await writes.settle()
     order = [
         ("Deployment", "e"),
         ("HorizontalPodAutoscaler", "f"),
@@ -42,52 +44,109 @@ async def test_deployments_are_created_after_services_and_network_policies_first
         ("NetworkPolicy", "a"),
     ]
     for kind, name in order:
-        creations.start(kind, name)
-    await creations.settle()
+        writes.start(kind, name)
+    await writes.settle()
 
     for name in ("first", *"abcdefg"):
-        creations.ends[name].set()
-        await creations.settle()
+        writes.ends[name].set()
+        await writes.settle()
 
-    assert creations.began == ["first", *"abcdefg"]
+    assert writes.began == ["first", *"abcdefg"]
 
 
-async def test_concurrent_creations_are_limited() -> None:
-    creations = Creations(2)
+async def test_concurrent_writes_of_a_namespace_are_limited() -> None:
+    writes = Writes(2)
     for name in "abc":
-        creations.start("Service", name)
+        writes.start("Service", name)
 
-    assert await creations.settle() == ["a", "b"]
-    creations.ends["a"].set()
-    assert await creations.settle() == ["a", "b", "c"]
+    assert await writes.settle() == ["a", "b"]
+    writes.ends["a"].set()
+    assert await writes.settle() == ["a", "b", "c"]
 
 
 async def test_places_that_were_given_back_are_free_again() -> None:
-    creations = Creations(2)
+    writes = Writes(2)
     for name in "ab":
-        creations.start("Service", name)
-        creations.ends[name].set()
-    await creations.settle()
+        writes.start("Service", name)
+        writes.ends[name].set()
+    await writes.settle()
 
     for name in "cde":
-        creations.start("Service", name)
+        writes.start("Service", name)
 
-    assert await creations.settle() == ["a", "b", "c", "d"]
+    assert await writes.settle() == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize("who", ["b", "c"])
-async def test_a_cancelled_creation_passes_its_place_on(who: str) -> None:
-    creations = Creations(1)
-    waiting = {name: creations.start("Service", name) for name in "abcd"}
-    await creations.settle()
+async def test_a_cancelled_write_passes_its_place_on(who: str) -> None:
+    writes = Writes(1)
+    waiting = {name: writes.start("Service", name) for name in "abcd"}
+    await writes.settle()
 
     if who == "b":  # at the same time as it gets the place
-        creations.ends["a"].set()
+        writes.ends["a"].set()
         await asyncio.sleep(0)
     waiting[who].cancel()
     for name in "abcd":
-        creations.ends[name].set()
-        await creations.settle()
+        writes.ends[name].set()
+        await writes.settle()
 
-    assert creations.began == [name for name in "abcd" if name != who]
-    assert creations.turns._free == 1
+    assert writes.began == [name for name in "abcd" if name != who]
+    assert (writes.turns._free, writes.turns._held) == (2, {})
+
+
+async def test_changes_come_before_creations_of_all_kinds() -> None:
+    writes = Writes(1)
+    writes.start("NetworkPolicy", "first")
+    await writes.settle()
+    writes.start("NetworkPolicy", "new")
+    writes.start("Deployment", "changed", is_new=False)
+    await writes.settle()
+
+    writes.ends["first"].set()
+
+    assert await writes.settle() == ["first", "changed"]
+
+
+async def test_a_namespace_whose_writes_hang_leaves_places_for_others() -> None:
+    writes = Writes(32)
+    for number in range(100):
+        writes.start("Service", f"hanging-{number}", "hanging")
+    await writes.settle()
+    assert len(writes.began) == 32
+
+    for number in range(100):
+        writes.start("Deployment", f"other-{number}", "other")
+    await writes.settle()
+
+    # As many places are free as the second namespace holds.
+    assert len(writes.began) == 48
+    writes.ends["other-0"].set()
+    assert (await writes.settle())[-1] == "other-16"
+
+
+async def test_a_place_is_left_if_many_namespaces_hang() -> None:
+    writes = Writes(8)
+    for number in range(14):
+        writes.start("Service", f"hanging-{number}", f"hanging-{number}")
+    await writes.settle()
+
+    writes.start("Service", "a", "other")
+
+    assert (await writes.settle())[-1] == "a"
+
+
+async def test_namespaces_take_turns() -> None:
+    writes = Writes(1)
+    for name in ("first", "second"):
+        writes.start("Service", name, name)
+    await writes.settle()
+    for name in ("a1", "a2", "b1"):
+        writes.start("Service", name, name[0])
+    await writes.settle()
+
+    for name in ("first", "a1"):
+        writes.ends[name].set()
+        await writes.settle()
+
+    assert writes.began == ["first", "second", "a1", "b1"]
