@@ -195,13 +195,20 @@ class Token:
         self._read_at: float | None = None
 
     def current(self) -> str | None:
-        """Return the token, None if a client certificate is used."""
-        if self._access.token_path is None:
+        """Return the token, None if a client certificate is used.
+
+        Raises:
+            OSError: The file cannot be read, or is empty while it is being written.
+        """
+        path = self._access.token_path
+        if path is None:
             return self._text
         now = self._clock()
         if self._read_at is None or now - self._read_at > TOKEN_REREAD_SECONDS:
-            self._text = self._access.token_path.read_text().strip()
-            self._read_at = now
+            text = path.read_text().strip()
+            if not text:  # without a token, requests would be anonymous
+                raise OSError(f"{path} is empty")
+            self._text, self._read_at = text, now
         return self._text
 
     def expire(self) -> None:

@@ -8,6 +8,7 @@ list.
 """
 
 import asyncio
+import math
 import platform
 import random
 import threading
@@ -35,6 +36,10 @@ from .arrival import list_versions
 from .model_watch import TICK_SECONDS, ModelWatch
 
 Registry = kopf.OperatorRegistry
+
+LOGIN_SECONDS = 5.0
+"""The minimum time between two logins. kopf logs in as soon as the API server rejects the token,
+again and again until it is renewed."""
 
 STOP_SECONDS = 3.0
 """kopf normally stops within milliseconds; after this time its thread is abandoned."""
@@ -147,6 +152,7 @@ def registry(
     """
     made = kopf.OperatorRegistry()
     token = auth.Token(access, clock=time.monotonic)
+    logged_in_at = -math.inf
 
     @kopf.on.startup(registry=made)  # pyright: ignore[reportArgumentType] -- kopf's protocol does not describe its keyword arguments
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
@@ -154,8 +160,16 @@ def registry(
 
     @kopf.on.login(registry=made)  # pyright: ignore[reportArgumentType] -- as above
     async def login(**_: Any) -> kopf.AiohttpSession:
+        nonlocal logged_in_at
+        await asyncio.sleep(max(0.0, logged_in_at + LOGIN_SECONDS - time.monotonic()))
+        logged_in_at = time.monotonic()
         token.expire()  # kopf logs in again only after a 401
-        session = traced.open_session(access, token.current(), kind, watch.livenesses)
+        try:
+            text = token.current()
+        except OSError as error:
+            reason = f"the token file cannot be read: {error}"
+            raise kopf.TemporaryError(reason, delay=0) from error
+        session = traced.open_session(access, text, kind, watch.livenesses)
         return kopf.AiohttpSession(server=access.server, aiohttp_session=session)
 
     kind = kinds.INFERENCE_MODELS

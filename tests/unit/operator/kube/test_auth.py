@@ -120,3 +120,15 @@ def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
     assert token.current() == "one"
     now[0] = 61
     assert token.current() == "two"
+
+
+def test_an_empty_token_file_is_not_a_token(tmp_path: Path) -> None:
+    path, now = tmp_path / "token", [0.0]
+    path.write_text("\n")
+    token = auth.Token(auth.Access("https://h", token_path=path), clock=lambda: now[0])
+
+    with pytest.raises(OSError, match="token is empty"):
+        token.current()
+
+    path.write_text("one\n")
+    assert token.current() == "one"

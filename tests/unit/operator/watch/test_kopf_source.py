@@ -1,8 +1,14 @@
+import asyncio
 import itertools
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import kopf
 import pytest
+from aiohttp import web
 
 from moorage_operator.kube.auth import Access
 from moorage_operator.kube.bodies import Page
@@ -14,6 +20,7 @@ from moorage_operator.store.store import Store
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.watch import kopf_source
 from moorage_operator.watch.model_watch import ModelWatch
+from support.api_server import serving
 from support.operator_values import deaf_store
 
 KEY = ObjectKey("ns", "iris")
@@ -101,6 +108,61 @@ def test_the_backoff_is_endless_and_at_most_15_seconds() -> None:
 
     assert all(0.25 <= delay <= 15 for delay in delays)
     assert delays[-1] >= 7.5
+
+
+class Rejecting:
+    """An API server that rejects every token; kopf makes two requests after each login."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.tokens: list[str] = []
+        self.asked = asyncio.Semaphore(0)
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        self.times.append(time.monotonic())
+        self.tokens.append(request.headers.get("Authorization", ""))
+        self.asked.release()
+        return web.json_response({"message": "Unauthorized"}, status=401)
+
+
+@asynccontextmanager
+async def watching(server: Rejecting, token_path: Path) -> AsyncIterator[None]:
+    async with serving(server) as address:
+        access, watch = Access(address, token_path=token_path), ModelWatch((), time.monotonic)
+        task = asyncio.create_task(kopf_source.watch_models(access, lambda _: None, (), watch))
+        yield
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_rejected_token_is_not_presented_again_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kopf_source, "LOGIN_SECONDS", 0.1)
+    server = Rejecting()
+    (tmp_path / "token").write_text("one")
+
+    async with watching(server, tmp_path / "token"):
+        for _ in range(9):
+            await server.asked.acquire()
+
+    assert server.times[8] - server.times[0] > 3 * 0.1
+
+
+async def test_kopf_makes_no_anonymous_request_while_the_token_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kopf_source, "LOGIN_SECONDS", 0.01)
+    server, path = Rejecting(), tmp_path / "token"
+    path.write_text("")
+
+    async with watching(server, path):
+        while "token is empty" not in caplog.text:  # noqa: ASYNC110 - a log has no event
+            await asyncio.sleep(0.01)
+        path.write_text("one")
+        await server.asked.acquire()
+
+    assert set(server.tokens) == {"Bearer one"}
 
 
 @pytest.mark.parametrize("type_", [None, "ADDED", "MODIFIED"])
