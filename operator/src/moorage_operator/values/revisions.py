@@ -132,7 +132,7 @@ def read_revisions(status: Mapping[str, Any]) -> Revisions:
 def _read_canary(found: Mapping[str, Any]) -> CanaryProgress:
     return CanaryProgress(
         revision=str(found.get("revision", "")),
-        step=int(found.get("step", 0)),
+        step=max(int(found.get("step", 0)), 0),  # somebody may have edited the status
         weight=int(found.get("weight", 0)),
         since=str(found.get("since", "")),
     )

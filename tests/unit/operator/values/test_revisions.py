@@ -42,6 +42,12 @@ def test_a_canary_with_only_a_revision_has_not_begun() -> None:
     assert read_revisions(status).canary == CanaryProgress("b", 0, 0, "")
 
 
+def test_a_negative_step_is_read_as_the_one_before_the_first() -> None:
+    found = read_revisions({"revisions": {"canary": {"revision": "r2", "step": -5, "weight": 20}}})
+
+    assert found.canary == CanaryProgress("r2", 0, 20)
+
+
 def test_an_unset_time_is_left_out() -> None:
     written = write_revisions(
         Revisions(retiring=Retirement("c"), canary=CanaryProgress("b", 1, 20))
