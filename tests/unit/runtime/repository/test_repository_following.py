@@ -284,6 +284,7 @@ async def test_a_load_that_is_unloaded_in_the_meantime_fails(tmp_path):
     (folder / "factor").write_text("3")
     server = Server(tmp_path)
     await server.loader.refresh()
+    await begun(folder, 1)
     asked = asyncio.create_task(server.dataplane.load("a"))
     await begun(folder, 2)
 
