@@ -17,6 +17,7 @@ __all__ = [
     "Reason",
     "began",
     "find_condition",
+    "readable",
     "timestamp",
     "truncated",
     "written",
@@ -24,6 +25,9 @@ __all__ = [
 
 # The API allows 32768 characters; that is too long for a table cell or a log line.
 MESSAGE_LIMIT = 1024
+
+# A pause that begins in the year 9999 could end after the last one that Python knows.
+LATEST_YEAR = 9000
 
 
 class ConditionType(StrEnum):
@@ -214,8 +218,20 @@ def began(recorded: str, now: datetime) -> str:
     A clock that was ahead wrote a time in the future. Counted from there, a pause or a grace
     period would last too long.
     """
-    known = datetime.fromisoformat(recorded) if recorded else None
-    return recorded if known and known <= now else timestamp(now)
+    known = readable(recorded)
+    return known if known and datetime.fromisoformat(known) <= now else timestamp(now)
+
+
+def readable(recorded: str) -> str:
+    """Return a time of the status unchanged; "" if it is empty or nothing can be counted from it.
+
+    Whoever may edit the status can write any time that the CRD accepts, such as one in the year 0.
+    """
+    try:
+        found = datetime.fromisoformat(recorded)
+    except ValueError:
+        return ""
+    return recorded if found.tzinfo and found.year <= LATEST_YEAR else ""
 
 
 def truncated(message: str) -> str:

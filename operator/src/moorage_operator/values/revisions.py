@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, cast
 
+from moorage_operator.api.conditions import readable
 from moorage_operator.api.written_spec import version_of
 
 __all__ = [
@@ -123,10 +124,14 @@ def read_revisions(status: Mapping[str, Any]) -> Revisions:
         spec_hash=str(found.get("specHash", "")),
         last_good=str(found.get("lastGood", "")),
         rejected=Rejection(**_texts(Rejection, rejected)) if rejected else None,
-        retiring=Retirement(**_texts(Retirement, retiring)) if retiring else None,
+        retiring=_read_retirement(retiring) if retiring else None,
         canary=_read_canary(canary) if canary else None,
         unproven=tuple(map(str, cast("list[Any]", found.get("unproven") or ()))),
     )
+
+
+def _read_retirement(found: Mapping[str, Any]) -> Retirement:
+    return Retirement(str(found.get("revision", "")), readable(str(found.get("time", ""))))
 
 
 def _read_canary(found: Mapping[str, Any]) -> CanaryProgress:
@@ -134,7 +139,7 @@ def _read_canary(found: Mapping[str, Any]) -> CanaryProgress:
         revision=str(found.get("revision", "")),
         step=max(int(found.get("step", 0)), 0),  # somebody may have edited the status
         weight=int(found.get("weight", 0)),
-        since=str(found.get("since", "")),
+        since=readable(str(found.get("since", ""))),
     )
 
 

@@ -48,6 +48,28 @@ def test_a_negative_step_is_read_as_the_one_before_the_first() -> None:
     assert found.canary == CanaryProgress("r2", 0, 20)
 
 
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        ("2026-03-04T05:06:07Z", "2026-03-04T05:06:07Z"),
+        ("2026-03-04T05:06:07.5+02:00", "2026-03-04T05:06:07.5+02:00"),
+        ("9000-12-31T23:59:59Z", "9000-12-31T23:59:59Z"),
+        ("9001-01-01T00:00:00Z", ""),
+        ("0000-01-01T00:00:00Z", ""),
+        ("2026-03-04T05:06:07+99:99", ""),
+        ("2026-03-04T05:06:07", ""),
+        ("yesterday", ""),
+    ],
+)
+def test_a_time_from_which_nothing_can_be_counted_is_none(time: str, expected: str) -> None:
+    entries = {"canary": {"revision": "b", "since": time}, "retiring": {"time": time}}
+
+    found = read_revisions({"revisions": entries})
+
+    assert found.canary == CanaryProgress("b", since=expected)
+    assert found.retiring == Retirement("", expected)
+
+
 def test_an_unset_time_is_left_out() -> None:
     written = write_revisions(
         Revisions(retiring=Retirement("c"), canary=CanaryProgress("b", 1, 20))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
-from moorage_operator.api.conditions import Finding, Reason, timestamp, truncated
+from moorage_operator.api.conditions import Finding, Reason, readable, timestamp, truncated
 from moorage_operator.api.reasons import Trait, has
 from moorage_operator.api.v1alpha1 import InferenceModel, OnFailure
 from moorage_operator.decide.pods.replicas import Replica, worst
@@ -243,7 +243,7 @@ def _definite(
         finding = replica.finding
         if not replica.current or finding is None or not has(finding.reason, Trait.FAILURE):
             continue
-        began = since.get((replica.pod.name, str(finding.reason)))
+        began = readable(str(since.get((replica.pod.name, str(finding.reason)), "")))
         lasted = (now - datetime.fromisoformat(began)).total_seconds() if began else 0.0
         found.append((finding, patience - lasted))
     return found

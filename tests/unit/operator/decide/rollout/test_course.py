@@ -229,6 +229,19 @@ def test_a_definite_failure_counts_once_it_has_lasted(reason, waits):
     assert ("rejected" in later.status["revisions"]) == (waits is not None)
 
 
+def test_a_failure_with_an_unreadable_time_has_just_begun():
+    new = unready("new", BAD)
+    world = trying(new=new, probes=said(new, no(AnswerReason.LOAD_FAILED)))
+    status = planned(BAD, world).status
+    for entry in status["replicaStatuses"]:
+        entry["since"] = "0000-01-01T00:00:00Z"
+
+    plan = planned(BAD, dataclasses.replace(world, status=status))
+
+    assert "rejected" not in plan.status["revisions"]
+    assert plan.requeue_after == 15
+
+
 def test_a_broken_contract_is_definite_where_it_is_enforced():
     contract = {"policy": "Enforce", "inputs": [{"name": "other"}]}
     of = model(replicas=2, generation=2, contract=contract)

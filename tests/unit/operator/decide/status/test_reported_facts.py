@@ -143,9 +143,11 @@ def test_a_replica_has_its_reason_since_it_was_first_reported() -> None:
     assert since(unready("q", MODEL), status=status, now=LATER) == written(LATER)
 
 
-def test_a_time_in_the_future_becomes_the_present() -> None:
+@pytest.mark.parametrize("time", [written(LATER), "0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_a_time_in_the_future_or_without_meaning_becomes_the_present(time: str) -> None:
     pending = unready("p", MODEL)
-    status = planned(MODEL, observed(pending), LATER).status
+    status = planned(MODEL, observed(pending)).status
+    status["replicaStatuses"][0]["since"] = time
 
     assert since(pending, status=status) == written(NOW)
 
