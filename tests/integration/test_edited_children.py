@@ -1,5 +1,6 @@
 """Manual edits of children on a real API server: the operator restores exactly its own fields."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -222,3 +223,27 @@ def test_an_edited_image_of_a_paused_model_is_reported_until_it_is_undone(api: A
     eventually("undone", lambda: containers(api)[0]["image"] == "example/server:1")
     settle(api, "iris")
     assert path in message
+
+
+def test_two_installations_that_serve_one_model_do_not_write_without_end(
+    operator: OperatorProcess, api: Api, tmp_path: Path
+) -> None:
+    """Each one wants its own runtime image, and both write with the same field manager."""
+    options = ("--runtime-image", "runtime:other", "--namespaces", api.namespace)
+    other = OperatorProcess(operator.kubeconfig, tmp_path / "log", options)
+    other.start()
+    try:
+        api.apply(model("iris", model={"uri": "pvc://models/iris"}))
+
+        def is_refused() -> bool:
+            return api.condition("iris", "Accepted") == ("False", "ApplyRefused")
+
+        eventually("the contest is reported", is_refused, seconds=60)
+        (accepted,) = (
+            each
+            for each in api.get("InferenceModel", "iris")["status"]["conditions"]
+            if each["type"] == "Accepted"
+        )
+        assert "another program has changed it 10 times within 3 minutes" in accepted["message"]
+    finally:
+        other.stop()

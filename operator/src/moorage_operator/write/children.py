@@ -8,7 +8,8 @@ others, so that no pod runs without it. Until it is applied, the only other chan
 that is scaled to zero.
 
 A child is unchanged if it has the planned hash and all planned fields are still ours
-(`field_ownership`). So the operator writes only what changed, and reverts manual edits. A refused
+(`field_ownership`). So the operator writes only what changed, and reverts manual edits, as long as
+nobody makes them again and again (`contests`). A refused
 object or a failed write does not stop the others: it becomes a `Refusal` in the store, which the
 next plan reports as a condition, and it is retried later. The result of a write goes into the
 store, so the next reconcile never sees a state older than its own writes.
@@ -31,6 +32,7 @@ from moorage_operator.values.objects import AppliedState, Child, ChildKey
 from moorage_operator.values.observed import ObjectKey, Refusal
 
 from .adoption import Adoption, is_ours, is_restored
+from .contests import Contests
 from .kept_labels import check_labels
 from .leftovers import Leftovers
 from .taken_names import AWAITING_DELETION, NAME_TAKEN, NameTaken, still_deleting, taken_by
@@ -99,6 +101,7 @@ class Applier:
         self._client = client
         self._leftovers = Leftovers(client)
         self._adoption = Adoption(client, sinks)
+        self._contests = Contests(clock)
         self._store = store
         self._existence = existence
         self._sinks = sinks
@@ -235,6 +238,7 @@ class Applier:
             return False
         try:
             if child and is_ours(child, record):
+                self._contests.check(child.uid, _applied_hash(body))
                 if _drops_class(body, child) and await self._delete_child(record, child):
                     return True  # the next reconcile creates it
                 async with self._turns.turn(key.namespace, kind, is_new=False):
@@ -242,6 +246,7 @@ class Applier:
                     if not self._store.has(key, record.model.uid):
                         raise ModelGone
                     written = await self._change(body, child.fields)
+                self._contests.wrote(child.uid, _applied_hash(body))
             else:
                 expecting = self._store.expecting_child(key, kind, name, _applied_hash(body))
                 async with self._turns.turn(key.namespace, kind, is_new=True):

@@ -16,6 +16,7 @@ from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import REFUSAL_RETRY_SECONDS, ObjectKey, Refusal
 from moorage_operator.write.children import APPLY_SECONDS, HELD_SHARE, Applier
+from moorage_operator.write.contests import REVERTS, WITHIN_SECONDS
 from moorage_operator.write.statuses import StatusWriter
 from moorage_operator.write.turns import Turns
 
@@ -299,6 +300,30 @@ async def test_a_field_taken_by_another_manager_is_restored(world: World) -> Non
 
     assert await world.apply(service())
     assert not await world.apply(service())
+
+
+async def test_a_child_that_somebody_changes_after_each_write_is_held_and_reported(
+    world: World,
+) -> None:
+    """Another installation of the operator writes with the same field manager."""
+    other, body = service("theirs"), service("ours")
+    await world.apply(body)
+
+    for _ in range(2 * REVERTS):
+        live = copy.deepcopy(other)
+        await Cluster.apply(world.cluster, kinds.SERVICES, live, field_manager="moorage")
+        world.cluster.writes.pop()
+        world.edit(lambda _: None)
+        await world.apply(body, service("s2", kind="Ingress"))
+
+    assert world.cluster.writes.count("services") == 1 + 1 + REVERTS
+    assert world.cluster.writes.count("ingresses") == 1
+    assert "another program has changed it 10 times" in world.refusal().message
+    assert not world.refusal().transient
+    world.now += WITHIN_SECONDS
+    assert await world.apply(body)
+    assert world.applied() == {"iris": "ours"}
+    assert world.store.refusal(KEY, "Service", "iris") is None
 
 
 async def test_an_edit_that_arrives_before_the_response_to_an_apply_is_reverted(
