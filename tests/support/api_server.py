@@ -41,10 +41,12 @@ class Script:
         self.watches = watches
         self.version = 10**6
         self.asked: list[dict[str, str]] = []
+        self.paths: list[str] = []
         self.open = asyncio.Event()
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(dict(request.query))
+        self.paths.append(request.path)
         if "watch" in request.query:
             return await self._watch(request)
         if request.query.get("limit") == "1":  # only the collection's version is requested

@@ -92,9 +92,9 @@ class Reflector:
         self._rewound = rewound
         self._known: set[str] = set()
         self._version = ""
-        self._latest = ""
-        self._failures = 0
+        self._must_list = True
         self._is_doubtful = False
+        self._backoff_seconds = BACKOFF_FIRST_SECONDS
 
     async def run(self) -> None:
         """Mirror until cancelled."""
@@ -102,12 +102,12 @@ class Reflector:
             try:
                 if self._is_doubtful:
                     await self._check_history()
-                if not self._version:
+                if self._must_list:
                     await self._list()
                 await self._watch()
                 self._restarted("ended")
             except errors.Gone:
-                self._version = ""
+                self._must_list = True
                 self._restarted("expired")
             except errors.ApiError as error:
                 self._is_doubtful = True
@@ -121,9 +121,9 @@ class Reflector:
 
     async def _list(self) -> None:
         seen: set[str] = set()
-        page = await self._page("")
+        page = await self._page()
         version = page.resource_version
-        rewound = is_rewound(version, self._latest)
+        rewound = is_rewound(version, self._version)
         if rewound:
             self._report_rewind(version)
         while True:
@@ -140,7 +140,8 @@ class Reflector:
         for uid in self._known - seen:
             self._drop(uid)
         self._sink.end_list(self.namespace, version)
-        self._version = self._latest = version
+        self._version = version
+        self._must_list = False
         self.synced.set()
 
     async def _check_history(self) -> None:
@@ -149,20 +150,19 @@ class Reflector:
         The API server accepts a watch from a version that it has not reached yet, and then omits
         all events up to that version.
         """
-        if self._version:
+        if not self._must_list:
             version = await self._client.version(self.kind, self.namespace)
-            if is_rewound(version, self._version):
-                self._version = ""
+            self._must_list = is_rewound(version, self._version)
         self._is_doubtful = False
 
     def _report_rewind(self, version: str) -> None:
         logger.warning(
             "etcd was restored from a backup; listing all objects again",
-            extra={"resource": self.kind.rbac_name, "version": version, "known": self._latest},
+            extra={"resource": self.kind.rbac_name, "version": version, "known": self._version},
         )
         self._rewound()
 
-    async def _page(self, continue_: str) -> Any:
+    async def _page(self, continue_: str = "") -> Any:
         page = await self._client.page(
             self.kind, self.namespace, selector=self._selector, continue_=continue_
         )
@@ -186,7 +186,7 @@ class Reflector:
                 self._drop(metadata["uid"], metadata.get("resourceVersion", ""))
             elif change.type in ("ADDED", "MODIFIED"):
                 self._put(change.object)
-            self._version = self._latest = metadata.get("resourceVersion") or self._version
+            self._version = metadata.get("resourceVersion") or self._version
         self._record_success()
         if self._clock() - began < seconds - 1:
             # Earlier than requested: the API server is stopping, or a proxy ended the watch.
@@ -203,11 +203,11 @@ class Reflector:
 
     def _record_success(self) -> None:
         self.liveness.beat()
-        self._failures = 0
+        self._backoff_seconds = BACKOFF_FIRST_SECONDS
 
     async def _wait_after(self, error: errors.ApiError) -> None:
-        longest = min(BACKOFF_LAST_SECONDS, BACKOFF_FIRST_SECONDS * 2**self._failures)
-        self._failures = min(self._failures + 1, 16)  # 2**16 is far beyond the cap
+        longest = self._backoff_seconds
+        self._backoff_seconds = min(longest * 2, BACKOFF_LAST_SECONDS)
         self.liveness.fail(error.message, refused=isinstance(error, errors.Forbidden))
         delay = max(error.retry_after_seconds or 0.0, longest * random.uniform(0.5, 1))  # noqa: S311 -- spreads retries; no secret
         logger.warning(
