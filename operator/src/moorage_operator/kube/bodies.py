@@ -33,9 +33,9 @@ class Items(Iterable[dict[str, Any]]):
 
 
 class _List(msgspec.Struct):
-    """A list of the API server."""
+    """A list of the API server. Metadata that a proxy left out would make it an empty one."""
 
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any]
     items: list[msgspec.Raw] | None = None  # null for an empty list
 
 

@@ -17,8 +17,8 @@ def test_a_page_has_objects_a_version_and_a_continue_token() -> None:
     assert [body["metadata"]["uid"] for body in page.items] == ["a", "b"]
 
 
-def test_a_list_without_metadata_has_no_version_and_no_next_page() -> None:
-    page = read_page(b"{}")
+def test_a_list_with_empty_metadata_has_no_version_and_no_next_page() -> None:
+    page = read_page(b'{"metadata":{}}')
 
     assert (page.resource_version, page.continue_) == ("", "")
 
@@ -30,7 +30,7 @@ def test_an_empty_list_has_no_objects(items: bytes) -> None:
     assert (list(page.items), page.continue_) == ([], "")
 
 
-@pytest.mark.parametrize("body", [b"[]", b"<html>", b'{"items":{}}', b'{"items":[1', b""])
+@pytest.mark.parametrize("body", [b"[]", b"{}", b"<html>", b'{"items":{}}', b'{"items":[1', b""])
 def test_a_body_that_is_not_a_list_is_a_server_error(body: bytes) -> None:
     with pytest.raises(errors.ServerError, match=r"not a JSON object: .+"):
         read_page(body)
