@@ -2,9 +2,10 @@
 
     children --> check --> apply --> wrote
 
-The operator reverts manual edits at once. If another program, such as a second installation of the
-operator or an autoscaler of the Deployment, then writes its own values again, the two would go on
-several times a second. So a child is reverted only so often, and the refusal says why.
+The operator reverts manual edits at once. Another program may then write its own values again,
+such as a second installation of the operator or an autoscaler of the Deployment. Without a limit,
+both would write several times a second. So a child is reverted only so often, and the refusal says
+why.
 """
 
 from collections import deque
