@@ -236,11 +236,12 @@ def _make_plan(
     template = template_state(objects, observed, replicas)
     judgement = decide(model, observed, replicas, course, hashes, split, template=template)
     selected = _selected(model, decided, standing)
-    judgement = behind_service(judgement, replicas, selected)
+    has_service = ("Service", names.service(model.name)) in observed.children
+    lacks_service = not has_service and _is_service_refused(model, objects, observed)
+    judgement = behind_service(judgement, replicas, selected, lacks_service=lacks_service)
     if model.paused:
         pending = _pending(decided, objects, observed)
         revisions = course.revisions if course else judgement.revisions
-        has_service = ("Service", names.service(model.name)) in observed.children
         judgement = hold(judgement, revisions, pending, has_service=has_service)
     elif decided:
         is_carried_out = _is_carried_out(objects, observed)
@@ -279,6 +280,19 @@ def _standing(
     else:
         return None
     return standing_service(model, observed, read_revisions(observed.status), releases)
+
+
+def _is_service_refused(
+    model: InferenceModel, objects: Sequence[dict[str, Any]], observed: Observed
+) -> bool:
+    """Whether the last write of the planned Service was refused."""
+    refused = {each.applied_hash for each in observed.refusals if each.is_reported}
+    return any(
+        each["kind"] == "Service"
+        and each["metadata"]["name"] == names.service(model.name)
+        and applied_hash(each) in refused
+        for each in objects
+    )
 
 
 def _selected(model: InferenceModel, decided: _Decided | None, standing: Standing | None) -> str:

@@ -1,4 +1,4 @@
-"""Ready is true only if the Service selects a pod that serves; pure.
+"""Ready is true only if the Service exists and selects a pod that serves; pure.
 
     Judgement, selected revision --> behind_service --> Judgement
 
@@ -18,20 +18,28 @@ from .conditions import Judgement
 __all__ = ["behind_service"]
 
 
-def behind_service(judgement: Judgement, replicas: Sequence[Replica], selected: str) -> Judgement:
+def behind_service(
+    judgement: Judgement, replicas: Sequence[Replica], selected: str, *, lacks_service: bool
+) -> Judgement:
     """Return the judgement with Ready as the clients of the Service see it.
 
     Args:
         judgement: The judgement of all pods.
         replicas: All replicas.
         selected: The revision that the Service selects; "" for all pods of the model.
+        lacks_service: Whether the Service does not exist and cannot be created.
     """
     ready = judgement.ready
     serves = any(each.serving and each.pod.revision == selected for each in replicas)
-    if not ready.status or not selected or serves:
+    if lacks_service:
+        sentence = "the Service does not exist"
+    elif selected and not serves:
+        sentence = f"the Service selects revision {selected}, of which no pod serves"
+    else:
+        return judgement
+    if not ready.status:
         return judgement
     why = judgement.blamed
-    sentence = f"the Service selects revision {selected}, of which no pod serves"
     if why:
         sentence += f"; {why.reason}: {why.message}"
     finding = Finding(why.reason if why else Reason.PENDING, sentence)

@@ -166,6 +166,47 @@ def test_a_deleted_service_of_a_refused_spec_is_created_as_it_was(
     assert (first["port"], first["targetPort"] == "http") == (by_port[strategy], not extra)
 
 
+@pytest.mark.parametrize(
+    ("extra", "is_ready"),
+    [
+        ({}, False),
+        ({"transient": True, "missing": True}, False),
+        ({"transient": True}, True),  # not reported, because the retry usually succeeds
+        ({"applied_hash": "of another spec"}, True),
+    ],
+)
+def test_a_model_whose_service_cannot_be_created_is_not_ready(
+    extra: dict[str, Any], *, is_ready: bool
+) -> None:
+    seen = serving(GOOD)
+    seen = without_service(replace(seen, status=planned(GOOD, seen).status))
+    service = service_of(planned(GOOD, seen))
+    hash_ = service["metadata"]["annotations"]["moorage.dev/applied-hash"]
+    refusal = Refusal("Service", "digits", hash_, 403, "Forbidden", "a webhook says no")
+
+    found = planned(GOOD, replace(seen, refusals=(replace(refusal, **extra),)))
+
+    assert verdict(planned(GOOD, seen))[0] == "True"
+    assert verdict(found)[0] == str(is_ready)
+    told = "the Service does not exist; ApplyRefused: the API server refuses the Service"
+    assert (told in condition(found, "Ready")["message"]) == (extra == {})
+
+
+def test_a_model_whose_existing_service_is_refused_stays_ready() -> None:
+    seen = serving(GOOD)
+    begun = planned(GOOD, seen)
+    service = service_of(begun)
+    hash_ = service["metadata"]["annotations"]["moorage.dev/applied-hash"]
+    refusal = Refusal("Service", "digits", hash_, 403, "Forbidden", "a webhook says no")
+    children = {**seen.children, ("Service", "digits"): applied(service)}
+
+    found = planned(
+        GOOD, replace(seen, status=begun.status, children=children, refusals=(refusal,))
+    )
+
+    assert verdict(found)[0] == "True"
+
+
 def test_a_deleted_service_of_a_first_revision_is_created_as_it_was() -> None:
     first = model(runtime={"image": "new:1", "ports": PORTS})
     waiting = observed(unready("p", first))
