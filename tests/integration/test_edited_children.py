@@ -17,6 +17,7 @@ from support.operator_cluster import (
 
 pytestmark = pytest.mark.integration
 
+CONTESTED = "another program has changed or deleted {} 'iris' 10 times within 3 minutes"
 PORTS = "/spec/template/spec/containers/0/ports"
 
 
@@ -39,6 +40,12 @@ def served(
 def edit(api: Api, kind: str, path: str, value: Any) -> None:
     """Replace a value as `kubectl edit` does."""
     api.patch(kind, "iris", [{"op": "replace", "path": path, "value": value}], "json")
+
+
+def accepted(api: Api) -> dict[str, Any]:
+    conditions = api.get("InferenceModel", "iris")["status"].get("conditions", [])
+    (found,) = [each for each in conditions if each["type"] == "Accepted"]
+    return dict(found)
 
 
 def newer(kubelet: Kubelet, old: dict[str, Any]) -> list[dict[str, Any]]:
@@ -239,11 +246,23 @@ def test_two_installations_that_serve_one_model_do_not_write_without_end(
             return api.condition("iris", "Accepted") == ("False", "ApplyRefused")
 
         eventually("the contest is reported", is_refused, seconds=60)
-        (accepted,) = (
-            each
-            for each in api.get("InferenceModel", "iris")["status"]["conditions"]
-            if each["type"] == "Accepted"
-        )
-        assert "another program has changed it 10 times within 3 minutes" in accepted["message"]
+        assert CONTESTED.format("Deployment") in accepted(api)["message"]
     finally:
         other.stop()
+
+
+@pytest.mark.usefixtures("served")
+def test_a_child_that_a_cleanup_deletes_each_time_is_not_created_without_end(api: Api) -> None:
+    deleted = set[str]()
+
+    def is_refused() -> bool:
+        found = api.get("Service", "iris").get("metadata", {}).get("uid")
+        if found and found not in deleted:
+            api.delete("Service", "iris")
+            deleted.add(found)
+        return (accepted(api)["status"], accepted(api)["reason"]) == ("False", "ApplyRefused")
+
+    eventually("the contest is reported", is_refused, seconds=60)
+    assert CONTESTED.format("Service") in accepted(api)["message"]
+    assert len(deleted) == 11  # the first one, and ten that restored it
+    eventually("no traffic", lambda: api.condition("iris") == ("False", "ApplyRefused"))

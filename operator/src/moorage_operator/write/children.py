@@ -32,7 +32,7 @@ from moorage_operator.values.objects import AppliedState, Child, ChildKey
 from moorage_operator.values.observed import ObjectKey, Refusal
 
 from .adoption import Adoption, is_ours, is_restored
-from .contests import Contests
+from .contests import Contested, Contests, Place
 from .kept_labels import check_labels
 from .leftovers import Leftovers
 from .taken_names import AWAITING_DELETION, NAME_TAKEN, NameTaken, still_deleting, taken_by
@@ -236,9 +236,10 @@ class Applier:
             return self._clear(key, kind, name)
         if self._was_just_refused(key, body):
             return False
+        place, planned = Place(record.model.uid, kind, name), _applied_hash(body)
         try:
+            self._contests.check(place, planned)
             if child and is_ours(child, record):
-                self._contests.check(child.uid, _applied_hash(body))
                 if _drops_class(body, child) and await self._delete_child(record, child):
                     return True  # the next reconcile creates it
                 async with self._turns.turn(key.namespace, kind, is_new=False):
@@ -246,12 +247,12 @@ class Applier:
                     if not self._store.has(key, record.model.uid):
                         raise ModelGone
                     written = await self._change(body, child.fields)
-                self._contests.wrote(child.uid, _applied_hash(body))
             else:
-                expecting = self._store.expecting_child(key, kind, name, _applied_hash(body))
+                expecting = self._store.expecting_child(key, kind, name, planned)
                 async with self._turns.turn(key.namespace, kind, is_new=True):
                     with expecting:
                         written = await self._create(record, body, seen=child is not None)
+            self._contests.wrote(place, planned)
             check_labels(written, body["metadata"]["labels"])
         except errors.NotLeading:
             raise
@@ -326,6 +327,7 @@ class Applier:
                 )
                 return False
         logger.info("child deleted", extra={"kind": child.kind, "object": child.name})
+        self._contests.forget(Place(record.model.uid, child.kind, child.name))
         self._wrote(child.kind)
         self._sinks[child.kind].drop(child.uid)
         return True
@@ -470,7 +472,7 @@ def _refusal(body: Object, error: errors.ApiError, known: Refusal | None) -> Ref
     """Build the refusal of an object, or of its failed write with the number of tries."""
     kind, name = _key(body)
     refusal = Refusal(kind, name, _applied_hash(body), error.code, error.reason, error.message)
-    if isinstance(error, errors.Invalid | errors.Forbidden | NameTaken):
+    if isinstance(error, errors.Invalid | errors.Forbidden | NameTaken | Contested):
         return refusal
     again = known is not None and known.transient and known.applied_hash == refusal.applied_hash
     tries = known.tries + 1 if known and again else 1

@@ -16,7 +16,7 @@ from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import REFUSAL_RETRY_SECONDS, ObjectKey, Refusal
 from moorage_operator.write.children import APPLY_SECONDS, HELD_SHARE, Applier
-from moorage_operator.write.contests import REVERTS, WITHIN_SECONDS
+from moorage_operator.write.contests import TIMES, WITHIN_SECONDS
 from moorage_operator.write.statuses import StatusWriter
 from moorage_operator.write.turns import Turns
 
@@ -309,21 +309,44 @@ async def test_a_child_that_somebody_changes_after_each_write_is_held_and_report
     other, body = service("theirs"), service("ours")
     await world.apply(body)
 
-    for _ in range(2 * REVERTS):
+    for _ in range(2 * TIMES):
         live = copy.deepcopy(other)
         await Cluster.apply(world.cluster, kinds.SERVICES, live, field_manager="moorage")
         world.cluster.writes.pop()
         world.edit(lambda _: None)
         await world.apply(body, service("s2", kind="Ingress"))
 
-    assert world.cluster.writes.count("services") == 1 + 1 + REVERTS
+    assert world.cluster.writes.count("services") == 1 + TIMES
     assert world.cluster.writes.count("ingresses") == 1
-    assert "another program has changed it 10 times" in world.refusal().message
+    assert "changed or deleted Service 'iris' 10 times" in world.refusal().message
     assert not world.refusal().transient
     world.now += WITHIN_SECONDS
     assert await world.apply(body)
     assert world.applied() == {"iris": "ours"}
     assert world.store.refusal(KEY, "Service", "iris") is None
+
+
+async def test_a_child_that_somebody_deletes_after_each_write_is_held_and_reported(
+    world: World,
+) -> None:
+    for _ in range(2 * TIMES):
+        await world.apply(service())
+        if gone := world.cluster.objects.pop(("services", "iris"), None):
+            world.sink.drop(gone["metadata"]["uid"])
+
+    assert world.cluster.writes.count("services") == 1 + TIMES
+    assert "changed or deleted Service 'iris' 10 times" in world.refusal().message
+    world.now += WITHIN_SECONDS
+    assert await world.apply(service())
+    assert world.store.refusal(KEY, "Service", "iris") is None
+
+
+async def test_a_child_that_the_spec_drops_and_wants_again_is_never_held(world: World) -> None:
+    for _ in range(2 * TIMES):
+        assert await world.apply(service())
+        assert await world.apply()
+
+    assert world.applied() == {}
 
 
 async def test_an_edit_that_arrives_before_the_response_to_an_apply_is_reverted(

@@ -57,6 +57,8 @@ NAME_TAKEN = {
     "AlreadyExists": Reason.NAME_CONFLICT,
     "AwaitingDeletion": Reason.AWAITING_DELETION,
 }
+# The operator itself refuses to write a child whose name is taken or that is contested.
+OWN_SENTENCES = {*NAME_TAKEN, "Contested"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +242,10 @@ def _refusal_reason(refusal: Refusal) -> Reason:
 
 
 def _refusal_sentence(refusal: Refusal) -> str:
-    if refusal.reason in NAME_TAKEN:
-        return refusal.message
     verb = "cannot write" if refusal.transient else "refuses"
     sentence = f'the API server {verb} the {refusal.kind} "{refusal.name}": {refusal.message}'
+    if refusal.reason in OWN_SENTENCES:
+        sentence = refusal.message
     if refusal.kind == "NetworkPolicy":
         sentence += "; no other object is changed until the policy is applied"
     return sentence

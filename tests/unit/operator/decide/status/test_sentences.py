@@ -337,6 +337,12 @@ FAILED = {"transient": True, "tries": 2, "code": 504, "reason": ""}
         ),
         ([refusal("Service", reason="AlreadyExists")], "NameConflict", "no Service"),
         ([refusal("Service", reason="AwaitingDeletion")], "AwaitingDeletion", "no Service"),
+        ([refusal("Service", reason="Contested")], "ApplyRefused", "no Service"),
+        (
+            [refusal("NetworkPolicy", reason="Contested")],
+            "ApplyRefused",
+            "no NetworkPolicy; no other object is changed until the policy is applied",
+        ),
         (
             [refusal("Deployment", code=400)],
             "InvalidPodTemplate",
