@@ -73,7 +73,7 @@ def answered(reason: AnswerReason) -> Observed:
             ("Suspended", "spec.suspend is true; set it to false to serve"),
         ),
         (
-            with_service(serving(MODEL)),
+            with_service(serving(MODEL), MODEL),
             {"paused": True},
             ("Healthy", "1 of 1 replicas serve the model"),
         ),

@@ -556,7 +556,7 @@ def mended_status(**spec: Any) -> dict[str, Any]:
     runtime = RuntimeState(RuntimeUse("triton", 1, "v1:0123456789", "{}"))
     facts: dict[str, Any] = {"status": crash_status(), "runtime": runtime}
     facts["probes"] = said(one, smoke=passed, model=info)
-    seen = with_service(observed(one, **facts))
+    seen = with_service(observed(one, **facts), of)
     return planned(of, replace(seen, children={**seen.children, **ingress_of(of)})).status
 
 

@@ -66,6 +66,34 @@ def test_a_hanging_webhook_does_not_stop_other_writes(
     eventually("accepted", lambda: api.condition("iris", "Accepted") == ("True", "Valid"))
 
 
+@pytest.mark.parametrize("fails", [refusing, failing])
+def test_a_rollout_whose_service_cannot_be_switched_is_not_up_to_date(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, server: ModelServer, fails: Any
+) -> None:
+    def selected() -> str:
+        return str(api.get("Service", "iris")["spec"]["selector"]["moorage.dev/revision"])
+
+    rollout = {"strategy": "BlueGreen"}
+    api.apply(iris(server, rollout=rollout))
+    kubelet.run(*pods(kubelet, 1))
+    settle(api, "iris")
+    before = selected()
+
+    with fails(api, "Service"):
+        api.apply(iris(server, "example/server:2", rollout=rollout))
+        for pod in pods(kubelet, 2):
+            kubelet.run(pod)
+        eventually("named", lambda: api.condition("iris", "Accepted")[0] == "False")
+
+        assert selected() == before
+        assert api.condition("iris", "UpToDate") == ("False", "RollingOut")
+        assert api.condition("iris") == ("True", "ServingPreviousRevision")
+
+    complete = ("True", "RolloutComplete")
+    eventually("done", lambda: api.condition("iris", "UpToDate") == complete, seconds=40)
+    assert selected() != before
+
+
 def test_hanging_writes_of_a_namespace_do_not_delay_another(
     operator: OperatorProcess, api: Api
 ) -> None:

@@ -84,19 +84,14 @@ class Watchdog:
         self._edited: set[str] = set()  # revisions, while an operator may not see the edit
         self._images: dict[str, str] = {}  # by revision
         self._sizes = Sizes(world)
+        self._touched: dict[str, float] = {}  # when others last changed a Service, by its name
         self._made: dict[str, float] = {}  # when each pod was created, by its uid
         self._lent: dict[str, float] = {}  # since when, by the uid of the model
         world.api.followers.append(self.follow)
 
     def follow(self, write: Write) -> None:
         """Check one change."""
-        if write.plural in {"deployments", "replicasets"} and write.after is not None:
-            for owner in owners_of(write.after):
-                self._owners[write.after["metadata"]["uid"]] = owner
-        if write.plural == "pods":
-            self._follow_pod(write)
-        if write.plural == "deployments" and write.after is not None:
-            self._follow_template(write, write.after["spec"]["template"])
+        self._follow_child(write)
         if write.plural == "inferencemodels":
             self._follow_pause(write)
             self._follow_lending(write)
@@ -119,6 +114,18 @@ class Watchdog:
             self._check_status(write.after)
             self._check_revisions(write.after)
             self._check_templates(write.after)
+            self._check_service(write.after)
+
+    def _follow_child(self, write: Write) -> None:
+        if write.plural in {"deployments", "replicasets"} and write.after is not None:
+            for owner in owners_of(write.after):
+                self._owners[write.after["metadata"]["uid"]] = owner
+        if write.plural == "pods":
+            self._follow_pod(write)
+        if write.plural == "deployments" and write.after is not None:
+            self._follow_template(write, write.after["spec"]["template"])
+        if write.plural == "services" and not write.who.startswith("operator"):
+            self._touched[write.key[1]] = self._world.loop.time()
 
     def note_serving(self) -> None:
         """Note which replicas serve; call before a change that no write shows."""
@@ -287,6 +294,24 @@ class Watchdog:
             if is_other and is_active(pod) and ago > limit and self._owner_of(pod) == uid:
                 name = pod["metadata"]["name"]
                 self._fail(f"UpToDate=True, but {name} has run {found} for {ago:.1f} s")
+
+    def _check_service(self, model: Object) -> None:
+        """Up to date is only a revision that the Service selects, unless the model has no pods.
+
+        An operator that gets old lists may take an earlier Service for the present one.
+        """
+        name, now = model["metadata"]["name"], self._world.loop.time()
+        service = self._world.api.get("services", (NAMESPACE, name))
+        is_up_to_date = verdicts(model).get("UpToDate", ("", ""))[0] == "True"
+        ago = now - self._touched.get(name, -1e9)
+        if service is None or not is_up_to_date or ago <= self.patience:
+            return
+        if model["spec"].get("suspend") or not model["status"].get("replicas"):
+            return
+        selected = service["spec"]["selector"].get(REVISION_LABEL, "")
+        current = model["status"]["revisions"].get("current", "")
+        if selected not in ("", current) and not self._world.weather.old_lists:
+            self._fail(f"{name}: UpToDate=True, but the Service selects {selected}")
 
     def _check_route(self, route: Object) -> None:
         """While the last good revision serves, no request goes to one that does not.

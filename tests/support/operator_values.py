@@ -10,6 +10,7 @@ import msgspec
 from moorage_operator.api.config import OperatorConfig
 from moorage_operator.api.v1alpha1 import InferenceModel, parse
 from moorage_operator.decide import plan as planning
+from moorage_operator.resources.owned import applied_hash
 from moorage_operator.resources.pod_template import make_pod_template, revision_of
 from moorage_operator.store.store import Store
 from moorage_operator.values.answers import (
@@ -167,10 +168,15 @@ def serving(of: InferenceModel, count: int = 1, **facts: Any) -> Observed:
     return observed(*pods, **{"probes": probes, "deployment": own, **facts})
 
 
-def with_service(seen: Observed, name: str = "digits") -> Observed:
-    """The observed state with the model's Service, which a paused model does not restore."""
-    service = ChildObserved("uid-s", "")
-    return replace(seen, children={**seen.children, ("Service", name): service})
+def with_service(seen: Observed, of: InferenceModel) -> Observed:
+    """The observed state with the Services of a model; one that is paused restores none."""
+    objects = planning.plan(replace(of, paused=False), seen, now=NOW, config=CONFIG).objects
+    services = {
+        ("Service", str(each["metadata"]["name"])): ChildObserved("uid-s", applied_hash(each))
+        for each in objects
+        if each["kind"] == "Service"
+    }
+    return replace(seen, children={**seen.children, **services})
 
 
 def deaf_store() -> Store:
@@ -178,14 +184,34 @@ def deaf_store() -> Store:
     return Store(changed=lambda *_: None, pod_moved=lambda _: None, child_gone=lambda _: None)
 
 
-def planned(of: InferenceModel, seen: Observed, now: datetime = NOW) -> Plan:
-    """The plan with the tests' configuration, where no ReplicaSet keeps what is not given."""
+def planned(
+    of: InferenceModel, seen: Observed, now: datetime = NOW, *, writes_services: bool = True
+) -> Plan:
+    """The plan with the tests' configuration, where no ReplicaSet keeps what is not given.
+
+    Args:
+        of: The model.
+        seen: The observed state.
+        now: The time.
+        writes_services: Whether missing Services and routes of a model that has a Deployment were
+            written as planned, as every reconcile does before it writes the status.
+    """
     plan = planning.plan(of, seen, now=now, config=CONFIG)
     unread = plan.history - seen.history.keys()
-    if not unread:
+    if unread:
+        history = {**seen.history, **dict.fromkeys(unread)}
+        return planned(of, replace(seen, history=history), now, writes_services=writes_services)
+    if not (writes_services and seen.deployment) or of.paused:
         return plan
-    history = {**seen.history, **dict.fromkeys(unread)}
-    return planned(of, replace(seen, history=history), now)
+    routes = {
+        (each["kind"], each["metadata"]["name"]): ChildObserved("uid-s", applied_hash(each))
+        for each in plan.objects
+        if each["kind"] in planning.ROUTED_BY
+    }
+    if routes.keys() <= seen.children.keys():
+        return plan
+    written = replace(seen, children={**routes, **seen.children})
+    return planned(of, written, now, writes_services=writes_services)
 
 
 def condition(of: Plan | dict[str, Any], type_: str) -> dict[str, Any]:

@@ -234,7 +234,10 @@ def _make_plan(
     hashes = tuple(applied_hash(item) for item in objects)
     split = decided.split if decided else None
     template = template_state(objects, observed, replicas)
-    judgement = decide(model, observed, replicas, course, hashes, split, template=template)
+    is_routed = _is_routed(objects, observed)
+    judgement = decide(
+        model, observed, replicas, course, hashes, split, template=template, is_routed=is_routed
+    )
     selected = _selected(model, decided, standing)
     has_service = ("Service", names.service(model.name)) in observed.children
     lacks_service = not has_service and _is_service_refused(model, objects, observed)
@@ -244,9 +247,8 @@ def _make_plan(
         revisions = course.revisions if course else judgement.revisions
         judgement = hold(judgement, revisions, pending, has_service=has_service)
     elif decided:
-        is_carried_out = _is_carried_out(objects, observed)
         judgement = _remembering(
-            decided, observed, replicas, judgement, now, is_carried_out=is_carried_out
+            decided, observed, replicas, judgement, now, is_routed=is_routed
         )
     served = _served(model, decided, earlier, replicas)
     return Plan(
@@ -407,7 +409,7 @@ def _remembering(
     judgement: Judgement,
     now: datetime,
     *,
-    is_carried_out: bool,
+    is_routed: bool,
 ) -> Judgement:
     """Record failed, advanced and retiring revisions in the judgement."""
     revisions, split = judgement.revisions, decided.split
@@ -425,7 +427,7 @@ def _remembering(
             canary = advance(split, judgement.route, serves=judgement.serves, now=now)
     remembered = replace(revisions, rejected=rejected, canary=canary)
     retiring = _retiring(decided, remembered, now)
-    if retiring and is_carried_out and retiring == decided.course.revisions.retiring:
+    if retiring and is_routed and retiring == decided.course.revisions.retiring:
         retiring = replace(retiring, time=began(retiring.time, now))
     return replace(judgement, revisions=replace(remembered, retiring=retiring))
 
@@ -446,7 +448,7 @@ def _retiring(decided: _Decided, after: Revisions, now: datetime) -> Retirement 
     return kept if kept and kept.revision != course.applied else None
 
 
-def _is_carried_out(objects: Sequence[dict[str, Any]], observed: Observed) -> bool:
+def _is_routed(objects: Sequence[dict[str, Any]], observed: Observed) -> bool:
     """Whether the cluster has the planned Services and route."""
     planned = [each for each in objects if each["kind"] in ROUTED_BY]
     found = [observed.children.get((each["kind"], each["metadata"]["name"])) for each in planned]

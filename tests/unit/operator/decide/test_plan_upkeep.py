@@ -207,7 +207,7 @@ def test_the_service_of_a_rolling_update_selects_the_pods_of_every_revision(
     history = {revision(each): record(each) for each in (GOOD, EDITED)}
     seen = observed(new, probes=said(new), status=STATUS, history=history)
 
-    assert verdict(planned(of, with_service(seen)))[0] == "True"
+    assert verdict(planned(of, with_service(seen, of)))[0] == "True"
 
 
 # ---------------------------------------------------------------------- retries

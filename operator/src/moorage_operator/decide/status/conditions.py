@@ -92,6 +92,7 @@ def decide(  # noqa: PLR0913 -- the inputs of the conditions
     split: Split | None = None,
     *,
     template: TemplateState,
+    is_routed: bool,
 ) -> Judgement:
     """Decide all conditions.
 
@@ -103,6 +104,7 @@ def decide(  # noqa: PLR0913 -- the inputs of the conditions
         applied_hashes: The hashes of the planned objects, in the plan's order.
         split: The split of requests with a canary.
         template: Which pod template the replicas have.
+        is_routed: Whether the Services and routes are as planned.
     """
     desired = model.desired_replicas
     size = size_sentence(observed.deployment, deployment_name(observed), desired, applied_hashes)
@@ -137,7 +139,15 @@ def decide(  # noqa: PLR0913 -- the inputs of the conditions
     if observed.is_cut_off and ready.status is False:
         ready = _unknown(replicas) or ready
     up_to_date = decide_up_to_date(
-        course, observed, replicas, blamed, desired, canary, template=template, size=size
+        course,
+        observed,
+        replicas,
+        blamed,
+        desired,
+        canary,
+        template=template,
+        size=size,
+        is_routed=is_routed,
     )
     following = observed.runtime.use if observed.runtime.follows else None
     if following and up_to_date.status:

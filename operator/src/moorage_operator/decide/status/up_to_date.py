@@ -55,6 +55,7 @@ def decide_up_to_date(  # noqa: PLR0913 -- the inputs of the condition
     *,
     template: TemplateState,
     size: str,
+    is_routed: bool,
 ) -> Condition:
     """Decide the condition.
 
@@ -67,8 +68,18 @@ def decide_up_to_date(  # noqa: PLR0913 -- the inputs of the condition
         canary: The progress of a canary, if there is one.
         template: Which pod template the replicas have.
         size: A sentence on the size of the Deployment, if admission changed it.
+        is_routed: Whether the Services and routes are as planned.
     """
-    finding = _not_yet(course, observed, replicas, blamed, desired, canary, template=template)
+    finding = _not_yet(
+        course,
+        observed,
+        replicas,
+        blamed,
+        desired,
+        canary,
+        template=template,
+        is_routed=is_routed,
+    )
     if finding and finding.reason is not Reason.OPERATOR_UPDATE_PENDING:
         finding = _with_foreign(finding, observed)
     if finding and course:
@@ -180,6 +191,7 @@ def _not_yet(  # noqa: PLR0913 -- the same inputs
     canary: Finding | None,
     *,
     template: TemplateState,
+    is_routed: bool,
 ) -> Finding | None:
     if course and (rejected := course.revisions.rejected):
         return _rejected_finding(course, rejected, observed)
@@ -192,12 +204,14 @@ def _not_yet(  # noqa: PLR0913 -- the same inputs
     is_planned = template is TemplateState.PLANNED
     # Admission may have set another size; of a model that is switched off, no pod may remain.
     enough = len(current) == serving >= desired and (desired > 0 or not current)
-    settled = enough and not earlier and is_planned
+    settled = enough and not earlier and is_planned and is_routed
     if course and settled and (desired == 0 or (blamed is None and canary is None)):
         return _pending_update() if course.update_pending else None
     sentence = counted(serving, desired, "of this spec serve")
     if earlier:
         sentence += f", {earlier} of an earlier revision remain"
+    if enough and not is_routed:
+        sentence += ", but its Services and routes are not yet written"
     if canary:
         sentence = f"{canary.message}; {sentence}"
     if blamed:

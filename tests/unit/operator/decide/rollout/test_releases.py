@@ -107,7 +107,10 @@ def test_the_service_is_switched_when_all_new_replicas_serve():
     assert selected(before) == selected(after) == revision(GOOD)
     assert selected(switched) == revision(NEW)
     assert after.status["revisions"]["retiring"]["revision"] == revision(GOOD)
-    assert verdict(switched, "UpToDate") == ("True", "RolloutComplete")
+    assert verdict(switched, "UpToDate") == ("False", "RollingOut")
+    known = dataclasses.replace(whole, status=after.status)
+    written = planned(two, carried_out(known, switched))
+    assert verdict(written, "UpToDate") == ("True", "RolloutComplete")
 
 
 def test_a_budget_leaves_out_replicas_that_get_no_requests():

@@ -46,7 +46,7 @@ class History:
     def then(self, of: InferenceModel | None = None, **facts: Any) -> list[tuple[str, str]]:
         """The events of the next reconcile."""
         self.of = of or self.of
-        seen = with_service(serving(self.of, status=self.plan.status, **facts))
+        seen = with_service(serving(self.of, status=self.plan.status, **facts), self.of)
         self.plan = planned(self.of, seen)
         return told(self.plan)
 

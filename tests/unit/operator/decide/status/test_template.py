@@ -164,7 +164,7 @@ def test_an_edited_deployment_of_a_paused_model_is_not_up_to_date() -> None:
         nodeSelector={"kubernetes.io/arch": "amd64"},
     )
 
-    plan = planned(paused, with_service(serving(MODEL, status=status, deployment=edited)))
+    plan = planned(paused, with_service(serving(MODEL, status=status, deployment=edited), MODEL))
 
     assert verdict(plan, "Ready") == ("True", "Serving")
     assert verdict(plan, "UpToDate") == ("False", "Paused")

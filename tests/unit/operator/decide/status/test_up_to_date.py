@@ -44,6 +44,7 @@ def decided(
     canary: Finding | None = None,
     template: TemplateState = TemplateState.PLANNED,
     size: str = "",
+    is_routed: bool = True,
 ) -> Condition:
     return decide_up_to_date(
         course,
@@ -54,6 +55,7 @@ def decided(
         canary,
         template=template,
         size=size,
+        is_routed=is_routed,
     )
 
 
@@ -238,3 +240,20 @@ def test_the_message_has_the_pause_then_the_count_then_foreign_fields() -> None:
     assert decided(seen=other) == incomplete(
         Reason.ROLLING_OUT, f"{count}; {foreign_sentence(other)}"
     )
+
+
+def test_a_rollout_is_not_complete_before_its_services_and_routes_are_written() -> None:
+    waits = decided(replica("a"), is_routed=False)
+
+    assert waits.status is False
+    assert waits.finding == Finding(
+        Reason.ROLLING_OUT,
+        "1 of 1 replicas of this spec serve, but its Services and routes are not yet written",
+    )
+    assert decided(replica("a")).status is True
+
+
+def test_services_are_not_named_while_replicas_are_missing() -> None:
+    waits = decided(replica("a", serving=False), is_routed=False)
+
+    assert waits.finding.message == "0 of 1 replicas of this spec serve"
