@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from simulation.admission import Admission
 from simulation.api_server import Object, Refused, labels_of
 from simulation.clock import timestamp
 from simulation.losses import Losses
@@ -147,8 +148,18 @@ def play(seed: int) -> Outcome:
     try:
         fields = random.Random(f"fields {seed}")
         losses = Losses(world, watchdog, seed)
-        load, edits = Load(world, seed), HandEdits(world, seed)
-        player = _Player(world, watchdog, chance, fields, lending, losses, load, routes, edits)
+        player = _Player(
+            world,
+            watchdog,
+            chance,
+            fields,
+            lending,
+            losses,
+            Load(world, seed),
+            routes,
+            HandEdits(world, seed),
+            Admission(world, seed),
+        )
         player.play(outcome)
     finally:
         outcome.writes, outcome.seconds = watchdog.writes, world.loop.time()
@@ -168,6 +179,7 @@ class _Player:
     _load: Load
     _routes: Routes
     _edits: HandEdits
+    _admission: Admission
 
     def play(self, outcome: Outcome) -> None:
         """Play the steps, end all faults, and check the end state."""
@@ -192,6 +204,7 @@ class _Player:
             self._losses.after_step()
             self._load.after_step()
             self._edits.after_step()
+            self._admission.after_step()
         world.run(chance.choice(PAUSES))
         if chance.random() < 0.8:
             self._write(self._spec(SERVING[:2]))

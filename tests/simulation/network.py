@@ -7,7 +7,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import Context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from simulation.api_server import Answer, ApiServer, parse, seen_as
 ACCESS = auth.Access(server="http://simulated")
 
 REFUSALS = {
+    403: ("Forbidden", "a policy refuses it"),
     409: ("Conflict", "the object has been modified"),
     429: ("TooManyRequests", "try again later"),
     500: ("InternalError", "etcdserver: request timed out"),
@@ -35,18 +36,21 @@ class Weather:
         events: The share of watch events that break the watch or are held back.
         old_lists: Whether a restarted process first receives outdated lists.
         ambush: An action that happens during a later write.
+        admission: The status of every write of a kind of children.
     """
 
     requests: float = 0.0
     events: float = 0.0
     old_lists: bool = False
     ambush: "Ambush | None" = None
+    admission: dict[str, int] = field(default_factory=dict[str, int])
 
     def clear(self) -> None:
         """End all faults."""
         self.requests = self.events = 0.0
         self.old_lists = False
         self.ambush = None
+        self.admission.clear()
 
     def strike(self, moment: str) -> None:
         """Run the action that is due at this moment of a write."""
@@ -174,6 +178,8 @@ class Network:
 
     def _fault(self, method: str, path: str, query: Mapping[str, str]) -> str:
         weather = self.weather
+        if method != "GET" and (code := weather.admission.get(parse(path)[0])):
+            return str(code)
         if (
             weather.old_lists
             and method == "GET"
