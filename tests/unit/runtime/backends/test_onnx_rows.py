@@ -286,6 +286,30 @@ def test_the_bound_falls_with_the_size_of_the_weights(tmp_path):
     assert large == 0
 
 
+def recurrent(operator, gates, hidden, steps):
+    sizes = {"w": (1, gates * hidden, 8), "r": (1, gates * hidden, hidden)}
+    weights = {name: onnx_file.TensorData(name, dims) for name, dims in sizes.items()}
+    nodes = [
+        onnx_file.Node("Transpose", "", "", ("x",), ("t",), {"perm": (1, 0, 2)}),
+        onnx_file.Node(operator, "", "", ("t", "w", "r"), ("", "last"), {"hidden_size": hidden}),
+        onnx_file.Node("Squeeze", "", "", ("last", "axis"), ("y",), {}),
+    ]
+    constants = {**weights, "axis": onnx_file.TensorData("axis", (1,), (0,))}
+    return onnx_file.Graph(tuple(nodes), {"x": (-1, steps, 8)}, ("y",), constants, {"": 18})
+
+
+@pytest.mark.parametrize(("operator", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_each_step_of_a_recurrent_network_counts_its_weights(operator, gates):
+    few, many = (analyze(recurrent(operator, gates, 64, steps)).inline_rows for steps in (1, 8))
+
+    assert few > many > 0
+    assert analyze(recurrent(operator, gates, 1024, 1)) == Analysis("", 0)
+
+
+def test_a_recurrent_network_of_unknown_length_has_no_bound():
+    assert analyze(recurrent("LSTM", 4, 4, -1)) == Analysis("", 0)
+
+
 def test_a_row_of_unknown_length_has_no_bound(tmp_path):
     found = analyze(
         onnx_file.Graph(

@@ -125,7 +125,11 @@ class _Cost:
                 self._is_bounded = False
                 return
             elements += count
-        seconds = elements * _ELEMENT_SECONDS + _products(node, inputs, outputs) * _PRODUCT_SECONDS
+        products = _products(node, inputs, outputs)
+        if products is None:
+            self._is_bounded = False
+            return
+        seconds = elements * _ELEMENT_SECONDS + products * _PRODUCT_SECONDS
         if any(value.at is not None for value in outputs):
             self._row += seconds
         else:
@@ -151,8 +155,10 @@ def _count(value: Value) -> int | None:
     return None if value.dims is None else count
 
 
-def _products(node: Node, inputs: list[Value], outputs: list[Value]) -> int:
-    """Multiplications of an operator that multiplies every output with a part of its weights."""
+def _products(node: Node, inputs: list[Value], outputs: list[Value]) -> int | None:
+    """Multiplications of an operator that multiplies by weights, for a batch those of one row;
+    None if it depends on the request.
+    """
     if node.domain:
         # in a forest, at most every node is visited; in other models, every coefficient is used
         sizes = [len(a) for a in node.attributes.values() if isinstance(a, tuple)]
@@ -160,6 +166,11 @@ def _products(node: Node, inputs: list[Value], outputs: list[Value]) -> int:
     if node.operator in {"MatMul", "Gemm", "MatMulInteger", "QLinearMatMul", "Einsum"}:
         first = _count(outputs[0]) or 1
         return first * max(size or 1 for value in inputs for size in value.dims or (1,))
+    if node.operator in {"GRU", "LSTM", "RNN"}:
+        # each step uses every weight; the input is [steps, rows, features]
+        steps, *weights = inputs[0].shape[0], _count(inputs[1]), _count(inputs[2])
+        known = [size for size in weights if size is not None]
+        return steps * sum(known) if steps is not None and known == weights else None
     if "Conv" in node.operator:
         # each output channel has its own part of the weights
         weights = max(_count(value) or 1 for value in inputs if value.at is None)
