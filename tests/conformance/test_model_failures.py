@@ -359,6 +359,103 @@ def pids(folder: Path) -> set[int]:
     return {int(file.stem) for file in folder.glob("*.pid")}
 
 
+FORKING = """\
+import concurrent.futures
+import multiprocessing
+import os
+
+from moorage_runtime.backends.python import PythonModel
+
+
+class Model(PythonModel):
+    inputs = [("what", "BYTES", [-1])]
+    outputs = [("pid", "INT64", [-1])]
+    executor = None
+
+    def predict(self, inputs, request):
+        what = inputs["what"][0]
+        if what == b"pool":
+            with multiprocessing.get_context("fork").Pool(1) as pool:
+                return {"pid": [pool.apply(os.getpid)]}
+        if what == b"exit":
+            os._exit(7)
+        if self.executor is None:
+            context = multiprocessing.get_context("fork")
+            self.executor = concurrent.futures.ProcessPoolExecutor(1, context)
+        return {"pid": [self.executor.submit(os.getpid).result()]}
+"""
+
+
+def forked(runtime: Runtime, model: str, what: str) -> int:
+    """The process that a model has forked for a request."""
+    answer = infer(runtime, model, what)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["outputs"][0]["data"][0]
+
+
+def runs(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        return stat.read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_model_that_ends_its_own_processes_does_not_end_the_server(tmp_path, isolation):
+    write(tmp_path, "forking", f"python: {{isolation: {isolation}}}\n", FORKING)
+    with serving(tmp_path) as runtime:
+        for _ in range(3):
+            forked(runtime, "forking", "pool")
+
+        assert runtime.get("/v2/health/ready").status_code == 200
+        assert "received SIGTERM" not in runtime.log
+
+
+def test_a_forked_process_keeps_neither_ports_nor_connections(tmp_path):
+    write(tmp_path, "forking", "", FORKING)
+    with serving(tmp_path) as runtime:
+        address = ("127.0.0.1", runtime.http_port)
+        with socket.create_connection(address, 10) as idle:
+            # answered, so that the server has accepted the connection
+            idle.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert idle.recv(1000)
+            pid = forked(runtime, "forking", "executor")
+            runtime.process.kill()
+            runtime.process.wait(10)
+            try:
+                assert runs(pid)
+                idle.settimeout(10)
+                assert idle.recv(1000) == b""
+                with pytest.raises(ConnectionRefusedError):
+                    socket.create_connection(address, 10)
+            finally:
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_processes_of_a_model_end_with_the_server(tmp_path):
+    write(tmp_path, "forking", "", FORKING)
+    with serving(tmp_path, "--drain-seconds=0") as runtime:
+        pid = forked(runtime, "forking", "executor")
+
+        assert runtime.terminate() == 0
+
+    eventually("the process ends", lambda: runs(pid), lambda found: not found, 10)
+
+
+def test_processes_of_a_model_end_with_its_process(tmp_path):
+    write(tmp_path, "forking", "python: {isolation: process}\n", FORKING)
+    with serving(tmp_path) as runtime:
+        pid = forked(runtime, "forking", "executor")
+
+        answer = infer(runtime, "forking", "exit")
+
+        assert answer.status_code == 500
+        assert "ended during the request" in answer.json()["error"]
+        eventually("the process ends", lambda: runs(pid), lambda found: not found, 10)
+
+
 def test_a_request_that_takes_too_long_gets_504(runtime):
     started = time.monotonic()
 

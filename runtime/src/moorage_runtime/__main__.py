@@ -32,11 +32,19 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     status = _run()
+    _end_processes()
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     # Worker threads that are stuck in a model would keep the interpreter alive forever.
     os._exit(status)
+
+
+def _end_processes() -> None:
+    """End the processes that models started with multiprocessing; the interpreter would do so."""
+    if "multiprocessing" in sys.modules:
+        for process in sys.modules["multiprocessing"].active_children():
+            process.kill()
 
 
 def _open_missing_streams() -> None:

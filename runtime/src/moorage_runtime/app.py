@@ -25,6 +25,7 @@ from moorage_runtime.backends.python.process import IsolatingPythonBackend
 from moorage_runtime.backends.tables.mlflow import MlflowBackend
 from moorage_runtime.dataplane import Dataplane
 from moorage_runtime.dataplane.metrics import InferenceMetrics, new_registry
+from moorage_runtime.frontends import forks
 from moorage_runtime.frontends.credentials import Certificate, Token
 from moorage_runtime.frontends.grpc import health as health_grpc
 from moorage_runtime.frontends.grpc.methods import GrpcService
@@ -77,6 +78,8 @@ async def run(settings: Settings, link: int | None = None) -> None:
         DeviceLost: The GPU no longer answers this process.
     """
     stop = _stop_signals()
+    ports: set[int] = set()
+    forks.prepare(ports)
     supervisor = None if link is None else await connect(link)
     if supervisor is not None:
         settings = _as_told(settings, supervisor.begin)
@@ -128,6 +131,7 @@ async def run(settings: Settings, link: int | None = None) -> None:
         await asyncio.wait((catching_up, stop), return_when=asyncio.FIRST_COMPLETED)
     http_port = await _listen(http, "http_port", settings.host, settings.http_port)
     grpc_port = await _listen(grpc, "grpc_port", settings.host, settings.grpc_port)
+    ports.update((http_port, grpc_port))
     log.info("listening on HTTP port %d and gRPC port %d", http_port, grpc_port)
     if member is not None:
         member.listens()

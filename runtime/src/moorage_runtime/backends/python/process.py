@@ -3,7 +3,8 @@
 loader -> IsolatedPythonBackend -> IsolatedModel -> channel -> python.child -> PythonModel
 
 A segmentation fault, an exit or an endless call ends only the model's process. While it restarts,
-the model is not ready and its requests are refused.
+the model is not ready and its requests are refused. Processes that the model has started end with
+it: they would stay in memory, and hold its ends of the channels open.
 """
 
 import logging
@@ -93,6 +94,7 @@ class _Process:
         self.started = time.monotonic()
         self._lock = threading.Lock()
         self._free: list[socket.socket] = []
+        self._ended = threading.Event()
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - the same program
@@ -100,6 +102,7 @@ class _Process:
                 env=_environment(packages),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                process_group=0,
             )
         load = isolation.Load(
             source.name,
@@ -163,8 +166,16 @@ class _Process:
             self._free.append(channel)
 
     def wait(self) -> str:
-        """Wait for the end of the process, and describe it."""
+        """Wait for the end of the process, end those of its group, and describe it."""
+        number = self._process.pid
+        # without reaping it, so that its number remains that of the group
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)
+        if not self._ended.is_set():
+            with suppress(OSError):
+                os.killpg(number, signal.SIGKILL)
         status = self._process.wait()
+        self._ended.set()
         if status < 0:
             return f"was killed by {signal.Signals(-status).name}"
         return f"exited with status {status}"
@@ -177,11 +188,9 @@ class _Process:
         """Let the model close, and end the process."""
         with suppress(OSError), self._lock:
             self._control.sendall(CLOSE)
-        try:
-            self._process.wait(_CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:
+        if not self._ended.wait(_CLOSE_SECONDS):
             self._process.kill()
-            self._process.wait()
+            self._ended.wait()
         self.release()
 
     def release(self) -> None:
