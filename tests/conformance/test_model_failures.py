@@ -359,6 +359,45 @@ def pids(folder: Path) -> set[int]:
     return {int(file.stem) for file in folder.glob("*.pid")}
 
 
+@pytest.mark.parametrize("option", ["--workers=1", "--workers=2"])
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_model_in_the_current_folder_can_have_files_named_like_modules(
+    tmp_path, isolation, option
+):
+    write(tmp_path, "here", f"python: {{isolation: {isolation}}}\n")
+    (tmp_path / "here" / "logging.py").write_text("")
+    there = ("env", "-C", str(tmp_path / "here"))
+    with running("--model-repository=.", option, wrapper=there) as runtime:
+        eventually(
+            "the model is ready",
+            lambda: runtime.get("/v2/models/here/ready").status_code,
+            lambda status: status == 200,
+            20,
+        )
+        assert infer(runtime, "here").status_code == 200
+
+
+def test_a_model_that_changes_the_current_folder_keeps_the_repository(tmp_path):
+    leaving = "    def load(self, context):\n        os.chdir('/')\n"
+    write(tmp_path / "models", "leaving", "", MODEL + "\n" + leaving)
+    there = ("env", "-C", str(tmp_path))
+    options = ("--model-repository=models", "--poll-seconds=0.1")
+    with running(*options, wrapper=there) as runtime:
+        eventually(
+            "the model is ready",
+            lambda: runtime.get("/v2/models/leaving/ready").status_code,
+            lambda status: status == 200,
+            20,
+        )
+        write(tmp_path / "models", "added", "")
+        eventually(
+            "the added model is ready",
+            lambda: runtime.get("/v2/models/added/ready").status_code,
+            lambda status: status == 200,
+            20,
+        )
+
+
 FORKING = """\
 import concurrent.futures
 import multiprocessing

@@ -213,8 +213,10 @@ def _stop_without_device(stop: Stop) -> Callable[[], None]:
 
 
 def _loader_options(settings: Settings, budget: ByteBudget) -> LoaderOptions:
+    root = settings.model_repository
     return LoaderOptions(
-        settings.model_repository,
+        # a model's own code may change the current folder
+        None if root is None else root.absolute(),
         settings.model_name,
         threads=settings.threads or cores.usable(),
         waiting=settings.queue_size,

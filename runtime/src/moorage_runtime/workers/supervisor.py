@@ -140,6 +140,8 @@ class _Supervisor:
         with theirs:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                # like the command, without the modules of the current folder
+                "-P",
                 "-m",
                 "moorage_runtime",
                 *self._arguments,

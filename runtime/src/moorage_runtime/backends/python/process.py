@@ -98,7 +98,8 @@ class _Process:
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - the same program
-                [sys.executable, "-m", _CHILD, str(theirs.fileno())],
+                # without the modules of the current folder, as in the server
+                [sys.executable, "-P", "-m", _CHILD, str(theirs.fileno())],
                 env=_environment(packages),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,

@@ -67,7 +67,8 @@ def try_loading(file: FileIO, *, timeout_seconds: float = TIMEOUT_SECONDS) -> No
     file.seek(0)
     try:
         done = subprocess.run(  # noqa: S603 - the same program
-            [sys.executable, "-m", __name__, path_of(file)],
+            # without the modules of the current folder, as in the server
+            [sys.executable, "-P", "-m", __name__, path_of(file)],
             # Threads that are never used would count as its memory.
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             pass_fds=(file.fileno(),),
