@@ -1,4 +1,5 @@
 import contextlib
+import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -319,6 +320,23 @@ def test_a_model_that_does_not_load_leaves_no_modules(tmp_path, body):
         load(tmp_path, body)
 
     assert own_modules() == known
+
+
+def test_a_file_replaced_within_a_second_is_compiled_again(tmp_path, monkeypatch):
+    # the default, which the environment of the tests may change
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    body = "from .near import N\ndef predict(self, inputs, request):\n    return {'y': self.N}"
+    found = []
+    for number in (1, 2):
+        near = tmp_path / "near.py"
+        near.write_text(f"N = [{number}]\n")
+        os.utime(near, (1e9, 1e9))
+        model = load(tmp_path, body)
+        (output,) = model.infer(InferRequest("m", "1", (X,)))
+        found += output.array.tolist()
+        model.close()
+
+    assert found == [1, 2]
 
 
 def test_a_limit_for_calls_requires_a_process_of_its_own(tmp_path):

@@ -241,6 +241,8 @@ class PythonServable:
 
 def _import(source: ModelSource) -> ModuleType:
     """Import the file as a module of a package of its own, so that models cannot collide."""
+    # Python would take the compiled files of replaced ones with the same size and second of change
+    sys.dont_write_bytecode = True
     package = _package(source.path)
     name = f"{package.__name__}.{_MODULE}"
     spec = importlib.util.spec_from_file_location(name, source.path)
