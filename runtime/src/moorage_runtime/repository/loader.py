@@ -371,7 +371,10 @@ class Loader:
                 report = partial(track.report, load, version)
                 loaded = await self._loading.load(version.name, load.order, report)
             except RuntimeFault as error:
-                fault = error
+                # its trace and causes refer to what was loaded: weights would stay until the
+                # interpreter next looks for cycles
+                fault = error.with_traceback(None)
+                fault.__cause__ = fault.__context__ = None
             except Exception as error:
                 log.exception("%s failed to load", what)
                 fault = ModelFailed(sentence_of(error))

@@ -1,4 +1,5 @@
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
+from moorage_runtime.backends.python import model as python_model
 from moorage_runtime.backends.python.model import PythonBackend
 from moorage_runtime.backends.python.packages import Packages
 from moorage_runtime.backends.python.process import IsolatingPythonBackend
@@ -310,6 +312,26 @@ def test_a_closed_model_frees_what_its_modules_hold(tmp_path):
 
     assert freed.exists()
     assert own_modules() == known
+
+
+def test_a_model_that_does_not_load_frees_what_it_holds(tmp_path, monkeypatch):
+    # pytest keeps the records of logs, with their traces
+    monkeypatch.setattr(logging.getLogger(python_model.__name__), "disabled", True)
+    freed = tmp_path / "freed"
+    body = f"""\
+class Weights:
+    def __del__(self):
+        __import__("pathlib").Path({str(freed)!r}).touch()
+
+def load(self, context):
+    self.itself, self.weights = self, self.Weights()
+    1 / 0
+"""
+
+    with pytest.raises(InvalidConfig, match="division by zero"):
+        load(tmp_path, body)
+
+    assert freed.exists()
 
 
 @pytest.mark.parametrize("body", ["def load(self, context):\n    1 / 0", "inputs = 5", "class"])

@@ -1,8 +1,10 @@
 """A problem with one entry of a repository affects only that entry."""
 
 import errno
+import gc
 import os
 import socket
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +12,14 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.python.packages import Packages
 from moorage_runtime.backends.python.process import IsolatingPythonBackend
 from moorage_runtime.dataplane.metrics import InferenceMetrics
 from moorage_runtime.repository import listing
 from moorage_runtime.repository.loader import Loader
-from moorage_runtime.values.errors import ModelFailed
+from moorage_runtime.values.errors import InvalidConfig, ModelFailed
+from support.waiting import eventually
 from unit.runtime.model_files import write_onnx, write_python
 from unit.runtime.serving_fixtures import Server, refused
 
@@ -71,6 +75,40 @@ async def test_a_pointer_of_git_lfs_is_called_so(tmp_path):
     assert "model.onnx is a pointer of Git LFS" in message
     assert "git lfs pull" in message
     assert "LFS" not in server.dataplane.model_ready("b").message
+
+
+class Weights:
+    """Weights of a model that does not load."""
+
+
+class FailingLate:
+    """A backend that fails with all weights in memory."""
+
+    def __init__(self) -> None:
+        self.weights: list[weakref.ref[Weights]] = []
+
+    def load(self, source: ModelSource) -> LoadedModel:
+        weights = Weights()
+        self.weights.append(weakref.ref(weights))
+        try:
+            return [][len(f"{source.name} {weights}")]
+        except IndexError as error:
+            raise InvalidConfig("wrong") from error
+
+
+async def test_a_load_that_fails_keeps_nothing_in_memory(tmp_path):
+    write_onnx(tmp_path / "a" / "1" / "model.onnx")
+    backend = FailingLate()
+    server = Server(tmp_path, backends={"onnx": backend})
+    gc.disable()
+    try:
+        await server.load()
+        # the thread that loaded may still end
+        eventually("all is freed", lambda: backend.weights[0]() is None, bool, 10)
+    finally:
+        gc.enable()
+
+    assert server.states() == {("a", "1"): "FAILED"}
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ODD if kind != "folder"])

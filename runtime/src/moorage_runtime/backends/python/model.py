@@ -123,6 +123,15 @@ class PythonBackend:
             InvalidConfig: The file cannot be imported, has no such class, declares an invalid
                 tensor, or its ``load`` raised an exception.
         """
+        try:
+            return self._load(source)
+        except InvalidConfig as fault:
+            # without the trace, which refers to what the model has loaded
+            failure = InvalidConfig(fault.message)
+        gc.collect()
+        raise failure
+
+    def _load(self, source: ModelSource) -> LoadedModel:
         module = _import(source)
         try:
             return self._loaded(module, source)
