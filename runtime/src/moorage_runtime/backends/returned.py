@@ -31,7 +31,10 @@ def tensor_of(name: str, value: object, declared: Datatype | None) -> Tensor:
         return msgspec.structs.replace(fitting, parameters=value.parameters)
     array = _array(value, declared)
     datatype = declared or _DATATYPE_OF.get(array.dtype)
-    if array.dtype.kind in "OSU" and datatype in (None, Datatype.BYTES):
+    if not array.size and declared is not None:
+        # numpy makes an empty list an array of float64
+        return Tensor(name, declared, np.empty(array.shape, NUMPY_DTYPE[declared]))
+    if array.dtype.kind in "OSTU" and datatype in (None, Datatype.BYTES):
         return Tensor(name, Datatype.BYTES, _as_bytes(name, array))
     if datatype is None:
         raise ModelFailed(

@@ -5,7 +5,7 @@ import pytest
 
 from moorage_runtime.backends.returned import tensor_of
 from moorage_runtime.values.errors import ModelFailed
-from moorage_runtime.values.tensors import Datatype, Tensor
+from moorage_runtime.values.tensors import NUMPY_DTYPE, Datatype, Tensor
 
 TEXT = np.array(["é", b"b"], np.object_)
 
@@ -36,3 +36,18 @@ def test_an_array_that_does_not_fit_is_an_error_of_the_model():
 
     with pytest.raises(ModelFailed, match=r"output 'y' .* float64: must be INT32"):
         tensor_of("y", given, None)
+
+
+@pytest.mark.parametrize("datatype", Datatype)
+@pytest.mark.parametrize(("value", "shape"), [([], (0,)), ([[], []], (2, 0))])
+def test_an_empty_list_has_the_declared_datatype(datatype, value, shape):
+    tensor = tensor_of("y", value, datatype)
+
+    assert (tensor.datatype, tensor.array.shape) == (datatype, shape)
+    assert tensor.array.dtype == NUMPY_DTYPE[datatype]
+
+
+def test_text_of_variable_length_becomes_bytes():
+    text = np.array(["é", "longer"], np.dtypes.StringDType())
+
+    assert tensor_of("y", text, None).array.tolist() == ["é".encode(), b"longer"]
