@@ -280,6 +280,10 @@ def test_an_invalid_signature_is_reported_with_its_field(tmp_path, classifier, i
             "flavors: {xgboost: {data: ../../model.json}}",
             r"flavors\.xgboost\.data is '\.\./\.\./model\.json': must be in the model's folder",
         ),
+        (
+            "flavors: {xgboost: {data: /etc/model.json}}",
+            r"flavors\.xgboost\.data is '/etc/model\.json': must be in the model's folder",
+        ),
         ("flavors: {xgboost: {data: none.ubj}}", r"flavors\.xgboost\.data: there is no file"),
         ("flavors: {catboost: {data: MLmodel, save_format: json}}", "save_format is 'json'"),
         (
@@ -293,6 +297,17 @@ def test_an_invalid_folder_is_reported(tmp_path, content, message):
 
     with pytest.raises(InvalidConfig, match=message):
         loaded(tmp_path / "MLmodel")
+
+
+def test_files_can_be_links_to_another_folder(tmp_path, classifier):
+    assert classifier is not None
+    file = logged(tmp_path, "sklearn", SKLEARN, COLUMNS)
+    links = tmp_path / "linked"
+    links.mkdir()
+    for name in ("MLmodel", "model.pkl"):
+        (links / name).symlink_to(file.parent / name)
+
+    assert loaded(links / "MLmodel").platform == "mlflow_sklearn"
 
 
 def test_a_column_with_another_datatype_is_refused(tmp_path, classifier):

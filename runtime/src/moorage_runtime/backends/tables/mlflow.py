@@ -55,9 +55,10 @@ class MlflowBackend:
         document = _read(source.path)
         flavor, fields = _flavor(document)
         key, usual = _FILE_FIELDS[flavor]
-        file = fields.get(key) or usual
-        path = source.path.parent / str(file)
-        if not path.resolve().is_relative_to(source.path.parent.resolve()):
+        file = str(fields.get(key) or usual)
+        path = source.path.parent / file
+        # a link in the folder may lead out of it, as in the cache of the Hugging Face Hub
+        if ".." in path.parts[len(source.path.parent.parts) :] or pathlib.Path(file).is_absolute():
             raise InvalidConfig(
                 f"MLmodel: flavors.{flavor}.{key} is '{file}': must be in the model's folder"
             )
