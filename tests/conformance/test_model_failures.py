@@ -473,6 +473,26 @@ def test_a_forked_process_keeps_neither_ports_nor_connections(tmp_path):
                 os.kill(pid, signal.SIGKILL)
 
 
+def test_a_killed_worker_with_a_forked_process_is_replaced(tmp_path):
+    write(tmp_path, "forking", "", FORKING)
+    with serving(tmp_path, "--workers=2", "--drain-seconds=0") as runtime:
+        pid = forked(runtime, "forking", "executor")
+        worker = int(re.search(r"PPid:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
+
+        os.kill(worker, signal.SIGKILL)
+
+        try:
+            eventually(
+                "the worker restarts",
+                lambda: runtime.log,
+                lambda log: "ended with status -9 and restarts" in log,
+                10,
+            )
+            assert runtime.terminate() == 0
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+
 def test_processes_of_a_model_end_with_the_server(tmp_path):
     write(tmp_path, "forking", "", FORKING)
     with serving(tmp_path, "--drain-seconds=0") as runtime:

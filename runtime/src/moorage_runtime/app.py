@@ -79,7 +79,7 @@ async def run(settings: Settings, link: int | None = None) -> None:
     """
     stop = _stop_signals()
     ports: set[int] = set()
-    forks.prepare(ports)
+    forks.prepare(ports, link)
     supervisor = None if link is None else await connect(link)
     if supervisor is not None:
         settings = _as_told(settings, supervisor.begin)

@@ -5,7 +5,7 @@ model -> multiprocessing -> fork -> leave, in the new process
 Otherwise a signal for that process would reach the server through the event loop's own socket:
 ``multiprocessing.Pool`` sends SIGTERM to its processes, which would end the server. And a
 connection that the server closes would stay open as long as that process runs, so its client would
-wait forever.
+wait forever. So would the supervisor of a worker that has ended.
 """
 
 import contextlib
@@ -20,21 +20,22 @@ from functools import partial
 _DESCRIPTORS = pathlib.Path("/dev/fd")
 
 
-def prepare(ports: Collection[int]) -> None:
+def prepare(ports: Collection[int], link: int | None) -> None:
     """Let every process that is forked from now on leave the server.
 
     Args:
         ports: The server's ports; the caller may add them later.
+        link: Descriptor of the connection to the supervisor, in a worker.
     """
-    os.register_at_fork(after_in_child=partial(_leave, ports))
+    os.register_at_fork(after_in_child=partial(_leave, ports, link))
 
 
-def _leave(ports: Collection[int]) -> None:
+def _leave(ports: Collection[int], link: int | None) -> None:
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in _sockets(ports):
+    for descriptor in (*_sockets(ports), *(() if link is None else (link,))):
         # objects of the event loop refer to this number: it must not become that of another file
         os.dup2(nothing, descriptor, inheritable=False)
     os.close(nothing)
