@@ -10,9 +10,10 @@ import pytest
 import sklearn
 import skops.io
 from sklearn.cluster import KMeans
-from sklearn.ensemble import BaggingRegressor
+from sklearn.ensemble import BaggingRegressor, GradientBoostingRegressor
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -21,6 +22,7 @@ from sklearn.preprocessing import (
     PowerTransformer,
     StandardScaler,
 )
+from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeClassifier
 
 from moorage_runtime.backends.base import ModelSource
@@ -472,6 +474,38 @@ def test_a_value_without_an_attribute_is_no_other_version(tmp_path):
 
     with pytest.raises(InvalidConfig, match=r"'lower'\): declare the outputs in model\.yaml"):
         saved(tmp_path, pipeline, inputs=declared)
+
+
+def halved_distance(one, other):
+    return np.abs(one - other).sum() / 2
+
+
+def nearness(distances):
+    return 1 / (1 + distances / distances.mean())
+
+
+@pytest.mark.parametrize(
+    ("estimator", "reason"),
+    [
+        (KNeighborsRegressor(2, weights="distance"), ""),
+        (KNeighborsRegressor(2, weights=nearness), "weights of estimator KNeighborsRegressor"),
+        # a function of two rows
+        (KNeighborsRegressor(2, metric=halved_distance), ""),
+        (make_pipeline(StandardScaler(), SVR(kernel=np.inner)), "kernel of estimator SVR"),
+        (GradientBoostingRegressor(n_estimators=1), ""),
+        (GradientBoostingRegressor(n_estimators=1, init="zero"), ""),
+        (GradientBoostingRegressor(n_estimators=1, init=LinearRegression()), ""),
+        (
+            GradientBoostingRegressor(n_estimators=1, init=SVR(kernel=np.inner)),
+            "kernel of estimator SVR",
+        ),
+    ],
+)
+def test_an_estimator_with_a_function_of_all_rows_is_not_merged(tmp_path, estimator, reason):
+    model = saved(tmp_path, estimator.fit(ROWS, [0, 0, 1, 1]))
+
+    assert reason in model.merge_obstacle
+    assert bool(model.merge_obstacle) is bool(reason)
 
 
 def test_another_suffix_is_refused(tmp_path):

@@ -45,6 +45,8 @@ _ROW_WISE: Final = _names(
     "RandomForestRegressor Ridge RidgeClassifier RobustScaler SGDClassifier SGDRegressor SVC SVR "
     "SimpleImputer StandardScaler TargetEncoder TfidfVectorizer XGBClassifier XGBRegressor"
 )
+# Parameters that may be functions, which get all rows of a batch together.
+_OF_ALL_ROWS: Final = ("kernel", "weights")
 # The call of an estimator that saves its booster, which keeps the categories of a data frame.
 _SAVE_BOOSTER: Final[Mapping[str, str]] = {
     "lightgbm": "booster_.save_model('model.txt')",
@@ -185,9 +187,17 @@ def _merge_obstacle(estimator: Any) -> str:
     inner = steps_of(estimator)
     if inner is not None:
         return next(filter(None, map(_merge_obstacle, inner)), "")
-    if _library(estimator) in _LIBRARIES and kind.__name__ in _ROW_WISE:
-        return ""
-    return f"estimator {kind.__name__} is not known to keep the rows of a batch apart"
+    if _library(estimator) not in _LIBRARIES or kind.__name__ not in _ROW_WISE:
+        return f"estimator {kind.__name__} is not known to keep the rows of a batch apart"
+    for name in _OF_ALL_ROWS:
+        if callable(getattr(estimator, name, None)):
+            return (
+                f"parameter {name} of estimator {kind.__name__} is a function, which may combine "
+                "the rows of a batch"
+            )
+    # gradient boosting begins with the answer of any estimator
+    first: Any = getattr(estimator, "init", None)
+    return _merge_obstacle(first) if hasattr(first, "predict") else ""
 
 
 def save_with_same_version(module: str) -> str:
