@@ -361,6 +361,18 @@ def test_a_file_replaced_within_a_second_is_compiled_again(tmp_path, monkeypatch
     assert found == [1, 2]
 
 
+def test_a_neighbour_that_was_added_within_a_second_is_found(tmp_path):
+    body = "from .NAME import N\ndef predict(self, inputs, request):\n    return {'y': self.N}"
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.py").write_text("N = [1]\n")
+        write_python(tmp_path / "model.py", body.replace("NAME", name))
+        os.utime(tmp_path, (1e9, 1e9))
+
+        model = PythonBackend().load(ModelSource("m", "1", tmp_path / "model.py"))
+
+        assert model.infer(InferRequest("m", "1", (X,)))[0].array.tolist() == [1]
+
+
 def test_a_limit_for_calls_requires_a_process_of_its_own(tmp_path):
     write_python(tmp_path / "model.py", "pass")
     source = ModelSource("m", "1", tmp_path / "model.py", options={"python_timeout_seconds": 10.0})

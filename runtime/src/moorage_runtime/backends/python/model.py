@@ -252,6 +252,8 @@ def _import(source: ModelSource) -> ModuleType:
     """Import the file as a module of a package of its own, so that models cannot collide."""
     # Python would take the compiled files of replaced ones with the same size and second of change
     sys.dont_write_bytecode = True
+    # nor does it see a file that was added in the second in which it read the folder
+    importlib.invalidate_caches()
     package = _package(source.path)
     name = f"{package.__name__}.{_MODULE}"
     spec = importlib.util.spec_from_file_location(name, source.path)
