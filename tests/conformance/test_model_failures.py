@@ -398,6 +398,30 @@ def test_a_model_that_changes_the_current_folder_keeps_the_repository(tmp_path):
         )
 
 
+def test_a_server_ends_although_a_model_closes_the_standard_streams(tmp_path):
+    closing = (
+        "    def load(self, context):\n"
+        "        import io, sys\n"
+        "        for name in ('stdout', 'stderr'):\n"
+        "            setattr(sys, name, io.StringIO())\n"
+        "            getattr(sys, name).close()\n"
+    )
+    write(tmp_path, "closing", "", MODEL + "\n" + closing)
+    with (
+        serving(tmp_path, "--drain-seconds=0", "--shutdown-grace-seconds=0") as runtime,
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+    ):
+        pool.submit(infer, runtime, "closing", "hang")
+        eventually(
+            "the request runs",
+            lambda: runtime.get("/metrics").text,
+            lambda text: re.search(r'in_flight{model="closing",version="1"} 1', text),
+            10,
+        )
+
+        assert runtime.terminate() == 0
+
+
 FORKING = """\
 import concurrent.futures
 import multiprocessing

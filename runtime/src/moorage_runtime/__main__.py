@@ -6,6 +6,7 @@ Large imports are deferred until the role is known: a supervisor needs no tensor
 """
 
 import asyncio
+import contextlib
 import io
 import logging
 import os
@@ -34,8 +35,10 @@ def main() -> None:
     status = _run()
     _end_processes()
     logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # a model may have replaced it by a file that is closed
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
     # Worker threads that are stuck in a model would keep the interpreter alive forever.
     os._exit(status)
 

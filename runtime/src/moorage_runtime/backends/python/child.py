@@ -5,6 +5,7 @@ control socket -> Load, then a descriptor for each channel -> a thread for each 
 The process ends with the server. A channel transfers one call at a time.
 """
 
+import contextlib
 import ctypes
 import io
 import itertools
@@ -53,8 +54,10 @@ def main() -> None:
         threading.Thread(target=_serve, args=(model, channel), daemon=True).start()
     if data:
         model.close()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # the model may have replaced it by a file that is closed
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
     # threads that are stuck in the model would keep the interpreter alive
     os._exit(0)
 
