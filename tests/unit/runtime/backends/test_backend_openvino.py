@@ -88,6 +88,21 @@ def test_every_datatype_is_unchanged(tmp_path, name):
     assert np.array_equal(output.array, array)
 
 
+def test_each_request_begins_with_the_initial_state(tmp_path):
+    ops = ov.opset13
+    x = ops.parameter([1], ov.Type.f32, name="x")
+    kept = ops.read_value(ops.constant(np.zeros(1, np.float32)), "kept")
+    total = ops.add(kept, x)
+    total.output(0).set_names({"y"})
+    model = ov.Model([ops.result(total)], [ops.assign(total, "kept")], [x], "sum")
+    ov.save_model(model, tmp_path / "model.xml")
+    served = load(tmp_path / "model.xml")
+
+    answers = [ask(served, Tensor("x", Datatype.FP32, np.ones(1, np.float32))) for _ in range(3)]
+
+    assert answers == [{"y": [1.0]}] * 3
+
+
 @pytest.mark.parametrize(("dims", "shape"), [((), ()), ((-1, 2), (0, 2)), ((3,), (3,))])
 def test_scalars_and_empty_tensors_keep_their_shape(tmp_path, dims, shape):
     write_ir(tmp_path / "model.xml", dims=dims)

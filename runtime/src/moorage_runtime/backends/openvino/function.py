@@ -184,6 +184,7 @@ class _CompiledForm:
         self._compiled = compiled
         self._guard = guard
         self._idle: collections.deque[ov.InferRequest] = collections.deque()
+        self._has_state = False
 
     def run(self, inputs: list[Tensor], outputs: list[TensorSpec]) -> list[NDArray[Any]]:
         """Copies of the outputs, in order; raises the library's exceptions."""
@@ -193,6 +194,11 @@ class _CompiledForm:
             running = self._idle.pop()
         except IndexError:
             running = self._compiled.create_infer_request()
+            self._has_state = bool(running.query_state())
+        else:
+            # otherwise, what one client has sent would change the answer of another
+            if self._has_state:
+                running.reset_state()
         running.infer({index: _feed(tensor) for index, tensor in enumerate(inputs)})
         arrays = [
             _copied(running.get_output_tensor(index), spec) for index, spec in enumerate(outputs)
