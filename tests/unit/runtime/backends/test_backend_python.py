@@ -373,6 +373,79 @@ def test_a_neighbour_that_was_added_within_a_second_is_found(tmp_path):
         assert model.infer(InferRequest("m", "1", (X,)))[0].array.tolist() == [1]
 
 
+ON_PATH = """\
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+IMPORT
+
+from moorage_runtime.backends.python import PythonModel
+
+
+class Model(PythonModel):
+    def predict(self, inputs, request):
+        return {"y": [VALUE]}
+"""
+
+
+@pytest.fixture
+def own_path(monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    sys.modules.pop("own_words", None)
+
+
+def load_on_path(folder, number, import_="import own_words", value="own_words.NUMBER"):
+    folder.mkdir(exist_ok=True)
+    text = f"NUMBER = {number}\n\ndef number():\n    return NUMBER\n"
+    (folder / "own_words.py").write_text(text)
+    (folder / "model.py").write_text(ON_PATH.replace("IMPORT", import_).replace("VALUE", value))
+    return PythonBackend().load(ModelSource("m", "1", folder / "model.py"))
+
+
+def number_of(model):
+    return model.infer(InferRequest("m", "1", (X,)))[0].array.tolist()
+
+
+@pytest.mark.usefixtures("own_path")
+def test_the_next_content_of_a_model_has_the_next_modules_on_its_path(tmp_path):
+    before, after = (load_on_path(tmp_path, number) for number in (1, 2))
+
+    assert [number_of(before), number_of(after)] == [[1], [2]]
+
+
+@pytest.mark.usefixtures("own_path")
+@pytest.mark.parametrize(
+    ("import_", "value"),
+    [
+        ("import own_words", "own_words.NUMBER"),
+        ("from own_words import number", "number()"),
+    ],
+)
+def test_a_model_that_would_use_a_module_of_another_is_refused(tmp_path, import_, value):
+    load_on_path(tmp_path / "one", 1)
+
+    with pytest.raises(
+        InvalidConfig, match=r"^model\.py imports 'own_words', which is that of another"
+    ):
+        load_on_path(tmp_path / "two", 2, import_, value)
+
+
+@pytest.mark.usefixtures("own_path")
+def test_a_closed_model_leaves_its_names_to_others(tmp_path):
+    load_on_path(tmp_path / "one", 1).close()
+
+    assert number_of(load_on_path(tmp_path / "two", 2)) == [2]
+
+
+@pytest.mark.usefixtures("own_path")
+def test_equal_modules_of_two_models_can_be_one(tmp_path):
+    models = [load_on_path(tmp_path / name, 1) for name in ("one", "two")]
+
+    assert [number_of(model) for model in models] == [[1], [1]]
+
+
 def test_a_limit_for_calls_requires_a_process_of_its_own(tmp_path):
     write_python(tmp_path / "model.py", "pass")
     source = ModelSource("m", "1", tmp_path / "model.py", options={"python_timeout_seconds": 10.0})

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import contained, sentence_of
+from moorage_runtime.backends.python import neighbours
 from moorage_runtime.backends.python.own_http import checked
 from moorage_runtime.backends.returned import tensor_of
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
@@ -134,6 +135,7 @@ class PythonBackend:
     def _load(self, source: ModelSource) -> LoadedModel:
         module = _import(source)
         try:
+            neighbours.check(source.path, module)
             return self._loaded(module, source)
         except BaseException:
             _forget(module)
@@ -154,7 +156,7 @@ class PythonBackend:
             inputs = source.inputs or _declared(source, chosen, "inputs")
             outputs = source.outputs or _declared(source, chosen, "outputs")
             _check_http_path(source, chosen)
-            return PythonServable(module, model, inputs, outputs)
+            return PythonServable(module, source.path, model, inputs, outputs)
         except InvalidConfig:
             raise
         except BaseException as error:
@@ -169,6 +171,7 @@ class PythonServable:
 
     Args:
         module: What the model was imported as; forgotten with the model.
+        path: Its file.
         model: The model.
         inputs: Its inputs.
         outputs: Its outputs.
@@ -182,6 +185,7 @@ class PythonServable:
     def __init__(
         self,
         module: ModuleType,
+        path: pathlib.Path,
         model: PythonModel,
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
@@ -193,6 +197,7 @@ class PythonServable:
         self.http_path = model.http_path
         self.http_predict = model.http_predict
         self._module = module
+        self._path = path
         self._model = model
         self._datatypes = {spec.name: spec.datatype for spec in outputs}
 
@@ -225,6 +230,7 @@ class PythonServable:
         except BaseException:
             log.exception("the model's close method raised an exception")
         _forget(self._module)
+        neighbours.forget(self._path)
         self._module, self._model = ModuleType(_MODULE), PythonModel()
         # functions refer to their module, which refers to them: weights of a module would stay
         # until the interpreter next looks for cycles, which takes it hours in a quiet server
@@ -263,7 +269,11 @@ def _import(source: ModelSource) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
+        neighbours.forget(source.path)
         spec.loader.exec_module(module)
+    except InvalidConfig:
+        _forget(module)
+        raise
     except BaseException as error:
         _forget(module)
         log.exception("the model's own code raised an exception during its import")
