@@ -517,12 +517,14 @@ def test_a_killed_worker_with_a_forked_process_is_replaced(tmp_path):
             os.kill(pid, signal.SIGKILL)
 
 
-def test_processes_of_a_model_end_with_the_server(tmp_path):
-    write(tmp_path, "forking", "", FORKING)
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_processes_of_a_model_end_with_the_server(tmp_path, isolation):
+    write(tmp_path, "forking", f"python: {{isolation: {isolation}}}\n", FORKING)
     with serving(tmp_path, "--drain-seconds=0") as runtime:
         pid = forked(runtime, "forking", "executor")
 
         assert runtime.terminate() == 0
+        assert "restarting" not in runtime.log
 
     eventually("the process ends", lambda: runs(pid), lambda found: not found, 10)
 

@@ -21,7 +21,7 @@ from moorage_runtime.backends.onnx import providers
 from moorage_runtime.backends.onnx.backend import OnnxBackend
 from moorage_runtime.backends.onnx.device import Device
 from moorage_runtime.backends.python.packages import Packages
-from moorage_runtime.backends.python.process import IsolatingPythonBackend
+from moorage_runtime.backends.python.process import IsolatingPythonBackend, end_all
 from moorage_runtime.backends.tables.mlflow import MlflowBackend
 from moorage_runtime.dataplane import Dataplane
 from moorage_runtime.dataplane.metrics import InferenceMetrics, new_registry
@@ -140,6 +140,7 @@ async def run(settings: Settings, link: int | None = None) -> None:
     for task in tasks:
         task.cancel()
     loader.close()
+    end_all()
     if isinstance(cause, DeviceLost):
         raise cause
     log.info("ended")

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Final, cast
@@ -53,6 +54,8 @@ _STABLE_SECONDS: Final = 60.0
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _CHILD: Final = "moorage_runtime.backends.python.child"
+# All of this server; the kernel ends their processes with it, but not what those have started.
+_models: Final[weakref.WeakSet["IsolatedModel"]] = weakref.WeakSet()
 # Time for the model's own close().
 _CLOSE_SECONDS: Final = 5.0
 
@@ -85,6 +88,12 @@ class IsolatingPythonBackend:
                 "imported into the server's process: set python.isolation to process"
             )
         return IsolatedModel(source, self._packages.installed(source.path, source.report))
+
+
+def end_all() -> None:
+    """End the processes of all models."""
+    for model in list(_models):
+        model.end()
 
 
 class _Process:
@@ -168,13 +177,10 @@ class _Process:
 
     def wait(self) -> str:
         """Wait for the end of the process, end those of its group, and describe it."""
-        number = self._process.pid
         # without reaping it, so that its number remains that of the group
         with suppress(ChildProcessError):
-            os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)
-        if not self._ended.is_set():
-            with suppress(OSError):
-                os.killpg(number, signal.SIGKILL)
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        self.kill_group()
         status = self._process.wait()
         self._ended.set()
         if status < 0:
@@ -184,6 +190,12 @@ class _Process:
     def kill(self) -> None:
         """End the process at once."""
         self._process.kill()
+
+    def kill_group(self) -> None:
+        """End the process and those that it has started at once."""
+        if not self._ended.is_set():
+            with suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Let the model close, and end the process."""
@@ -233,6 +245,7 @@ class IsolatedModel:
         self._loaded = threading.Event()
         self._first: Ready | None = None
         self._failure: Exception | None = None
+        _models.add(self)
         # the kernel kills the process when the thread that started it ends
         name = f"supervise-{source.name}"
         threading.Thread(target=self._supervise, name=name, daemon=True).start()
@@ -292,6 +305,13 @@ class IsolatedModel:
             process.close()
         elif starting is not None:
             starting.kill()
+
+    def end(self) -> None:
+        """End its process without closing the model, because the server ends."""
+        self._closing.set()
+        for process in (self._process, self._starting):
+            if process is not None:
+                process.kill_group()
 
     def _call(self, call: Call) -> Generator[Part | HttpPart]:
         process = self._process
