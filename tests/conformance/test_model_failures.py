@@ -422,6 +422,30 @@ def test_a_server_ends_although_a_model_closes_the_standard_streams(tmp_path):
         assert runtime.terminate() == 0
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_model_that_configures_logging_leaves_the_log_of_the_server(tmp_path, fails):
+    configuring = (
+        "    def load(self, context):\n"
+        "        import logging.config\n"
+        "        logging.config.dictConfig({'version': 1, 'root': {'level': 'ERROR'}})\n"
+    )
+    end = "        raise ValueError('bad weights')\n" if fails else ""
+    write(tmp_path, "configuring", "", MODEL + "\n" + configuring + end)
+    with running(f"--model-repository={tmp_path}", "--drain-seconds=0") as runtime:
+        eventually(
+            "the model is loaded or has failed",
+            lambda: runtime.log,
+            lambda log: ("in load\\n" if fails else "is ready after") in log,
+            20,
+        )
+        if not fails:
+            infer(runtime, "configuring", "raise ValueError('bad input')")
+            assert "in predict" in runtime.log
+
+        assert runtime.terminate() == 0
+        assert "received SIGTERM" in runtime.log
+
+
 FORKING = """\
 import concurrent.futures
 import multiprocessing

@@ -8,6 +8,7 @@ from typing import IO, Final
 
 # Extra fields of a record (``extra={"path": ...}``).
 _EXTRA: Final = ("path",)
+_OWN: Final = "moorage_runtime"
 _LEVELS: Final = {"WARNING": "warning", "ERROR": "error", "CRITICAL": "error", "DEBUG": "debug"}
 
 
@@ -58,6 +59,15 @@ def configure(level: str, log_format: str, stream: IO[str] | None = None) -> Non
         handler.setFormatter(JsonFormatter())
     else:
         handler.setFormatter(TextFormatter())
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    # its own loggers are apart from the root, whose handlers and level a model may replace
+    for logger in (logging.getLogger(), logging.getLogger(_OWN)):
+        logger.handlers[:] = [handler]
+        logger.setLevel(level.upper())
+        logger.propagate = False
+
+
+def enable() -> None:
+    """Enable the runtime's own loggers again, which ``logging.config`` disables by default."""
+    for name, logger in list(logging.Logger.manager.loggerDict.items()):
+        if isinstance(logger, logging.Logger) and f"{name}.".startswith(f"{_OWN}."):
+            logger.disabled = False

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
-from moorage_runtime.backends.python import model as python_model
 from moorage_runtime.backends.python.model import PythonBackend
 from moorage_runtime.backends.python.packages import Packages
 from moorage_runtime.backends.python.process import IsolatingPythonBackend
@@ -314,9 +313,16 @@ def test_a_closed_model_frees_what_its_modules_hold(tmp_path):
     assert own_modules() == known
 
 
-def test_a_model_that_does_not_load_frees_what_it_holds(tmp_path, monkeypatch):
-    # pytest keeps the records of logs, with their traces
-    monkeypatch.setattr(logging.getLogger(python_model.__name__), "disabled", True)
+@pytest.fixture
+def without_logs():
+    """Without the records of logs, which pytest keeps with their traces."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("without_logs")
+def test_a_model_that_does_not_load_frees_what_it_holds(tmp_path):
     freed = tmp_path / "freed"
     body = f"""\
 class Weights:

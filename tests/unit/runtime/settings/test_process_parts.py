@@ -51,10 +51,13 @@ def test_cores_follow_the_quota(tmp_path, files, expected):
 
 @pytest.fixture
 def root_logger():
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
-    yield root
-    root.handlers[:], root.level = before
+    loggers = [logging.getLogger(), logging.getLogger("moorage_runtime")]
+    before = [(each.handlers[:], each.level, each.propagate) for each in loggers]
+    yield loggers[0]
+    for each, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        each.handlers[:] = handlers
+        each.setLevel(level)
+        each.propagate = propagate
 
 
 def test_logs_are_json_without_a_terminal(root_logger):
@@ -74,6 +77,21 @@ def test_logs_are_json_without_a_terminal(root_logger):
     assert first["logger"] == "a"
     assert first["time"].endswith("+00:00")
     assert "ValueError: invalid literal" in second["trace"]
+
+
+def test_a_model_that_configures_logging_leaves_the_own_loggers(root_logger):
+    out = io.StringIO()
+    logs.configure("info", "text", out)
+    own = logging.getLogger("moorage_runtime.own")
+
+    # what logging.config does, which would also affect the other tests
+    root_logger.handlers.clear()
+    root_logger.setLevel("ERROR")
+    own.disabled = True
+    logs.enable()
+    own.info("said")
+
+    assert out.getvalue().strip().endswith("INFO    said")
 
 
 def test_logs_are_text_on_request(root_logger):

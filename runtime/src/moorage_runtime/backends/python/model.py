@@ -33,6 +33,7 @@ from moorage_runtime.backends.containment import contained, sentence_of
 from moorage_runtime.backends.python import neighbours
 from moorage_runtime.backends.python.own_http import checked
 from moorage_runtime.backends.returned import tensor_of
+from moorage_runtime.settings import logs
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
 from moorage_runtime.values.inference import NO_SIGNATURES, HttpCall, HttpReply, InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
@@ -129,6 +130,8 @@ class PythonBackend:
         except InvalidConfig as fault:
             # without the trace, which refers to what the model has loaded
             failure = InvalidConfig(fault.message)
+        finally:
+            logs.enable()
         gc.collect()
         raise failure
 
@@ -160,6 +163,7 @@ class PythonBackend:
         except InvalidConfig:
             raise
         except BaseException as error:
+            logs.enable()
             log.exception("the model's load method raised an exception")
             raise InvalidConfig(
                 f"{source.path.name}: {chosen.__name__} failed to load: {sentence_of(error)}"
@@ -276,6 +280,7 @@ def _import(source: ModelSource) -> ModuleType:
         raise
     except BaseException as error:
         _forget(module)
+        logs.enable()
         log.exception("the model's own code raised an exception during its import")
         raise InvalidConfig(
             f"{source.path.name} cannot be imported: {sentence_of(error)}"
