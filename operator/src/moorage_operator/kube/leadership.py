@@ -123,7 +123,6 @@ class Leadership:
         seen = self._seen
         # The holder of a lease that somebody deleted may write until the lease would have expired.
         if seen is not None and not seen.is_free(self._identity, self._clock()):
-            self._report_holder(seen.holder)
             return False
         spec = lease.taken(seen, self._identity, self._now())
         try:
@@ -187,11 +186,7 @@ class Leadership:
         return self._clock(), self._now().timestamp()
 
     def _why_lost(self) -> str:
-        holder = self._seen.holder if self._seen else ""
+        holder = self._seen and self._seen.holder
         if holder and holder != self._identity:
             return f"is held by {holder}"
         return "was not renewed in time"
-
-    def _report_holder(self, holder: str) -> None:
-        if not self.acquired.is_set():
-            logger.debug("another process is the leader", extra={"holder": holder})

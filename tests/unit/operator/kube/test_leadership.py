@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,6 +37,8 @@ class LeaseServer:
         self.reads = asyncio.Semaphore(0)
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
+        name = "" if request.method == "POST" else "/moorage"
+        assert request.path == f"/apis/coordination.k8s.io/v1/namespaces/system/leases{name}"
         if request.method == "GET":
             self.reads.release()
         if self.broken:
@@ -46,6 +49,8 @@ class LeaseServer:
                 return web.json_response({"message": "none"}, status=404)
             return web.json_response(self.lease)
         body = await request.json()
+        assert (body["apiVersion"], body["kind"]) == ("coordination.k8s.io/v1", "Lease")
+        assert body["metadata"].items() >= {"namespace": "system", "name": "moorage"}.items()
         given = body["metadata"].get("resourceVersion")
         if request.method == "POST" and self.lease is not None:
             return web.json_response({"message": "there"}, status=409)
@@ -70,6 +75,55 @@ class Clock:
 
     def __call__(self) -> float:
         return self.at
+
+
+class Sleeps:
+    """Pauses that only move the clock; the last of `count` does not end."""
+
+    def __init__(self, clock: Clock, count: int) -> None:
+        self._clock = clock
+        self._count = count
+        self.seconds: list[float] = []
+        self.last = asyncio.Event()
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        if len(self.seconds) == self._count:
+            self.last.set()
+            await asyncio.Event().wait()
+        self._clock.at += seconds
+        await asyncio.sleep(0)
+
+
+def install(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock, count: int, seconds: float = 2.0
+) -> Sleeps:
+    """Let the candidates of a test pause this often, with renewals at this interval."""
+    sleeps = Sleeps(clock, count)
+    monkeypatch.setattr(lease, "RENEW_SECONDS", seconds)
+    own = SimpleNamespace(Event=asyncio.Event, sleep=sleeps)
+    monkeypatch.setattr(leadership_module, "asyncio", own)
+    return sleeps
+
+
+class TimedClient(KubeClient):
+    """Records the deadlines of requests for the Lease, in seconds."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(access)
+        self.deadlines: list[tuple[str, float | None]] = []
+
+    async def get(self, *args: Any, **options: Any) -> dict[str, Any]:
+        self.deadlines.append(("get", options.get("timeout_seconds")))
+        return await super().get(*args, **options)
+
+    async def create_lease(self, *args: Any, **options: Any) -> dict[str, Any]:
+        self.deadlines.append(("create", options.get("timeout_seconds")))
+        return await super().create_lease(*args, **options)
+
+    async def replace_lease(self, *args: Any, **options: Any) -> dict[str, Any]:
+        self.deadlines.append(("replace", options.get("timeout_seconds")))
+        return await super().replace_lease(*args, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -304,7 +358,7 @@ async def test_a_conflict_does_not_count_as_a_renewal():
         server.conflicting = True
         clock.at += lease.WRITE_SECONDS
 
-        with pytest.raises(LeadershipLost, match="was not renewed in time"):
+        with pytest.raises(LeadershipLost, match=r"the lease moorage was not renewed in time$"):
             await asyncio.wait_for(task, 10)
 
         assert not leader.may_write()
@@ -364,6 +418,137 @@ async def test_an_unanswered_lease_request_times_out_early(
 
         assert leader.may_write()
         assert not task.done()
+
+
+async def test_the_pauses_between_renewals_differ_and_are_never_longer_than_the_interval(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    server, clock = LeaseServer(), Clock()
+    sleeps = install(monkeypatch, clock, 100)
+    async with serving(server) as address, candidate(address, "a", clock):
+        await sleeps.last.wait()
+
+    assert all(1.6 <= each <= 2.0 for each in sleeps.seconds)
+    assert max(sleeps.seconds) - min(sleeps.seconds) > 0.1
+
+
+async def test_a_process_that_waits_for_the_lease_pauses_like_a_leader(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address:
+        async with candidate(address, "a", clock) as (first, _):
+            await first.acquired.wait()
+        sleeps = install(monkeypatch, clock, 5)
+        async with candidate(address, "b", clock) as (second, _):
+            await sleeps.last.wait()
+
+    assert not second.acquired.is_set()
+    assert all(1.6 <= each <= 2.0 for each in sleeps.seconds)
+
+
+async def test_a_lease_that_another_process_was_faster_to_take_is_waited_for():
+    server, clock = LeaseServer(), Clock()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.method == "PUT" and server.holder == "a":
+            server.version += 1
+            taken = {"holderIdentity": "c", "leaseDurationSeconds": lease.DURATION_SECONDS}
+            server.lease = {"metadata": {"resourceVersion": str(server.version)}, "spec": taken}
+        return await server(request)
+
+    async with serving(server) as address, candidate(address, "a", clock) as (first, _):
+        await first.acquired.wait()
+    server.reads = asyncio.Semaphore(0)
+    async with serving(answer) as address, candidate(address, "b", clock) as (second, task):
+        await server.reads.acquire()
+        await server.reads.acquire()  # the first answer has been read
+        clock.at += lease.DURATION_SECONDS + 1
+        while server.holder != "c":
+            await server.reads.acquire()
+        for _ in range(3):
+            await asyncio.wait_for(server.reads.acquire(), 10)
+        assert not second.acquired.is_set()
+        assert not task.done()
+
+        clock.at += lease.DURATION_SECONDS + 1
+
+        await asyncio.wait_for(second.acquired.wait(), 10)
+    assert server.holder == "b"
+
+
+async def test_every_request_of_a_leader_ends_with_its_right_to_write(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    server, clock = LeaseServer(), Clock()
+    sleeps = install(monkeypatch, clock, 20)
+    async with serving(server) as address, TimedClient(Access(address)) as api:
+        leadership = Leadership(
+            api, "system", "moorage", identity="a", clock=clock, now=lambda: NOW
+        )
+        task = asyncio.create_task(leadership.run())
+        await leadership.acquired.wait()
+        while len(sleeps.seconds) < 3:
+            await server.writes.acquire()
+        server.conflicting = True
+        with pytest.raises(LeadershipLost):
+            await asyncio.wait_for(task, 10)
+
+    deadlines = [seconds for _, seconds in api.deadlines]
+    assert {verb for verb, _ in api.deadlines} == {"get", "create", "replace"}
+    assert deadlines[:2] == [lease.CALL_SECONDS] * 2  # while nothing may be written
+    assert all(each is not None for each in deadlines)
+    assert min(each for each in deadlines if each) < lease.CALL_SECONDS
+
+
+async def test_a_lease_is_released_with_its_history_and_without_a_holder(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO")
+    server, clock = LeaseServer(), Clock()
+    sleeps = install(monkeypatch, clock, 2)
+    async with serving(server) as address, candidate(address, "a", clock) as (leader, task):
+        await sleeps.last.wait()  # after the first renewal
+        task.cancel()
+
+        await leader.release()
+
+    assert server.lease is not None
+    spec = server.lease["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("", 0)
+    assert spec["leaseDurationSeconds"] == 1
+    became, released = caplog.records
+    assert (became.message, vars(became)["identity"]) == ("became the leader", "a")
+    assert released.message == "lease released"
+
+
+async def test_a_process_that_never_read_the_lease_releases_nothing():
+    server = LeaseServer()
+    async with serving(server) as address, KubeClient(Access(address)) as api:
+        leadership = Leadership(
+            api, "system", "moorage", identity="a", clock=Clock(), now=lambda: NOW
+        )
+        await leadership.release()
+
+    assert server.lease is None
+
+
+async def test_failures_to_renew_and_to_release_are_logged(caplog: pytest.LogCaptureFixture):
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address, candidate(address, "a", clock) as (leader, task):
+        await leader.acquired.wait()
+        server.broken = True
+        for _ in range(2):
+            await server.refused.acquire()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+        await leader.release()
+
+    found = [(each.message, vars(each)["error"]) for each in caplog.records]
+    assert found[0][0] == "lease not renewed"
+    assert found[-1][0] == "lease not released"
+    assert all("broken" in error for _, error in found)
 
 
 def test_three_lease_requests_can_time_out_before_writes_end():
