@@ -87,6 +87,7 @@ class Watchdog:
         self._touched: dict[str, float] = {}  # when others last changed a Service, by its name
         self._made: dict[str, float] = {}  # when each pod was created, by its uid
         self._lent: dict[str, float] = {}  # since when, by the uid of the model
+        self._returned: dict[str, float] = {}  # when, by the uid of the model
         world.api.followers.append(self.follow)
 
     def follow(self, write: Write) -> None:
@@ -223,7 +224,8 @@ class Watchdog:
         model = write.after or write.before or {}
         uid, labels = model["metadata"]["uid"], model["metadata"].get("labels") or {}
         if write.after is None or OURS.items() <= labels.items():
-            self._lent.pop(uid, None)
+            if self._lent.pop(uid, None) is not None:
+                self._returned[uid] = self._world.loop.time()
         else:
             self._lent.setdefault(uid, self._world.loop.time())
 
@@ -289,7 +291,9 @@ class Watchdog:
         limit = self.patience if is_late else EDITED_SECONDS
         for pod in self._world.api.all("pods"):
             found = pod["spec"]["containers"][0]["image"]
-            ago = now - self._made.get(pod["metadata"]["uid"], now)
+            # Meanwhile another installation was responsible for it.
+            since = max(self._made.get(pod["metadata"]["uid"], now), self._returned.get(uid, 0.0))
+            ago = now - since
             is_other = revision_of(pod) == current and found != image
             if is_other and is_active(pod) and ago > limit and self._owner_of(pod) == uid:
                 name = pod["metadata"]["name"]

@@ -143,12 +143,13 @@ class Reconciler:
                     return 0.0  # the next reconcile makes the other writes
         with errors.collected(failures):
             await hands.statuses.write_gates(record, plan.gates)
-        changed = False
+        changed, undeleted = False, None
         if not plan.leaves_children:
             with errors.collected(failures):
                 changed = await hands.applier.apply(
                     record, plan.objects, keeps_others=plan.keeps_others
                 )
+            undeleted = hands.applier.retry_seconds(record.key)
         if changed or failures:  # failed writes may have taken long
             plan = await self._plan(record, rendered, runtime)
         later = None
@@ -156,7 +157,7 @@ class Reconciler:
             later = await self._write_status(record, plan)
         if failures:
             raise failures[0]
-        known = (each for each in (plan.requeue_after, later) if each is not None)
+        known = (each for each in (plan.requeue_after, later, undeleted) if each is not None)
         return min(known, default=None)
 
     def _render(self, model: InferenceModel) -> dict[str, Any]:

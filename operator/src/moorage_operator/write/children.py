@@ -29,7 +29,7 @@ from moorage_operator.store.existence import Existence, ModelGone
 from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.objects import AppliedState, Child, ChildKey
-from moorage_operator.values.observed import ObjectKey, Refusal
+from moorage_operator.values.observed import REFUSAL_RETRY_SECONDS, ObjectKey, Refusal
 
 from .adoption import Adoption, is_ours, is_restored
 from .contests import Contested, Contests, Place
@@ -111,6 +111,8 @@ class Applier:
         self._clock = clock
         # Fields that the API server dropped from our apply, by the child's uid; never ours again.
         self._dropped: dict[ObjectKey, dict[str, frozenset[str]]] = {}
+        # Children that may not be deleted, by their uid.
+        self._undeleted: dict[ObjectKey, set[str]] = {}
         # The states in which a child was unchanged, by its hash.
         self._intact: dict[str, AppliedState] = {}
 
@@ -146,19 +148,28 @@ class Applier:
         # A child's replacement must exist before the child is deleted.
         refused = {str(body["kind"]) for body in objects if self._is_refused(record, body)}
         failures: list[errors.ApiError] = []
-        for child in self._store.children(record):
-            is_planned = (child.kind, child.name) in planned
-            if is_planned or child.deleting or child.kind in refused:
-                continue
-            with errors.collected(failures):
-                changed |= await self._delete_child(record, child)
+        unplanned = [
+            child
+            for child in self._store.children(record)
+            if (child.kind, child.name) not in planned and not child.deleting
+        ]
+        for child in unplanned:
+            if child.kind not in refused:
+                with errors.collected(failures):
+                    changed |= await self._delete_child(record, child)
+        self._undeleted.get(record.key, set()).intersection_update(each.uid for each in unplanned)
         if failures:
             raise failures[0]
         return changed
 
+    def retry_seconds(self, key: ObjectKey) -> float | None:
+        """Return the delay after which to apply again, because a deletion was refused."""
+        return REFUSAL_RETRY_SECONDS if self._undeleted.get(key) else None
+
     def forget(self, key: ObjectKey) -> None:
         """Free what is known about a deleted model."""
         self._dropped.pop(key, None)
+        self._undeleted.pop(key, None)
 
     async def _found_unlabelled(self, record: ModelRecord, objects: Sequence[Object]) -> bool:
         """Whether a Deployment without its label was found.
@@ -321,11 +332,15 @@ class Applier:
             except errors.NotFound:
                 return False  # its watch event starts the next reconcile
             except errors.Forbidden as error:
-                logger.warning(
-                    "child cannot be deleted",
-                    extra={"kind": child.kind, "object": child.name, "error": error.message},
-                )
+                known = self._undeleted.setdefault(record.key, set())
+                if child.uid not in known:
+                    known.add(child.uid)
+                    logger.warning(
+                        "child cannot be deleted",
+                        extra={"kind": child.kind, "object": child.name, "error": error.message},
+                    )
                 return False
+        self._undeleted.get(record.key, set()).discard(child.uid)
         logger.info("child deleted", extra={"kind": child.kind, "object": child.name})
         self._contests.forget(Place(record.model.uid, child.kind, child.name))
         self._wrote(child.kind)

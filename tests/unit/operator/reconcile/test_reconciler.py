@@ -78,6 +78,7 @@ class Fakes:
         self.changes = False
         self.record: RevisionRecord | None = None
         self.store = deaf_store()
+        self.undeleted: float | None = None
 
     async def apply(
         self, record: ModelRecord, objects: tuple[Mapping[str, Any], ...], *, keeps_others: bool
@@ -107,6 +108,9 @@ class Fakes:
         kept = {**status, **self.kept}
         self.store.put_model({**model(resourceVersion=str(self.version)), "status": kept})
         return True
+
+    def retry_seconds(self, _: ObjectKey) -> float | None:
+        return self.undeleted
 
     def forget(self, _: Any) -> None:
         self.acts.append("forget")
@@ -314,6 +318,22 @@ async def test_a_model_is_reconciled_again_after_a_status_write(
     assert await reconciler.reconcile(KEY) is None
 
     assert len(fakes.statuses) == 1
+
+
+async def test_a_model_with_a_refused_deletion_is_reconciled_again_unless_it_is_paused(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    fakes.undeleted = 0.25
+
+    assert await reconciler.reconcile(KEY) == 0.25
+
+    paused = model(resourceVersion="9", generation=2)
+    fakes.store.put_model({**paused, "spec": {**paused["spec"], "paused": True}})
+    fakes.version = 9
+    fakes.now = APART_SECONDS
+    assert await reconciler.reconcile(KEY) == LATER_SECONDS
 
 
 async def test_changed_revisions_in_the_status_trigger_the_next_reconcile_at_once(

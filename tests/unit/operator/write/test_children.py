@@ -1026,6 +1026,47 @@ async def test_a_child_that_cannot_be_deleted_does_not_end_the_reconcile(
     assert not await world.apply()
 
 
+async def test_a_refused_deletion_is_retried_and_logged_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = service(name="other")
+    await world.apply(service(), other)
+    assert world.applier.retry_seconds(KEY) is None
+
+    world.cluster.refuse_delete = errors.Forbidden("a policy says no", code=403)
+    for _ in range(2):
+        await world.apply(other)
+        assert world.applier.retry_seconds(KEY) == REFUSAL_RETRY_SECONDS
+    assert [each.message for each in caplog.records] == ["child cannot be deleted"]
+    assert world.cluster.writes.count("delete services iris") == 2
+
+    world.cluster.refuse_delete = None
+    await world.apply(other)
+    assert world.applied() == {"other": "h1"}
+    assert world.applier.retry_seconds(KEY) is None
+
+
+async def test_a_child_that_is_wanted_again_needs_no_deletion(world: World) -> None:
+    await world.apply(service())
+    world.cluster.refuse_delete = errors.Forbidden("a policy says no", code=403)
+    await world.apply()
+    assert world.applier.retry_seconds(KEY)
+
+    await world.apply(service())
+
+    assert world.applier.retry_seconds(KEY) is None
+
+
+async def test_a_deleted_model_needs_no_deletion(world: World) -> None:
+    await world.apply(service())
+    world.cluster.refuse_delete = errors.Forbidden("a policy says no", code=403)
+    await world.apply()
+
+    world.applier.forget(KEY)
+
+    assert world.applier.retry_seconds(KEY) is None
+
+
 async def test_a_deletion_of_an_older_version_is_retried(world: World) -> None:
     # The event of the newer version may change nothing that starts a pass.
     await world.apply(service())
