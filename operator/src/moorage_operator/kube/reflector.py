@@ -5,8 +5,10 @@
          `- sweep: objects that a relist did not return are dropped, so no deletion is missed
 
 There is one reflector per kind and namespace. After a broken connection it resumes from the last
-resourceVersion; after 410 Gone it lists again. Any other error is retried forever with a jittered
-backoff, because an outage of the API server must not end the operator.
+resourceVersion; after 410 Gone it lists again. Any other error is retried forever, because an
+outage of the API server must not end the operator. Each retry has a jittered delay, also after a
+410 or a watch that ended early, which would otherwise be repeated as fast as the API server
+answers. The delay grows until a watch has worked.
 
 Each watch is requested for about a minute. So a working watch gives a sign of life at least that
 often, even without events, and a watch that hangs is detected and reopened.
@@ -14,12 +16,15 @@ often, even without events, and a watch that hangs is detected and reopened.
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from . import errors
+from .bodies import Change
 from .client import KubeClient
+from .delays import Delays
 from .kinds import Kind
 from .liveness import Liveness
 from .versions import is_rewound
@@ -28,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 BACKOFF_FIRST_SECONDS = 0.1
 BACKOFF_LAST_SECONDS = 10.0
+
+WORKING_SECONDS = 1.0
+"""A watch that stayed open for this time has worked, even without events, as in client-go."""
 
 WATCH_SECONDS = 80
 """The longest watch. Each is up to a fifth shorter, so that they do not all end at once. The value
@@ -94,7 +102,7 @@ class Reflector:
         self._version = ""
         self._must_list = True
         self._is_doubtful = False
-        self._backoff_seconds = BACKOFF_FIRST_SECONDS
+        self._delays = Delays(BACKOFF_FIRST_SECONDS, BACKOFF_LAST_SECONDS)
 
     async def run(self) -> None:
         """Mirror until cancelled."""
@@ -109,6 +117,7 @@ class Reflector:
             except errors.Gone:
                 self._must_list = True
                 self._restarted("expired")
+                await asyncio.sleep(self._delays.next_seconds())
             except errors.ApiError as error:
                 self._is_doubtful = True
                 self._restarted("failed")
@@ -166,32 +175,47 @@ class Reflector:
         page = await self._client.page(
             self.kind, self.namespace, selector=self._selector, continue_=continue_
         )
-        self._record_success()
+        self.liveness.beat()
         return page
 
     async def _watch(self) -> None:
         seconds = watch_seconds()
         began = self._clock()
-        async for change in self._client.watch(
-            self.kind,
-            self.namespace,
-            selector=self._selector,
-            resource_version=self._version,
-            seconds=seconds,
-            began=self._record_success,
-        ):
-            self._record_success()
-            metadata = change.object.get("metadata", {})
-            if change.type == "DELETED":
-                self._drop(metadata["uid"], metadata.get("resourceVersion", ""))
-            elif change.type in ("ADDED", "MODIFIED"):
-                self._put(change.object)
-            self._version = metadata.get("resourceVersion") or self._version
-        self._record_success()
+        opened_at = math.inf
+
+        def opened() -> None:
+            nonlocal opened_at
+            opened_at = self._clock()
+            self.liveness.beat()
+
+        try:
+            async for change in self._client.watch(
+                self.kind,
+                self.namespace,
+                selector=self._selector,
+                resource_version=self._version,
+                seconds=seconds,
+                began=opened,
+            ):
+                self._take(change)
+        finally:
+            if self._clock() - opened_at >= WORKING_SECONDS:
+                self._delays.reset()
+        self.liveness.beat()
         if self._clock() - began < seconds - 1:
             # Earlier than requested: the API server is stopping, or a proxy ended the watch.
             self._is_doubtful = True
-            await asyncio.sleep(BACKOFF_FIRST_SECONDS)
+            await asyncio.sleep(self._delays.next_seconds())
+
+    def _take(self, change: Change) -> None:
+        self.liveness.beat()
+        self._delays.reset()
+        metadata = change.object.get("metadata", {})
+        if change.type == "DELETED":
+            self._drop(metadata["uid"], metadata.get("resourceVersion", ""))
+        elif change.type in ("ADDED", "MODIFIED"):
+            self._put(change.object)
+        self._version = metadata.get("resourceVersion") or self._version
 
     def _put(self, body: dict[str, Any], listed_at: str = "") -> None:
         self._known.add(body["metadata"]["uid"])
@@ -201,15 +225,9 @@ class Reflector:
         self._known.discard(uid)
         self._sink.drop(uid, version)
 
-    def _record_success(self) -> None:
-        self.liveness.beat()
-        self._backoff_seconds = BACKOFF_FIRST_SECONDS
-
     async def _wait_after(self, error: errors.ApiError) -> None:
-        longest = self._backoff_seconds
-        self._backoff_seconds = min(longest * 2, BACKOFF_LAST_SECONDS)
         self.liveness.fail(error.message, refused=isinstance(error, errors.Forbidden))
-        delay = max(error.retry_after_seconds or 0.0, longest * random.uniform(0.5, 1))  # noqa: S311 -- spreads retries; no secret
+        delay = max(error.retry_after_seconds or 0.0, self._delays.next_seconds())
         logger.warning(
             "watch interrupted",
             extra={"resource": self.kind.rbac_name, "error": error.message, "retry_in_s": delay},

@@ -14,6 +14,8 @@ from moorage_operator.kube.liveness import BROKEN_SECONDS
 from moorage_operator.kube.reflector import Reflector
 from support.api_server import Script, event, item, listed, serving
 
+GONE = event("ERROR", {"code": 410, "message": "too old resource version"})
+
 
 class Seen:
     """A sink that records its calls, and why the reflector restarted."""
@@ -136,8 +138,7 @@ async def test_every_request_is_limited_to_the_namespace_and_the_selector(
 
 
 async def test_the_sink_is_told_the_version_of_each_list_and_of_each_deletion() -> None:
-    gone = event("ERROR", {"code": 410, "message": "too old resource version"})
-    changes = [event("ADDED", item("c", 11)), event("DELETED", item("a", 12)), gone]
+    changes = [event("ADDED", item("c", 11)), event("DELETED", item("a", 12)), GONE]
     pages = [listed(["a"], 10, "more"), listed(["b"], 10), listed(["c"], 20)]
 
     async with mirroring(Script(pages, [changes, [None]])) as (seen, _, _):
@@ -192,8 +193,7 @@ async def test_an_event_without_a_version_does_not_change_where_a_watch_resumes(
 
 
 async def test_a_missed_deletion_is_found_by_a_relist() -> None:
-    gone = event("ERROR", {"code": 410, "message": "too old resource version"})
-    script = Script([["a", "b"], ["b", "c"]], [[gone], [None]])
+    script = Script([["a", "b"], ["b", "c"]], [[GONE], [None]])
 
     async with mirroring(script) as (seen, _, restarts):
         await seen.until(lambda names: names.keys() == {"uid-b", "uid-c"})
@@ -238,7 +238,7 @@ async def test_errors_are_retried_with_backoff() -> None:
 
 
 @pytest.mark.parametrize(("pick", "share"), [(min, 0.5), (max, 1)])
-async def test_the_delay_doubles_up_to_a_limit_and_starts_again_after_an_answer(
+async def test_the_delay_doubles_up_to_a_limit_and_starts_again_after_an_event(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     pick: Callable[[float, float], float],
@@ -247,14 +247,89 @@ async def test_the_delay_doubles_up_to_a_limit_and_starts_again_after_an_answer(
     monkeypatch.setattr(random, "uniform", pick)
     monkeypatch.setattr(reflector, "BACKOFF_FIRST_SECONDS", 0.001)
     monkeypatch.setattr(reflector, "BACKOFF_LAST_SECONDS", 0.005)
-    script = Script([500, 500, 500, 500, 500, ["a"]], [503, 503, [None]])  # type: ignore[list-item]
+    cut = [event("ADDED", item("b", 11)), ConnectionError]
+    script = Script([500, 500, 500, 500, 500, ["a"]], [503, cut, 503, [None]])  # type: ignore[list-item]
 
     async with mirroring(script):
         await asyncio.wait_for(script.open.wait(), 5)
 
-    longest = [0.001, 0.002, 0.004, 0.005, 0.005, 0.001, 0.002]
+    longest = [0.001, 0.002, 0.004, 0.005, 0.005, 0.005, 0.001, 0.002]
     delays = [record.__dict__["retry_in_s"] for record in caplog.records]
     assert delays == [share * each for each in longest]
+
+
+@pytest.fixture
+def delays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the reflector would have slept each time; it does not."""
+    sleep, found = asyncio.sleep, list[float]()
+
+    async def record(seconds: float) -> None:
+        if seconds:
+            found.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", record)
+    monkeypatch.setattr(random, "uniform", max)
+    monkeypatch.setattr(reflector, "BACKOFF_LAST_SECONDS", 0.004)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("lists", "watches"),
+    [
+        pytest.param([["a"]] * 5, [[GONE]] * 4, id="410 after a list"),
+        pytest.param([listed(["a"], 10, "more"), 410] * 4 + [["a"]], [], id="410 within a list"),
+        pytest.param([listed(["a"], 10, "more"), 503] * 4 + [["a"]], [], id="503 within a list"),
+        pytest.param([["a"]], [[]] * 4, id="watches that end at once"),
+        pytest.param([["a"]], [[ConnectionError]] * 4, id="watches that are cut at once"),
+    ],
+)
+async def test_nothing_is_repeated_as_fast_as_the_server_answers(
+    delays: list[float], lists: list[Any], watches: list[Any]
+) -> None:
+    script = Script(list(lists), [*watches, [None]])
+
+    async with mirroring(script) as (seen, _, restarts):
+        await asyncio.wait_for(script.open.wait(), 5)
+
+    assert seen.names == {"uid-a": 1}
+    assert len(restarts) == 4
+    assert delays == [0.001, 0.002, 0.004, 0.004]
+
+
+@pytest.mark.parametrize(("seconds", "second"), [(0.9, 0.002), (1.0, 0.001)])
+async def test_a_watch_without_events_has_worked_after_a_second(
+    delays: list[float], seconds: float, second: float
+) -> None:
+    clock = Clock()
+    script = Cut(clock, [0.0, seconds])
+
+    async with mirroring(script, clock):
+        await asyncio.wait_for(script.open.wait(), 5)
+
+    assert delays == [0.001, second]
+
+
+class Cut(Script):
+    """Watches without events, each of which is cut after some seconds."""
+
+    def __init__(self, clock: Clock, lasting: list[float]) -> None:
+        super().__init__([[]], [])
+        self.clock = clock
+        self.lasting = lasting
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        if not self.lasting:
+            return await super()._watch(request)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        # the client has read the head once it reads the clock
+        self.clock.read.clear()
+        await asyncio.wait_for(self.clock.read.wait(), 5)
+        self.clock.now += self.lasting.pop(0)
+        assert request.transport is not None
+        request.transport.abort()
+        return response
 
 
 async def test_an_interruption_is_logged_with_the_delay_that_the_server_asks_for(

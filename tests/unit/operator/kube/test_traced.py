@@ -1,5 +1,8 @@
 """Signs of life of watches, recorded by a session for kopf."""
 
+import asyncio
+import random
+
 import pytest
 from aiohttp import ClientConnectionError, web
 
@@ -39,3 +42,46 @@ async def test_answers_for_a_namespace_are_signs_of_life_of_its_watch() -> None:
         with pytest.raises(ClientConnectionError):
             await session.get(server + PATH.format("a"))
         assert livenesses["a"].failure
+
+
+async def test_watches_that_end_at_once_are_opened_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, sleep = 1000.0, asyncio.sleep
+    delays: list[float] = []
+
+    async def pass_time(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        if seconds:
+            delays.append(round(seconds, 3))
+        await sleep(0)
+
+    async def answer(request: web.Request) -> web.Response:
+        del request
+        return web.Response()
+
+    monkeypatch.setattr(asyncio, "sleep", pass_time)
+    monkeypatch.setattr(random, "uniform", max)
+    models = kinds.INFERENCE_MODELS
+    async with (
+        serving(answer) as server,
+        traced.open_session(Access(server), None, models, {}, clock=lambda: now) as session,
+    ):
+
+        async def watch(namespace: str, lasting: float = 0.0) -> None:
+            nonlocal now
+            await (await session.get(server + PATH.format(namespace) + "?watch=true")).read()
+            now += lasting
+
+        for _ in range(10):
+            await watch("a")
+            await (await session.get(server + PATH.format("a"))).read()  # a list is not delayed
+        assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10]
+
+        await watch("b", lasting=0.9)
+        assert len(delays) == 9
+        await watch("b", lasting=1.0)
+        await watch("b", lasting=0.9)
+        await watch("b")
+        assert delays[9:] == [0.1, 0.1]
