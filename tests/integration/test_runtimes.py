@@ -147,12 +147,7 @@ def test_a_format_selects_the_runtime_with_the_highest_priority(api: Api, make: 
     make("low", formats=[{"name": form, "priority": 2}])
     api.apply(model("rose", model={"format": form}))
     eventually("a tie", lambda: api.condition("rose", "Accepted") == ("False", "RuntimeAmbiguous"))
-    assert high in _message(api, "rose")
-
-
-def _message(api: Api, name: str) -> str:
-    conditions = api.get("InferenceModel", name)["status"]["conditions"]
-    return next(each["message"] for each in conditions if each["type"] == "Accepted")
+    assert high in message_of(api, "rose", "Accepted")
 
 
 def test_a_new_default_applies_to_new_models_only(api: Api, make: Make) -> None:
@@ -312,9 +307,13 @@ def update_held(api: Api, name: str) -> tuple[str, str]:
 
 def pending_message(api: Api, name: str) -> str:
     """The message of the model's condition RuntimeUpdatePending, "" without it."""
-    conditions = api.get("InferenceModel", name)["status"]["conditions"]
-    found = (each["message"] for each in conditions if each["type"] == "RuntimeUpdatePending")
-    return next(found, "")
+    return message_of(api, name, "RuntimeUpdatePending")
+
+
+def message_of(api: Api, name: str, type_: str = "Ready") -> str:
+    """The message of a condition of a model, "" without it."""
+    conditions = api.get("InferenceModel", name).get("status", {}).get("conditions", [])
+    return next((each["message"] for each in conditions if each["type"] == type_), "")
 
 
 def test_a_deleted_runtime_stops_no_model(api: Api, kubelet: Kubelet, make: Make) -> None:
@@ -351,3 +350,27 @@ def test_a_runtime_can_be_opened_to_all_namespaces_with_server_side_apply(api, m
     make(allowedNamespaces={"selector": {}})
 
     assert api.get("InferenceRuntime", name)["spec"]["allowedNamespaces"] == {"selector": {}}
+
+
+def test_a_removed_kind_is_reported_until_it_is_installed_again(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, make: Make
+) -> None:
+    name = make()
+    before = served(api, kubelet, name)
+    noted = ("moorage_watch_restarts_total", 'resource="inferenceruntimes"', 'reason="failed"')
+
+    api.delete("CustomResourceDefinition", "inferenceruntimes.moorage.dev")
+    eventually("noticed", lambda: "not installed" in pending_message(api, "iris"))
+    failures = operator.metric(*noted)
+    api.apply(model("rose", runtime={"name": name}))
+    eventually("named", lambda: "not installed" in message_of(api, "rose"))
+    assert api.condition("rose") == ("False", "RuntimeNotFound")
+
+    install_runtimes_crd(api.kubeconfig)
+    again = Api(api.kubeconfig, api.namespace)
+    eventually(
+        "listed", lambda: "no InferenceRuntime exists" in message_of(again, "rose"), seconds=40
+    )
+    assert operator.metric(*noted) == failures
+    assert api.get("Deployment", "iris")["metadata"]["generation"] == before
+    assert api.condition("iris", "UpToDate")[0] == "True"

@@ -1,12 +1,14 @@
 """Watches InferenceRuntimes and the labels of namespaces.
 
     discovery --> is the kind installed? --> reflectors --> store.runtimes
+         ^------------- a watch failed -----------'
 
 Both are cluster-scoped, so they are watched with a ClusterRole even if the operator serves only
 some namespaces. Without the kind or the right to read it, the operator works as without runtimes.
 Until one of the two is known or the runtimes are listed, no model may be reconciled, because it
 could start without its default runtime. A right may be granted just after the operator starts or
-revoked later, so a single refusal proves nothing, and each watch is retried forever.
+revoked later, so a single refusal proves nothing, and each watch is retried forever. If the kind
+is removed, its watch ends, and discovery looks for the kind again.
 """
 
 import asyncio
@@ -69,28 +71,51 @@ class RuntimeWatch:
         self._restarted = restarted
         self._clock = clock
         self._may_read_labels = True
+        self._has_failed = False
         self.settled = asyncio.Event()
 
     async def run(self) -> None:
         """Watch until cancelled."""
         self._store.put_unreadable("they are not listed yet")
-        while not await self._is_installed():  # noqa: ASYNC110 -- discovery has no events
-            await asyncio.sleep(LOOK_SECONDS if self.settled.is_set() else RETRY_SECONDS)
-        store = self._store
-        runtimes = self._make(
-            kinds.INFERENCE_RUNTIMES, PlainSink(store.put_runtime, store.drop_runtime)
-        )
+        await self._wait_until_installed()
         namespaces = self._make(
-            kinds.NAMESPACES, PlainSink(store.put_namespace, store.drop_namespace)
+            kinds.NAMESPACES, PlainSink(self._store.put_namespace, self._store.drop_namespace)
         )
         async with asyncio.TaskGroup() as group:
-            group.create_task(runtimes.run())
             group.create_task(namespaces.run())
-            await _listed_or_refused(namespaces, runtimes)
             while True:
-                self._look_at_labels(namespaces)
-                self._look(runtimes)
-                await asyncio.sleep(LISTED_LOOK_SECONDS)
+                await self._watch(namespaces)
+                await self._wait_until_installed()
+
+    async def _watch(self, namespaces: Reflector) -> None:
+        """Watch the runtimes until the kind is removed."""
+        runtimes = self._make(
+            kinds.INFERENCE_RUNTIMES,
+            PlainSink(self._store.put_runtime, self._store.drop_runtime),
+            broke=self._note_failure,
+        )
+        is_known = False
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(runtimes.run())
+            while not await self._is_removed():
+                is_known = is_known or _are_listed_or_refused(namespaces, runtimes)
+                if is_known:
+                    self._look_at_labels(namespaces)
+                    self._look(runtimes)
+                await asyncio.sleep(LISTED_LOOK_SECONDS if is_known else STATE_SECONDS)
+            watching.cancel()
+        self._report(NOT_INSTALLED)
+        runtimes.forget()
+
+    def _note_failure(self) -> None:
+        self._has_failed = True
+
+    async def _is_removed(self) -> bool:
+        """Whether the kind is no longer installed; looked up only after a failure of its watch."""
+        if not self._has_failed:
+            return False
+        self._has_failed = False
+        return await self._is_installed() is False
 
     def _look_at_labels(self, namespaces: Reflector) -> None:
         """Detect whether the labels of namespaces may be read."""
@@ -120,15 +145,19 @@ class RuntimeWatch:
             self.settled.set()
             logger.info("runtimes listed")
 
-    async def _is_installed(self) -> bool:
+    async def _wait_until_installed(self) -> None:
+        while not (found := await self._is_installed()):
+            if found is False:
+                self._report(NOT_INSTALLED)
+            await asyncio.sleep(LOOK_SECONDS if self.settled.is_set() else RETRY_SECONDS)
+
+    async def _is_installed(self) -> bool | None:
+        """Whether the kind is installed; None if the API server does not say."""
         try:
-            if await self._client.serves(kinds.INFERENCE_RUNTIMES):
-                return True
+            return await self._client.serves(kinds.INFERENCE_RUNTIMES)
         except errors.ApiError as error:
             logger.warning("discovery failed", extra={"error": error.message})
-            return False
-        self._report(NOT_INSTALLED)
-        return False
+            return None
 
     def _report(self, why: str, *, is_forbidden: bool = False, error: str = "") -> None:
         """Record why runtimes cannot be read, and log it once."""
@@ -137,18 +166,18 @@ class RuntimeWatch:
         self._store.put_unreadable(why, is_forbidden=is_forbidden)
         self.settled.set()
 
-    def _make(self, kind: kinds.Kind, sink: Sink) -> Reflector:
-        return Reflector(
-            self._client,
-            kind,
-            sink,
-            clock=self._clock,
-            restarted=self._restarted(kind.rbac_name),
-        )
+    def _make(
+        self, kind: kinds.Kind, sink: Sink, *, broke: Callable[[], None] = lambda: None
+    ) -> Reflector:
+        count = self._restarted(kind.rbac_name)
+
+        def restarted(reason: str) -> None:
+            count(reason)
+            if reason == "failed":
+                broke()
+
+        return Reflector(self._client, kind, sink, clock=self._clock, restarted=restarted)
 
 
-async def _listed_or_refused(*reflectors: Reflector) -> None:
-    while not all(  # noqa: ASYNC110 -- there is no event for a refusal
-        each.synced.is_set() or is_lasting_refusal(each.liveness) for each in reflectors
-    ):
-        await asyncio.sleep(STATE_SECONDS)
+def _are_listed_or_refused(*reflectors: Reflector) -> bool:
+    return all(each.synced.is_set() or is_lasting_refusal(each.liveness) for each in reflectors)

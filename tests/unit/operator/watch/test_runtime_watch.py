@@ -23,13 +23,16 @@ class Cluster:
     """Discovery with these answers, and one runtime whose list waits for `may_list`.
 
     While `refuses` is set, lists and watches of runtimes are forbidden. `hides` is the same for
-    namespaces.
+    namespaces. While `removed` is set, the kind does not exist. The last answer of discovery is
+    repeated.
     """
 
     def __init__(self, *discovery: int, refuses: bool = False) -> None:
         self.discovery = list(discovery)
         self.refuses = refuses
         self.hides = False
+        self.removed = False
+        self.discovered = 0
         self.refused = 0
         self.revoked = asyncio.Event()
         self.may_list = asyncio.Event()
@@ -38,8 +41,9 @@ class Cluster:
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         if request.path == GROUP:
-            code = self.discovery.pop(0)
-            resources = [{"name": "inferenceruntimes"}]
+            self.discovered += 1
+            code = self.discovery.pop(0) if len(self.discovery) > 1 else self.discovery[0]
+            resources = [] if self.removed else [{"name": "inferenceruntimes"}]
             return web.json_response({"resources": resources, "message": "no"}, status=code)
         if self.refuses and request.path == f"{GROUP}/inferenceruntimes":
             self.refused += 1
@@ -47,6 +51,8 @@ class Cluster:
         if self.hides and request.path == NAMESPACES:
             return web.json_response({"message": "cannot list it"}, status=403)
         if "watch" in request.query:
+            if self.removed and request.path != NAMESPACES:
+                raise web.HTTPNotFound
             response = web.StreamResponse()
             await response.prepare(request)
             await self.revoked.wait()
@@ -55,6 +61,8 @@ class Cluster:
         if request.path == f"{GROUP}/inferenceruntimes":
             self.asked.set()
             await self.may_list.wait()
+            if self.removed:
+                raise web.HTTPNotFound
             items = [item("standard", spec={"default": True, "image": "server:1"})]
         if request.path == NAMESPACES:
             namespace = item("ns")
@@ -168,6 +176,59 @@ async def test_a_right_that_is_revoked_later_makes_runtimes_unreadable() -> None
         await until(lambda: store.current.unreadable)
 
     assert (store.current.unreadable, store.current.is_forbidden) == (FORBIDDEN, True)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_kind_that_is_removed_and_installed_again_is_reported_once_each(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(runtimes, "LOOK_SECONDS", 0.02)
+    cluster = Cluster(200)
+    cluster.may_list.set()
+    async with running(cluster) as (watch, store):
+        await watch.settled.wait()
+        cluster.removed = True
+        cluster.revoked.set()
+        await until(lambda: store.current.unreadable)
+        await until(lambda: not store.current.by_name)
+        looks = cluster.discovered
+        await until(lambda: cluster.discovered > looks + 5)
+        told = [record.message for record in caplog.records]
+        assert store.current.unreadable == runtimes.NOT_INSTALLED
+        assert store.current.namespace_labels
+        cluster.removed = False
+        await until(lambda: not store.current.unreadable)
+
+    assert list(store.current.by_name) == ["standard"]
+    assert cluster.access == ["they are not listed yet", "", runtimes.NOT_INSTALLED, ""]
+    assert told.count("works without runtimes") == 1
+    assert told.count("watch interrupted") <= 2
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_kind_that_is_removed_before_it_is_listed_settles_it() -> None:
+    cluster = Cluster(200)
+    async with running(cluster) as (watch, store):
+        await cluster.asked.wait()
+        cluster.removed = True
+        cluster.may_list.set()
+        await watch.settled.wait()
+
+    assert store.current.unreadable == runtimes.NOT_INSTALLED
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_watch_that_fails_while_discovery_fails_too_goes_on() -> None:
+    cluster = Cluster(200, 500)
+    cluster.may_list.set()
+    async with running(cluster) as (watch, store):
+        await watch.settled.wait()
+        cluster.removed = True
+        cluster.revoked.set()
+        await until(lambda: cluster.discovered > 2)
+
+    assert store.current.unreadable == ""
+    assert list(store.current.by_name) == ["standard"]
 
 
 @pytest.mark.usefixtures("impatient")
