@@ -202,7 +202,14 @@ class Process:
         hands = Hands(
             store,
             applier,
-            StatusWriter(client, store, existence, selector=selector, wrote=lambda _: None),
+            StatusWriter(
+                client,
+                store,
+                existence,
+                selector=selector,
+                turns=Turns(PLACES),
+                wrote=lambda _: None,
+            ),
             poller,
             lookups,
             History(client),

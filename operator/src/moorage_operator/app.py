@@ -23,7 +23,7 @@ from typing import Any
 
 from .api.inference_runtime import InferenceRuntime
 from .kube import auth, kinds
-from .kube.client import KubeClient
+from .kube.client import CONNECTIONS, KubeClient
 from .kube.leadership import Leadership
 from .kube.reflector import Reflector
 from .probe.protocols.drivers import Drivers
@@ -123,7 +123,13 @@ class App:
         )
         self._gateways = GatewayStore(changed=self._gateway_changed)
         self._turns = RuntimeTurns()
-        self._client = KubeClient(access, observe=self._metrics.called, clock=loop.time)
+        self._client = KubeClient(
+            access,
+            observe=self._metrics.called,
+            # A write that waits for its turn holds none, so reads always find one.
+            connections=max(CONNECTIONS, 4 * settings.workers),
+            clock=loop.time,
+        )
         self._drivers = Drivers(reading_by(self._client), ca_file=settings.ca_file)
         self._poller = Poller(
             self._drivers,
@@ -373,6 +379,7 @@ class App:
                 self._store,
                 self._existence,
                 selector=self._settings.watch_label_selector,
+                turns=Turns(self._settings.workers),
                 wrote=self._metrics.wrote,
             ),
             self._poller,

@@ -20,6 +20,10 @@ from . import auth, errors
 from .bodies import Change, Page, decoded, lines, read_change, read_page
 from .kinds import INFERENCE_MODELS, LEASES, Kind
 
+CONNECTIONS = 128
+"""By default, fewer than 64 children and 64 statuses are written concurrently. More connections
+would only queue in the API server."""
+
 PAGE = 250
 """The number of objects in a list page: about 2 MiB of JSON at a time."""
 
@@ -53,6 +57,7 @@ class KubeClient:
     Args:
         access: Its address and the credentials.
         observe: Called with each finished request.
+        connections: The maximum number of connections, apart from those of watches and leases.
         clock: Returns monotonic seconds.
 
     Attributes:
@@ -66,6 +71,7 @@ class KubeClient:
         access: auth.Access,
         *,
         observe: Callable[[Call], None] = lambda _: None,
+        connections: int = CONNECTIONS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.write_seconds: Callable[[], float] = lambda: math.inf
@@ -73,15 +79,14 @@ class KubeClient:
         self._context = auth.ssl_context(access)
         self._token = auth.Token(access, clock=clock)
         self._observe = observe
+        self._connections = connections
         self._clock = clock
         self._open: aiohttp.ClientSession | None = None
         self._open_watches: aiohttp.ClientSession | None = None
         self._open_leases: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        # Fewer than 64 children are written concurrently, and statuses at the same time; both
-        # need fewer than 128 connections. More would only queue in the API server.
-        self._open = self._session(limit=128)
+        self._open = self._session(limit=self._connections)
         # Each watch holds a connection permanently, and there is one per kind and namespace. They
         # would exhaust a pool shared with other requests.
         self._open_watches = self._session(limit=0)

@@ -4,6 +4,9 @@
 
 A status is written if it differs from that at the API server. The result goes into the store, so
 that the next reconcile never sees an older one.
+
+An admission webhook that hangs delays a write by up to 30 s, and its namespace may have hundreds
+of models. So the number of concurrent writes in a namespace is limited (`turns`).
 """
 
 import hashlib
@@ -21,6 +24,8 @@ from moorage_operator.store.existence import Existence, ModelGone
 from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.plan import PodGate
+
+from .turns import Turns
 
 __all__ = ["StatusWriter"]
 
@@ -41,6 +46,7 @@ class StatusWriter:
         store: Takes the statuses.
         existence: Records that a written model exists.
         selector: Label selector of the models of this installation; "" for all.
+        turns: Limits the concurrent writes of a namespace.
         wrote: Called with the kind of each write, "status" for a model's.
     """
 
@@ -51,12 +57,14 @@ class StatusWriter:
         existence: Existence,
         *,
         selector: str,
+        turns: Turns,
         wrote: Callable[[str], None],
     ) -> None:
         self._client = client
         self._store = store
         self._existence = existence
         self._selector = selector
+        self._turns = turns
         self._wrote = wrote
         self._pruned: dict[str, _Pruned] = {}
 
@@ -87,10 +95,13 @@ class StatusWriter:
             "status": status,
         }
         try:
-            with self._store.expecting_status(record.key, status):
-                written = await self._client.apply(
-                    kinds.INFERENCE_MODEL_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
-                )
+            async with self._turns.turn(record.key.namespace, names.KIND, is_new=False):
+                with self._store.expecting_status(record.key, status):
+                    written = await self._client.apply(
+                        kinds.INFERENCE_MODEL_STATUS,
+                        body,
+                        field_manager=names.STATUS_FIELD_MANAGER,
+                    )
         except (errors.NotFound, errors.Conflict):
             await self._read_again(record)
             raise
@@ -153,9 +164,10 @@ class StatusWriter:
             }
             # A pod that was deleted needs no gate; its watch event will arrive.
             with errors.collected(failures), suppress(errors.NotFound, errors.Conflict):
-                await self._client.apply(
-                    kinds.POD_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
-                )
+                async with self._turns.turn(record.key.namespace, "Pod", is_new=False):
+                    await self._client.apply(
+                        kinds.POD_STATUS, body, field_manager=names.STATUS_FIELD_MANAGER
+                    )
                 self._wrote("Pod")
         if failures:
             raise failures[0]

@@ -1,4 +1,4 @@
-"""Limits how many children are written concurrently, and creates Deployments last.
+"""Limits how many objects are written concurrently, and creates Deployments last.
 
     write --> turn --> [a line per rank and namespace] --> place --> write --> place is free again
 
@@ -11,6 +11,7 @@ the other children come before the Deployment too, except for autoscalers, which
 
 An admission webhook that hangs delays a write by up to 30 s, and its namespace may have hundreds
 of models. A namespace may hold as many places as are free, so that some remain for the others.
+Statuses have places of their own, so that no child delays them.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ _Lines = OrderedDict[str, deque[asyncio.Future[None]]]
 
 
 class Turns:
-    """A semaphore for writes of children, which serves some before others.
+    """A semaphore for writes, which serves some before others.
 
     Args:
         places: The maximum number of concurrent writes in a namespace. Several namespaces get
@@ -43,10 +44,10 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, namespace: str, kind: str, *, is_new: bool) -> AsyncGenerator[None]:
-        """Hold a place while a child of this kind is written.
+        """Hold a place while an object of this kind is written.
 
         Args:
-            namespace: The namespace of the child.
+            namespace: The namespace of the object.
             kind: Its kind.
             is_new: Whether it is created. Changes and deletions are few and come first.
         """

@@ -193,6 +193,7 @@ class World:
             self.store,
             self.existence,
             selector="",
+            turns=Turns(places),
             wrote=self.wrote.append,
         )
         self.turns = RecordedTurns(places)

@@ -1,5 +1,6 @@
 """Writes of statuses to a fake API with one model."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +14,11 @@ from moorage_operator.store.existence import Existence, ModelGone
 from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import ObjectKey
+from moorage_operator.values.plan import PodGate
 from moorage_operator.values.urgency import Urgency
 from moorage_operator.write.statuses import StatusWriter
+from moorage_operator.write.turns import Turns
+from support.operator_values import deaf_store
 
 KEY = ObjectKey("ns", "iris")
 
@@ -47,6 +51,7 @@ class World:
             self.store,
             self.existence,
             selector="team=ours",
+            turns=Turns(1),
             wrote=self.wrote.append,
         )
 
@@ -260,3 +265,56 @@ async def test_an_outdated_crd_is_reported(world: World) -> None:
 
     assert caught.value.message.startswith("the installed CRD is older than this operator")
     assert text in caught.value.message
+
+
+class Hanging:
+    """An API whose writes in one namespace hang, as behind an admission webhook."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self.asked: list[str] = []
+        self.hangs = asyncio.Event()
+
+    async def apply(
+        self, kind: Kind, body: Mapping[str, Any], *, field_manager: str
+    ) -> dict[str, Any]:
+        del kind, field_manager
+        metadata = body["metadata"]
+        self.asked.append(f"{metadata['namespace']}/{metadata['name']}")
+        if metadata["namespace"] == self.namespace:
+            self.hangs.set()
+            await asyncio.Event().wait()
+        return {"metadata": {**metadata, "resourceVersion": "2"}, **body}
+
+
+async def test_hanging_writes_of_a_namespace_leave_places_for_another() -> None:
+    api = Hanging("slow")
+    store = deaf_store()
+    writer = StatusWriter(
+        api,  # type: ignore[arg-type]
+        store,
+        Existence(lambda: 0.0),
+        selector="",
+        turns=Turns(1),
+        wrote=lambda _: None,
+    )
+
+    def record(namespace: str, name: str) -> ModelRecord:
+        metadata = {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}"}
+        store.put_model({"metadata": {**metadata, "resourceVersion": "1"}, "spec": {}})
+        found = store.model(ObjectKey(namespace, name))
+        assert found is not None
+        return found
+
+    gate = PodGate("pod", "uid", is_open=True, reason="ModelReady", since="2026-03-04T05:06:07Z")
+    slow = [asyncio.create_task(writer.write(record("slow", each), {"a": 1})) for each in "ab"]
+    slow.append(asyncio.create_task(writer.write_gates(record("slow", "c"), (gate,))))
+    async with asyncio.timeout(5):
+        await api.hangs.wait()
+
+        assert await writer.write(record("quick", "d"), {"a": 1})
+
+    assert api.asked == ["slow/a", "quick/d"]
+    for task in slow:
+        task.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)

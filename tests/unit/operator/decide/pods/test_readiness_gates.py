@@ -14,6 +14,7 @@ from moorage_operator.values.answers import NOT_ASKED, AnswerReason, TensorInfo
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.values.plan import PodGate
 from moorage_operator.write.statuses import StatusWriter
+from moorage_operator.write.turns import Turns
 from support.operator_values import (
     DIGITS,
     YES,
@@ -286,7 +287,14 @@ def writer(pods: Pods, wrote: list[str]) -> tuple[StatusWriter, Any]:
     metadata = {"name": "iris", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
     store.put_model({"metadata": metadata, "spec": {}})
     record = store.model(ObjectKey("ns", "iris"))
-    made = StatusWriter(pods, store, Existence(lambda: 0.0), selector="", wrote=wrote.append)  # type: ignore[arg-type]
+    made = StatusWriter(
+        pods,  # type: ignore[arg-type]
+        store,
+        Existence(lambda: 0.0),
+        selector="",
+        turns=Turns(1),
+        wrote=wrote.append,
+    )
     return made, record
 
 
