@@ -35,6 +35,7 @@ class Access:
     Attributes:
         server: The base URL.
         ca: The PEM of the server's certificate authority, None for those of the system.
+        ca_path: The file of the authority, which may be replaced.
         certificate: The PEM of the client certificate, None if a token is used.
         key: The PEM of its private key.
         token: A fixed bearer token.
@@ -44,6 +45,7 @@ class Access:
 
     server: str
     ca: str | None = None
+    ca_path: Path | None = None
     certificate: str | None = None
     key: str | None = None
     token: str | None = None
@@ -81,7 +83,9 @@ def from_service_account(host: str, port: str, folder: Path) -> Access:
                 f"{path} is missing: the pod needs automountServiceAccountToken: true"
             )
     literal = f"[{host}]" if ":" in host else host
-    return Access(server=f"https://{literal}:{port}", ca=ca.read_text(), token_path=token)
+    return Access(
+        server=f"https://{literal}:{port}", ca=ca.read_text(), ca_path=ca, token_path=token
+    )
 
 
 def from_kubeconfig(paths: list[Path]) -> Access:
@@ -105,9 +109,12 @@ def from_kubeconfig(paths: list[Path]) -> Access:
                 "not support: use a client certificate or a token"
             )
     token_file = user.get("tokenFile")
+    ca_file = cluster.get("certificate-authority")
+    is_inline = "certificate-authority-data" in cluster
     return Access(
         server=str(cluster.get("server", "")).rstrip("/"),
         ca=_pem(cluster, "certificate-authority", cluster_home),
+        ca_path=cluster_home / ca_file if ca_file and not is_inline else None,
         certificate=_pem(user, "client-certificate", user_home),
         key=_pem(user, "client-key", user_home),
         token=user.get("token"),

@@ -19,6 +19,7 @@ import msgspec
 from . import auth, errors
 from .bodies import Change, Page, decoded, lines, read_change, read_page
 from .kinds import INFERENCE_MODELS, LEASES, Kind
+from .trust import Trust
 
 CONNECTIONS = 128
 """By default, fewer than 64 children and 64 statuses are written concurrently. More connections
@@ -76,7 +77,7 @@ class KubeClient:
     ) -> None:
         self.write_seconds: Callable[[], float] = lambda: math.inf
         self._server = access.server
-        self._context = auth.ssl_context(access)
+        self._trust = Trust(access)
         self._token = auth.Token(access, clock=clock)
         self._observe = observe
         self._connections = connections
@@ -95,7 +96,7 @@ class KubeClient:
         return self
 
     def _session(self, *, limit: int) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=limit, ssl=self._context or True)
+        connector = aiohttp.TCPConnector(limit=limit, ssl=self._trust.context or True)
         return aiohttp.ClientSession(connector=connector, trust_env=False)
 
     async def __aexit__(
@@ -230,6 +231,7 @@ class KubeClient:
                 async for line in lines(answer.content.iter_any()):
                     yield read_change(line)
         except (aiohttp.ClientError, OSError) as error:
+            self._trust.review(error)
             raise errors.Unreachable(f"watch {kind.rbac_name}: {_said(error)}") from error
         finally:
             self._observe(Call("watch", kind.rbac_name, code, self._clock() - started))
@@ -417,6 +419,7 @@ class KubeClient:
                 await self._raise_for(answer)
                 return await answer.read()
         except (aiohttp.ClientError, OSError) as error:
+            self._trust.review(error)
             raise errors.Unreachable(f"{verb} {path}: {_said(error)}") from error
         finally:
             self._observe(Call(verb, kind.rbac_name, code, self._clock() - started))

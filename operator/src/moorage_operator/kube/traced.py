@@ -24,6 +24,7 @@ from .delays import Delays
 from .kinds import Kind
 from .liveness import Liveness
 from .reflector import BACKOFF_FIRST_SECONDS, BACKOFF_LAST_SECONDS, WORKING_SECONDS
+from .trust import Trust
 
 __all__ = ["open_session"]
 
@@ -69,6 +70,7 @@ def open_session(
         livenesses: By namespace, "" for requests to all namespaces.
         clock: Returns monotonic seconds.
     """
+    trust = Trust(access)
     paces = defaultdict[str, _Pace](lambda: _Pace(clock))
     path = re.compile(rf".*?(?:/namespaces/(?P<namespace>[^/]+))?/{kind.plural}")
 
@@ -96,6 +98,7 @@ def open_session(
     async def failed(
         _: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestExceptionParams
     ) -> None:
+        trust.review(params.exception)
         if liveness := liveness_of(params.url):
             liveness.fail(str(params.exception) or type(params.exception).__name__)
 
@@ -104,7 +107,7 @@ def open_session(
     trace.on_request_end.append(ended)
     trace.on_request_exception.append(failed)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=auth.ssl_context(access) or True),
+        connector=aiohttp.TCPConnector(limit=0, ssl=trust.context or True),
         headers={"Authorization": f"Bearer {token}"} if token else {},
         trace_configs=[trace],
         trust_env=False,
