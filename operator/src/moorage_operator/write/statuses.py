@@ -10,6 +10,7 @@ of models. So the number of concurrent writes in a namespace is limited (`turns`
 """
 
 import hashlib
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,15 @@ from moorage_operator.values.plan import PodGate
 from .turns import Turns
 
 __all__ = ["StatusWriter"]
+
+logger = logging.getLogger(__name__)
+
+UNDECLARED = "field not declared in schema"
+
+OUTDATED = (
+    "the installed CRD is older than this operator and lacks fields of the status, which are left "
+    "out: apply the CRD of this version and restart the operator"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,7 @@ class StatusWriter:
         self._turns = turns
         self._wrote = wrote
         self._pruned: dict[str, _Pruned] = {}
+        self._is_outdated = False
 
     async def write(self, record: ModelRecord, status: dict[str, Any]) -> bool:
         """Write a status if it has changed; whether it was written.
@@ -97,16 +108,9 @@ class StatusWriter:
         try:
             async with self._turns.turn(record.key.namespace, names.KIND, is_new=False):
                 with self._store.expecting_status(record.key, status):
-                    written = await self._client.apply(
-                        kinds.INFERENCE_MODEL_STATUS,
-                        body,
-                        field_manager=names.STATUS_FIELD_MANAGER,
-                    )
+                    written = await self._send(record, body)
         except (errors.NotFound, errors.Conflict):
             await self._read_again(record)
-            raise
-        except errors.ApiError as error:
-            _explain(error)
             raise
         uid = record.model.uid
         kept = written.get("status") or {}
@@ -118,6 +122,24 @@ class StatusWriter:
         self._wrote("status")
         self._store.put_written(record, written)
         return True
+
+    async def _send(self, record: ModelRecord, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a status; fields that the installed CRD lacks are left out."""
+        kind = kinds.INFERENCE_MODEL_STATUS
+        try:
+            return await self._client.apply(kind, body, field_manager=names.STATUS_FIELD_MANAGER)
+        except errors.ApiError as error:
+            if UNDECLARED not in error.message:
+                raise
+            if not self._is_outdated:
+                logger.warning(OUTDATED, extra={"error": error.message})
+            self._is_outdated = True
+        # Apply rejects the whole object for one field that the schema lacks, a patch drops it.
+        operations = [{"op": "add", "path": "/status", "value": body["status"]}]
+        if version := body["metadata"].get("resourceVersion"):
+            path = "/metadata/resourceVersion"
+            operations.append({"op": "replace", "path": path, "value": version})
+        return await self._client.patch(kind, record.key.namespace, record.key.name, operations)
 
     async def _read_again(self, record: ModelRecord) -> None:
         """Read the current version of the model into the store.
@@ -192,12 +214,3 @@ class StatusWriter:
 def _digest(status: Mapping[str, Any]) -> bytes:
     encoded = msgspec.json.encode(status, order="deterministic")
     return hashlib.blake2b(encoded, digest_size=16).digest()
-
-
-def _explain(error: errors.ApiError) -> None:
-    # Unlike other writes, apply rejects the whole object for one field that the schema lacks.
-    if "field not declared in schema" in error.message:
-        error.message = (
-            "the installed CRD is older than this operator and lacks fields of the status: apply "
-            f"the CRD of this version ({error.message})"
-        )
