@@ -77,15 +77,15 @@ class RuntimeWatch:
     async def run(self) -> None:
         """Watch until cancelled."""
         self._store.put_unreadable("they are not listed yet")
-        await self._wait_until_installed()
         namespaces = self._make(
             kinds.NAMESPACES, PlainSink(self._store.put_namespace, self._store.drop_namespace)
         )
         async with asyncio.TaskGroup() as group:
+            # Gateways select namespaces by labels too, even if there are no runtimes.
             group.create_task(namespaces.run())
             while True:
-                await self._watch(namespaces)
                 await self._wait_until_installed()
+                await self._watch(namespaces)
 
     async def _watch(self, namespaces: Reflector) -> None:
         """Watch the runtimes until the kind is removed."""

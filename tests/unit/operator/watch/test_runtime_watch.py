@@ -121,6 +121,13 @@ async def test_it_is_settled_without_the_kind() -> None:
     assert "not installed" in store.current.unreadable
 
 
+async def test_labels_of_namespaces_are_known_without_the_kind() -> None:
+    async with running(Cluster(404)) as (_, store):
+        await until(lambda: store.current.namespace_labels)
+
+    assert store.current.namespace_labels == {"ns": {"team": "a"}}
+
+
 FORBIDDEN = may_not_read("InferenceRuntime")
 
 
