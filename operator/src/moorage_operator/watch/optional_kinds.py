@@ -4,7 +4,9 @@
         a kind appears  --> its reflectors --> listed --> available: plans may use it
         a kind vanishes --> its reflectors end, its children are forgotten, no plan uses it
 
-While the API server does not answer, the last result remains valid.
+While the API server does not answer, the last result remains valid, and at startup reconciles wait
+for the first one. An installed kind that cannot be listed at startup is available nevertheless: a
+plan that takes it for missing would delete the Services behind a route and report no URL.
 """
 
 import asyncio
@@ -25,9 +27,11 @@ LOOK_SECONDS = 20.0
 LOOK_AGAIN_SECONDS = 1.0
 """The shortest interval of API discovery, even after a 404."""
 
+RETRY_SECONDS = 1.0
+"""The interval of the first API discovery while it fails."""
+
 SETTLE_SECONDS = 5.0
 """How long reconciles wait at startup until an installed kind is listed."""
-
 
 LISTED_LOOK_SECONDS = 0.1
 """The interval of checks whether a kind is listed."""
@@ -48,7 +52,8 @@ class OptionalKinds:
         changed: Called at each change with the kinds that are available.
 
     Attributes:
-        settled: Set once the kinds that exist at startup are listed, or after a timeout.
+        settled: Set once it is known which kinds exist at startup, and these are listed or do not
+            answer in time.
     """
 
     def __init__(
@@ -77,7 +82,8 @@ class OptionalKinds:
     async def run(self) -> None:
         """Discover and watch kinds until cancelled."""
         try:
-            await self._look()
+            while not await self._look():  # noqa: ASYNC110 -- discovery has no events
+                await asyncio.sleep(RETRY_SECONDS)
             await self._settle()
             while True:
                 await self._wait()
@@ -89,7 +95,8 @@ class OptionalKinds:
                 *(watch.task for watch in self._watches.values()), return_exceptions=True
             )
 
-    async def _look(self) -> None:
+    async def _look(self) -> bool:
+        """Discover kinds; whether the API server answered for all groups."""
         found: dict[tuple[str, str], frozenset[str] | None] = {}  # one request per group
         for name, kind in sorted(kinds.OPTIONAL.items()):
             group = kind.group, kind.version
@@ -98,6 +105,7 @@ class OptionalKinds:
             served = found[group]
             if served is not None:
                 await self._update(name, is_served=kind.plural in served)
+        return None not in found.values()
 
     async def _plurals(self, name: str, kind: kinds.Kind) -> frozenset[str] | None:
         """Return the kinds of a group; None if the API server does not answer."""
@@ -131,10 +139,9 @@ class OptionalKinds:
         with suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_SECONDS):
                 await _listed(self.reflectors)
-        # The tasks of the watches may look a moment later. A plan that does not know a kind would
-        # delete its children.
-        listed = {kind for kind, each in self._watches.items() if _are_listed(each.reflectors)}
-        self._report(self._available | listed)
+        # Those that are not listed yet are applied without knowing what exists.
+        usable = {kind for kind, each in self._watches.items() if _are_usable(each.reflectors)}
+        self._report(self._available | usable)
         self.settled.set()
 
     async def _wait(self) -> None:
@@ -176,7 +183,12 @@ async def _listed(reflectors: Sequence[Reflector]) -> None:
 
 def _are_listed(reflectors: Sequence[Reflector]) -> bool:
     known = all(each.synced.is_set() or _is_refused(each) for each in reflectors)
-    return known and not (reflectors and all(map(_is_refused, reflectors)))
+    return known and _are_usable(reflectors)
+
+
+def _are_usable(reflectors: Sequence[Reflector]) -> bool:
+    """Whether the kind may be read in at least one namespace, as far as is known."""
+    return not (reflectors and all(map(_is_refused, reflectors)))
 
 
 def _is_refused(reflector: Reflector) -> bool:

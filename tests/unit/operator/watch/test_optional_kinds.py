@@ -27,10 +27,14 @@ class Cluster:
         self.served = False
         self.listable = True
         self.broken = False
+        self.failures = 0
+        self.may_list = asyncio.Event()
+        self.may_list.set()
         self.gone = asyncio.Event()
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
-        if self.broken:
+        if self.broken or self.failures > 0:
+            self.failures -= 1
             return web.json_response({"message": "trouble"}, status=500)
         if not self.served or not request.path.startswith(GROUP):
             return web.json_response({"message": "not found"}, status=404)
@@ -43,6 +47,7 @@ class Cluster:
             await response.prepare(request)
             await self.gone.wait()
             return response
+        await self.may_list.wait()
         metadata = {"resourceVersion": "1"}
         return web.json_response({"metadata": metadata, "items": [item("iris")]})
 
@@ -185,6 +190,36 @@ async def test_the_last_discovery_is_kept_while_the_api_server_fails() -> None:
 
         assert run.reported == [frozenset({KIND})]
         assert run.kinds.reflectors
+
+
+async def test_startup_waits_for_the_first_answer_of_discovery(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(optional_kinds, "RETRY_SECONDS", 0.01)
+    cluster = Cluster()
+    cluster.served, cluster.failures = True, 5
+
+    async with running(cluster) as run:
+        assert run.reported == [frozenset({KIND})]
+        assert cluster.failures <= 0
+
+
+async def test_an_installed_kind_is_available_at_startup_before_it_is_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(optional_kinds, "SETTLE_SECONDS", 0.05)
+    cluster = Cluster()
+    cluster.served = True
+    cluster.may_list.clear()
+
+    async with running(cluster) as run:
+        assert run.reported == [frozenset({KIND})]
+        assert not run.sink.uids
+        cluster.may_list.set()
+        await run.kinds.reflectors[0].synced.wait()
+
+        assert run.sink.uids == {"uid-iris"}
+        assert run.reported == [frozenset({KIND})]
 
 
 async def test_a_kind_without_list_permission_does_not_delay_startup(
