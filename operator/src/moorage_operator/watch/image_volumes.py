@@ -36,6 +36,11 @@ logger = logging.getLogger(__name__)
 REFUSED_TRIES = 5
 RETRY_SECONDS = 1.0
 
+UNANSWERED_SECONDS = 20.0
+"""How long the check is repeated while it fails for another cause than a missing right."""
+
+UNANSWERED = errors.Unreachable | errors.Throttled | errors.ServerError
+
 KUBELET = (1, 35)
 RUNTIMES = {"containerd": (2, 1), "cri-o": (1, 33)}
 VERSION = re.compile(r"v?([0-9]+)\.([0-9]+)")
@@ -48,12 +53,14 @@ TRIAL_IMAGE = "registry.invalid/model:1"
 class Verdict:
     """Whether image volumes can be used, and why.
 
-    `is_refused` means that the operator lacks a right, so that nothing is known.
+    `is_refused` means that the operator lacks a right, and `is_unanswered` that the API server
+    cannot answer now, so that nothing is known.
     """
 
     why: str
     usable: bool = False
     is_refused: bool = False
+    is_unanswered: bool = False
 
 
 async def settled(
@@ -63,10 +70,12 @@ async def settled(
     if setting != "auto":
         return replace(config, image_volumes=setting == "always")
     namespace = next(iter(namespaces), config.namespace or "default")
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + UNANSWERED_SECONDS
     found = await find(client, namespace)
     tries = 0 if namespaces else REFUSED_TRIES
-    while found.is_refused and tries:
-        tries -= 1
+    while (found.is_refused and tries) or (found.is_unanswered and clock() < deadline):
+        tries -= found.is_refused
         await asyncio.sleep(RETRY_SECONDS)
         found = await find(client, namespace)
     logger.info("image volumes", extra={"used": found.usable, "why": found.why})
@@ -88,8 +97,11 @@ async def find(client: KubeClient, namespace: str) -> Verdict:
     except errors.Invalid:
         return Verdict(why=f"the API server rejects image volumes: {GATE_OFF}")
     except errors.ApiError as error:
-        is_refused = isinstance(error, errors.Forbidden)
-        return Verdict(why=f"the check failed: {error.message}", is_refused=is_refused)
+        return Verdict(
+            why=f"the check failed: {error.message}",
+            is_refused=isinstance(error, errors.Forbidden),
+            is_unanswered=isinstance(error, UNANSWERED),
+        )
 
 
 def keeps_image(deployment: Mapping[str, Any]) -> bool:

@@ -124,3 +124,36 @@ async def test_only_a_refusal_that_lasts_counts(
         found = await image_volumes.settled(client, CONFIG, "auto", namespaces)
 
     assert (found.image_volumes, tries) == (usable, asked)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("namespaces", [[], ["team"]])
+async def test_an_api_server_in_trouble_is_asked_again(
+    status: int, namespaces: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_volumes, "RETRY_SECONDS", 0.0)
+    cluster = Cluster("keeps", NEW)
+    answers = [status] * 10
+
+    async def answer(request: web.Request) -> web.Response:
+        if answers:
+            return web.json_response({"message": "no"}, status=answers.pop())
+        return await cluster(request)
+
+    async with serving(answer) as address, KubeClient(Access(address)) as client:
+        found = await image_volumes.settled(client, CONFIG, "auto", namespaces)
+
+    assert found.image_volumes
+
+
+async def test_an_api_server_that_stays_in_trouble_does_not_stop_the_startup(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(image_volumes, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(image_volumes, "UNANSWERED_SECONDS", 0.1)
+    cluster = Cluster(500)
+    async with serving(cluster) as address, KubeClient(Access(address)) as client:
+        found = await image_volumes.settled(client, CONFIG, "auto", [])
+
+    assert not found.image_volumes
+    assert len(cluster.queries) > 1
