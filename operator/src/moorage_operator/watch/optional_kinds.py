@@ -30,6 +30,10 @@ LOOK_AGAIN_SECONDS = 1.0
 RETRY_SECONDS = 1.0
 """The interval of the first API discovery while it fails."""
 
+REFUSED_SECONDS = 20.0
+"""After this time, a refused discovery means that the cluster does not allow it. An API server
+that starts also refuses requests for a moment."""
+
 SETTLE_SECONDS = 5.0
 """How long reconciles wait at startup until an installed kind is listed."""
 
@@ -69,6 +73,7 @@ class OptionalKinds:
         self._watches: dict[str, _Watch] = {}
         self._available: frozenset[str] = frozenset()
         self._again = asyncio.Event()
+        self._refused_until = 0.0
 
     @property
     def reflectors(self) -> list[Reflector]:
@@ -81,6 +86,7 @@ class OptionalKinds:
 
     async def run(self) -> None:
         """Discover and watch kinds until cancelled."""
+        self._refused_until = asyncio.get_running_loop().time() + REFUSED_SECONDS
         try:
             while not await self._look():  # noqa: ASYNC110 -- discovery has no events
                 await asyncio.sleep(RETRY_SECONDS)
@@ -108,12 +114,16 @@ class OptionalKinds:
         return None not in found.values()
 
     async def _plurals(self, name: str, kind: kinds.Kind) -> frozenset[str] | None:
-        """Return the kinds of a group; None if the API server does not answer."""
+        """Return the kinds of a group, none without the right to discover them; None if the API
+        server does not answer.
+        """
         try:
             return await self._client.plurals(kind)
         except errors.ApiError as error:
             logger.warning("discovery failed", extra={"kind": name, "error": error.message})
-            return None
+            late = asyncio.get_running_loop().time() >= self._refused_until
+            is_refused = isinstance(error, errors.Forbidden) and late
+            return frozenset() if is_refused and not self.settled.is_set() else None
 
     async def _update(self, kind: str, *, is_served: bool) -> None:
         if is_served and kind not in self._watches:

@@ -28,6 +28,7 @@ class Cluster:
         self.listable = True
         self.broken = False
         self.failures = 0
+        self.forbidden = False
         self.may_list = asyncio.Event()
         self.may_list.set()
         self.gone = asyncio.Event()
@@ -38,9 +39,9 @@ class Cluster:
             return web.json_response({"message": "trouble"}, status=500)
         if not self.served or not request.path.startswith(GROUP):
             return web.json_response({"message": "not found"}, status=404)
-        if request.path == GROUP:
+        if request.path == GROUP and not self.forbidden:
             return web.json_response({"resources": [{"name": "scaledobjects"}]})
-        if not self.listable:
+        if self.forbidden or not self.listable:
             return web.json_response({"message": "forbidden"}, status=403)
         if "watch" in request.query:
             response = web.StreamResponse()
@@ -202,6 +203,31 @@ async def test_startup_waits_for_the_first_answer_of_discovery(
     async with running(cluster) as run:
         assert run.reported == [frozenset({KIND})]
         assert cluster.failures <= 0
+
+
+async def test_without_the_right_to_discover_kinds_startup_goes_on_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(optional_kinds, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(optional_kinds, "REFUSED_SECONDS", 0.1)
+    cluster = Cluster()
+    cluster.served = cluster.forbidden = True
+
+    async with running(cluster) as run:
+        assert not run.kinds.reflectors
+
+
+async def test_a_kind_that_may_no_longer_be_discovered_stays_available() -> None:
+    cluster = Cluster()
+    cluster.served = True
+
+    async with running(cluster) as run:
+        run.kinds._refused_until = 0.0
+        cluster.forbidden = True
+        await run.kinds._look()
+
+        assert run.reported == [frozenset({KIND})]
+        assert run.kinds.reflectors
 
 
 async def test_an_installed_kind_is_available_at_startup_before_it_is_listed(
