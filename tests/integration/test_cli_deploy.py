@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import yaml
 
 from moorage_cli.ask.cluster import FIELD_MANAGER
+from support.control_plane import kubectl_of
+from support.definitions import installed
 from support.iris import IMPATIENT, alive, start
 from support.manifests import DIGITS
 from support.operator_cluster import (
@@ -28,6 +31,25 @@ pytestmark = pytest.mark.integration
 MOORAGE = Path(sys.executable).parent / "moorage"
 FILE = str(DIGITS / "model.onnx")
 SOON = ("--timeout=1",)
+# By the group of this kind, clients recognize OpenShift.
+CONSTRAINTS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "securitycontextconstraints.security.openshift.io"},
+    "spec": {
+        "group": "security.openshift.io",
+        "names": {"kind": "SecurityContextConstraints", "plural": "securitycontextconstraints"},
+        "scope": "Cluster",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }
+        ],
+    },
+}
 
 
 def command(api: Api, *arguments: str) -> list[str]:
@@ -223,6 +245,23 @@ def test_an_upload_pod_that_cannot_start_is_explained_and_removed(
     assert process.returncode == 1
     assert 'ImagePullBackOff: Back-off pulling image "example/runtime:1"' in err
     assert pods_of_uploads(api) == []
+
+
+@pytest.mark.parametrize("on_openshift", [False, True])
+def test_only_openshift_chooses_the_group_of_an_upload_pod(
+    operator: OperatorProcess, api: Api, kubelet: Kubelet, on_openshift: bool
+) -> None:
+    cluster = kubectl_of(api.kubeconfig, api.namespace)
+    options = ("--name=digits", "--claim=store", "--image=example/runtime:1")
+    with installed(cluster, [CONSTRAINTS]) if on_openshift else nullcontext():
+        process = subprocess.Popen(
+            command(api, "deploy", FILE, *options), stderr=subprocess.DEVNULL, text=True
+        )
+        (pod,) = eventually("the upload pod", lambda: pods_of_uploads(api))
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
+
+    assert pod["spec"]["securityContext"].get("fsGroup") == (None if on_openshift else 65532)
 
 
 def test_without_the_operators_deployment_the_upload_asks_for_an_image(

@@ -17,6 +17,7 @@ from moorage_cli.manifests.fields import mapping
 __all__ = [
     "RETRIES",
     "check_deletion",
+    "groups_of",
     "items_of",
     "lines_of",
     "list_of",
@@ -86,6 +87,18 @@ def items_of(answer: Any) -> list[dict[str, Any]]:
         MalformedAnswer: It is not a list of objects with names.
     """
     return list_of(answer)["items"]
+
+
+def groups_of(answer: Any) -> frozenset[str]:
+    """The names of a list of API groups.
+
+    Raises:
+        MalformedAnswer: It is not such a list.
+    """
+    groups = mapping(_document(answer)).get("groups")
+    if not isinstance(groups, list):
+        raise MalformedAnswer("it is not a list of API groups")
+    return frozenset(str(mapping(each).get("name")) for each in cast("list[Any]", groups))
 
 
 def check_deletion(answer: Any) -> None:

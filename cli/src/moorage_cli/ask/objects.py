@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kubernetes import client
-from moorage_cli.ask.answers import check_deletion, items_of, lines_of, object_of
+from moorage_cli.ask.answers import check_deletion, groups_of, items_of, lines_of, object_of
 from moorage_cli.ask.api_failures import Missing, failures_of
 
 __all__ = ["DEPLOY_MANAGER", "Objects"]
@@ -40,6 +40,7 @@ class Objects:
         self._core: Any = client.CoreV1Api(api_client)
         self._apps: Any = client.AppsV1Api(api_client)
         self._custom: Any = client.CustomObjectsApi(api_client)
+        self._groups: Any = client.ApisApi(api_client)
 
     def find(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
         """One object, or None if it does not exist."""
@@ -130,6 +131,11 @@ class Objects:
             return items_of(
                 self._apps.list_deployment_for_all_namespaces(label_selector=selector, **ASKED)
             )
+
+    def has_group(self, name: str) -> bool:
+        """Whether the API server serves an API group."""
+        with failures_of("API groups"):
+            return name in groups_of(self._groups.get_api_versions(**ASKED))
 
     def log(
         self, namespace: str, pod: str, container: str, *, follow: bool, previous: bool, tail: int

@@ -306,7 +306,10 @@ def _uploaded(
         shell.tell(f"{target.name}: claim {claim} is created")
     image, pull_secrets = _image_of(cluster, given)
     program = upload.receiver_program()
-    pod = deploying.upload_pod(target, token_hex(4), claim, image, program, pull_secrets)
+    on_openshift = cluster.objects.has_group(deploying.OPENSHIFT_GROUP)
+    pod = deploying.upload_pod(
+        target, token_hex(4), claim, image, program, pull_secrets, on_openshift=on_openshift
+    )
     name = pod["metadata"]["name"]
     try:
         cluster.objects.create(pod)

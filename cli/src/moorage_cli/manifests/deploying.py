@@ -19,6 +19,7 @@ from typing import Any
 __all__ = [
     "CONFIG_MAP_LIMIT_BYTES",
     "DEPLOYED_LABEL",
+    "OPENSHIFT_GROUP",
     "SCHEMES",
     "UPLOAD_PORT",
     "Content",
@@ -40,8 +41,10 @@ DEPLOYED_LABEL = "moorage.dev/deployed-model"
 MANAGED = {"app.kubernetes.io/managed-by": "moorage-deploy"}
 KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 DIGEST_LENGTH = 12
-# The user of the runtime's image, whose files the model's pods read.
+# The group of the runtime's image, which may then write to a new volume.
 GROUP = 65532
+# OpenShift gives every pod a group of its namespace's own range, and refuses others.
+OPENSHIFT_GROUP = "security.openshift.io"
 UPLOAD_FOLDER = "/mnt/models"
 UPLOAD_PORT = 8470
 POD_SECONDS = 6 * 3600
@@ -158,14 +161,22 @@ def default_size(content: Content) -> str:
     return f"{max(1, math.ceil(2.2 * content.size_bytes / GIBIBYTE))}Gi"
 
 
-def upload_pod(
-    target: Target, suffix: str, claim: str, image: str, program: str, pull_secrets: Sequence[str]
+def upload_pod(  # noqa: PLR0913 -- what differs between two pods
+    target: Target,
+    suffix: str,
+    claim: str,
+    image: str,
+    program: str,
+    pull_secrets: Sequence[str],
+    *,
+    on_openshift: bool = False,
 ) -> dict[str, Any]:
     """A pod that complies with the restricted profile and runs a Python program on the claim.
 
     Its name ends with the suffix. The API server does not choose the name: a command that is
     interrupted while it creates the pod could not delete it.
     """
+    group = {} if on_openshift else {"fsGroup": GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
     same_node = {
         "weight": 1,
         "podAffinityTerm": {
@@ -206,8 +217,7 @@ def upload_pod(
             "imagePullSecrets": [{"name": name} for name in pull_secrets],
             "securityContext": {
                 "runAsNonRoot": True,
-                "fsGroup": GROUP,
-                "fsGroupChangePolicy": "OnRootMismatch",
+                **group,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             # A ReadWriteOnce volume that a replica uses can be mounted on its node only.

@@ -98,6 +98,15 @@ def test_an_upload_pod_is_restricted_ends_by_itself_and_prefers_the_node_of_the_
     assert '"moorage.dev/model": "iris"' in json.dumps(spec["affinity"])
 
 
+@pytest.mark.parametrize("on_openshift", [False, True])
+def test_an_upload_pod_asks_for_no_group_on_openshift(on_openshift):
+    pod = deploying.upload_pod(
+        TARGET, "0a1b", "models", "runtime:1", "pass", [], on_openshift=on_openshift
+    )
+
+    assert ("fsGroup" in pod["spec"]["securityContext"]) is not on_openshift
+
+
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 OWNED = {"ownerReferences": [{"uid": "1"}]}
 
