@@ -66,3 +66,12 @@ def test_no_expression_stands_in_a_shell_command(path):
     for job in yaml.safe_load(path.read_text())["jobs"].values():
         for step in job["steps"]:
             assert "${{" not in step.get("run", "")
+
+
+def test_updates_are_looked_for_in_every_image_and_package():
+    updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
+    folders = {each["package-ecosystem"]: each.get("directories") for each in updates}
+
+    for ecosystem, name in (("docker", "Dockerfile"), ("pip", "pyproject.toml")):
+        found = sorted(f"/{path.parent.name}" for path in ROOT.glob(f"*/{name}"))
+        assert set(found) <= set(folders[ecosystem])
