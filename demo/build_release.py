@@ -95,8 +95,8 @@ def charts(registry: str, push: str) -> list[str]:
         if push:
             place = f"oci://{registry}/charts"
             plain = ["--plain-http"] if LOOPBACK.match(registry) else []
-            helm(["push", package, place, *plain])
-            made.append(f"{place}/{name}")
+            said = helm(["push", package, place, *plain], log=True)
+            made.append(f"{place}/{name}@{pushed_digest(said)}")
     return made
 
 
@@ -168,8 +168,20 @@ def filled(values: str, registry: str, digests: Mapping[str, str]) -> str:
     return f'{head}\n  registry: "{registry}"\n{"".join(filled_parts)}{parts[-1]}'
 
 
-def helm(words: Sequence[str | Path]) -> str:
-    """Run helm and return its standard output.
+def pushed_digest(said: str) -> str:
+    """The digest in the output of `helm push`, by which a chart is signed; pure.
+
+    Raises:
+        DemoError: There is none.
+    """
+    found = re.search(r"^Digest: (sha256:[0-9a-f]{64})$", said, re.MULTILINE)
+    if found is None:
+        raise DemoError(f"helm push printed no digest: {said.strip()[-1000:]}")
+    return found[1]
+
+
+def helm(words: Sequence[str | Path], *, log: bool = False) -> str:
+    """Run helm and return its standard output, with `log` also its standard error.
 
     Raises:
         DemoError: helm is missing or failed.
@@ -181,7 +193,7 @@ def helm(words: Sequence[str | Path]) -> str:
     done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise DemoError(f"helm {words[0]} failed: {done.stderr.strip()[-1000:]}")
-    return done.stdout
+    return done.stdout + done.stderr if log else done.stdout
 
 
 if __name__ == "__main__":

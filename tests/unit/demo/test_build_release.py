@@ -7,7 +7,7 @@ import yaml
 
 import build_release
 from build_images import NAMES, Wanted, values_text
-from build_release import charts, filled, manifests, parsed
+from build_release import charts, filled, manifests, parsed, pushed_digest
 from choice import DemoError
 
 VALUES = Path(__file__).resolve().parents[3] / "charts" / "moorage" / "values.yaml"
@@ -49,6 +49,14 @@ def test_a_value_that_cannot_be_used_is_named(words, said):
         charts(*words)
 
     assert said in str(refused.value)
+
+
+def test_the_digest_of_a_pushed_chart_is_read():
+    said = f"Pushed: r.example/team/charts/moorage:0.1.0\nDigest: {DIGESTS['cli']}\n"
+
+    assert pushed_digest(said) == DIGESTS["cli"]
+    with pytest.raises(DemoError, match="helm push printed no digest: nothing"):
+        pushed_digest("nothing")
 
 
 @pytest.mark.parametrize(
