@@ -16,6 +16,7 @@ from support.control_plane import kubectl_of
 from support.definitions import installed
 from support.iris import IMPATIENT, alive, start
 from support.manifests import DIGITS
+from support.openshift import CONSTRAINTS
 from support.operator_cluster import (
     Api,
     Kubelet,
@@ -31,25 +32,6 @@ pytestmark = pytest.mark.integration
 MOORAGE = Path(sys.executable).parent / "moorage"
 FILE = str(DIGITS / "model.onnx")
 SOON = ("--timeout=1",)
-# By the group of this kind, clients recognize OpenShift.
-CONSTRAINTS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "securitycontextconstraints.security.openshift.io"},
-    "spec": {
-        "group": "security.openshift.io",
-        "names": {"kind": "SecurityContextConstraints", "plural": "securitycontextconstraints"},
-        "scope": "Cluster",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object"}},
-            }
-        ],
-    },
-}
 
 
 def command(api: Api, *arguments: str) -> list[str]:
