@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,11 @@ pytestmark = pytest.mark.conformance
 
 MODEL = ROOT / "examples" / "01-digits" / "model.onnx"
 POLLING = ("--poll-seconds=0.1", "--repository-control=true")
+RUNTIME = Path(sys.executable).parent / "moorage-runtime"
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+WITHOUT = "-dac_override,-dac_read_search"
+# Root that may not read the files of others, like the user of a pod.
+UNPRIVILEGED = ("setpriv", f"--inh-caps={WITHOUT}", f"--bounding-set={WITHOUT}", "--")
 SLOW = """\
 import time
 
@@ -114,20 +121,47 @@ def test_a_server_whose_only_model_failed_is_not_ready(tmp_path):
         assert ready(runtime) == 503
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders to another user")
+@AS_ROOT
 def test_a_volume_with_folders_of_another_user_is_served(tmp_path):
     """Like ``lost+found`` of a new ext4 volume, which only root can read."""
     put(tmp_path, "a")
     for name in ("lost+found", "closed"):
         (tmp_path / name).mkdir(mode=0o700)
         os.chown(tmp_path / name, 65532, 65532)
-    without = "-dac_override,-dac_read_search"
-    wrapper = ("setpriv", f"--inh-caps={without}", f"--bounding-set={without}", "--")
-    with running(f"--model-repository={tmp_path}", *POLLING, wrapper=wrapper) as runtime:
+    with running(f"--model-repository={tmp_path}", *POLLING, wrapper=UNPRIVILEGED) as runtime:
         becomes(runtime, "a", 200)
         becomes(runtime, "", 200)
         assert "lost+found (" in runtime.log
         assert "Permission denied" in runtime.get("/v2/models/closed/ready").text
+
+
+@AS_ROOT
+def test_a_file_that_the_server_may_not_read_is_not_called_invalid(tmp_path):
+    put(tmp_path, "a")
+    file = tmp_path / "a" / "model.onnx"
+    file.chmod(0o600)
+    os.chown(file, 65532, 65532)
+    with running(f"--model-repository={tmp_path}", wrapper=UNPRIVILEGED) as runtime:
+        becomes(runtime, "a", 503)
+        said = eventually(
+            "failed", lambda: runtime.get("/v2/models/a/ready").text, lambda t: "cannot" in t, 20
+        )
+        who = f"the server runs as user 0 and group {os.getegid()}"
+        assert f"model.onnx cannot be read: Permission denied: {who}" in said
+
+
+@AS_ROOT
+def test_a_path_that_the_server_may_not_reach_ends_it_with_a_message(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    os.chown(closed, 65532, 65532)
+    command = [*UNPRIVILEGED, RUNTIME, f"--model-repository={closed / 'iris'}"]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 2
+    assert f"'{closed / 'iris'}' cannot be read: Permission denied" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_names_that_are_not_utf_8_do_not_break_metrics_or_workers(tmp_path):

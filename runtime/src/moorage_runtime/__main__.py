@@ -99,10 +99,20 @@ def _serve(chosen: Settings, link: int | None) -> None:
 
 def _check_paths(chosen: settings.Settings) -> None:
     root = chosen.model_repository
-    if root is not None and not root.exists():
+    if root is None:
+        return
+    problem = ""
+    try:
+        if not root.exists():
+            problem = "does not exist: must be a folder or a model file"
+    except OSError as error:
+        problem = (
+            f"cannot be read: {error.strerror}: the server runs as user {os.geteuid()} and group "
+            f"{os.getegid()}"
+        )
+    if problem:
         raise settings.SettingError(
-            f"--model-repository (MOORAGE_MODEL_REPOSITORY): '{root}' does not exist: must be a "
-            "folder or a model file"
+            f"--model-repository (MOORAGE_MODEL_REPOSITORY): '{root}' {problem}"
         )
 
 

@@ -6,6 +6,7 @@ loader -> LoadOrder -> Loading.load -> Backend.load in a thread -> Loaded -> reg
 import asyncio
 import contextlib
 import logging
+import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,7 +103,20 @@ def _load(backend: Backend, source: ModelSource) -> LoadedModel:
                 f"{source.path.name} is a pointer of Git LFS, and not the model itself: run git "
                 "lfs pull in the clone that it comes from"
             ) from fault
+        if reason := _why_unreadable(source.path):
+            raise InvalidConfig(
+                f"{source.path.name} cannot be read: {reason}: the server runs as user "
+                f"{os.geteuid()} and group {os.getegid()}"
+            ) from fault
         raise
+
+
+def _why_unreadable(path: pathlib.Path) -> str:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    except OSError as error:
+        return error.strerror
+    return ""
 
 
 class Loading:
