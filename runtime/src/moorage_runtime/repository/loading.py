@@ -115,7 +115,7 @@ def _why_unreadable(path: pathlib.Path) -> str:
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
     except OSError as error:
-        return error.strerror
+        return error.strerror or str(error)
     return ""
 
 
