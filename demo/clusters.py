@@ -157,7 +157,8 @@ class LocalCluster:
             check=True,
         ).stdout
         _wait_for_route(address, HTTP_PORT)
-        yield f"{address}:{HTTP_PORT}", f"{address}:{GRPC_PORT}"
+        host = f"[{address}]" if ":" in address else address
+        yield f"{host}:{HTTP_PORT}", f"{host}:{GRPC_PORT}"
 
     def remove(self) -> None:
         """Stop the cluster and remove all of it."""

@@ -1,11 +1,14 @@
-"""Every path, name and address of one cluster, in one frozen value; pure.
+"""Every path, name and address of one cluster, in one frozen value; pure but for CLUSTER_IPV6.
 
 There are two kinds. A machine can run one full node. It can run any number of control planes
 without a node (API server and etcd on loopback), each in its own folder.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from moorage_localcluster import addresses
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD_DIR = REPOSITORY / "build" / "localcluster"
@@ -13,11 +16,12 @@ DEFAULT_STATE = Path("/var/lib/moorage-local")
 
 NODE_NAME = "moorage-local"
 BRIDGE = "moorage0"
-BRIDGE_ADDRESS = "10.244.0.1"
-POD_RANGE = "10.244.0.0/16"
-SERVICE_RANGE = "10.96.0.0/16"
-API_SERVICE_ADDRESS = "10.96.0.1"
-DNS_SERVICE_ADDRESS = "10.96.0.10"
+ADDRESSES = addresses.chosen(os.environ.get("CLUSTER_IPV6", ""))
+BRIDGE_ADDRESS = ADDRESSES.bridge
+POD_RANGE = ADDRESSES.pods
+SERVICE_RANGE = ADDRESSES.services
+API_SERVICE_ADDRESS = ADDRESSES.api_service
+DNS_SERVICE_ADDRESS = ADDRESSES.dns_service
 # Not 53, which a resolver of the host may use; the DNS Service maps the port.
 DNS_PORT = 10053
 CLUSTER_DOMAIN = "cluster.local"

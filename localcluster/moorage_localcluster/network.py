@@ -1,13 +1,14 @@
 """Creates and removes the bridge, the addresses and the kernel settings of the node."""
 
+from ipaddress import ip_interface, ip_network
 from pathlib import Path
 
 from moorage_localcluster import layout as places
+from moorage_localcluster.addresses import IPV4, IPV6
 from moorage_localcluster.files import write_whole
 from moorage_localcluster.layout import ClusterError, Layout
 from moorage_localcluster.processes import run, succeeds
 
-FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 PROXY_TABLES = (("ip", "kube-proxy"), ("ip6", "kube-proxy"))
 
 
@@ -17,15 +18,20 @@ def up(layout: Layout) -> None:
     Raises:
         ClusterError: Another cluster's kube-proxy or address range conflicts.
     """
-    remembered = layout.state / "ip_forward.before"
+    remembered = layout.state / places.ADDRESSES.remembered
+    forwarding = places.ADDRESSES.forwarding
     if not remembered.exists():
         _refuse_foreign_state()
-        write_whole(remembered, FORWARDING.read_text())
-    FORWARDING.write_text("1")
+        write_whole(remembered, forwarding.read_text())
+    forwarding.write_text("1")
     if not succeeds(["ip", "link", "show", places.BRIDGE]):
         run(["ip", "link", "add", places.BRIDGE, "type", "bridge"])
     if places.BRIDGE_ADDRESS not in run(["ip", "-o", "address", "show", "dev", places.BRIDGE]):
-        run(["ip", "address", "add", f"{places.BRIDGE_ADDRESS}/16", "dev", places.BRIDGE])
+        own = f"{places.BRIDGE_ADDRESS}/{places.ADDRESSES.bridge_prefix}"
+        # An address of IPv6 would otherwise be unusable for a second, while the kernel looks for
+        # duplicates.
+        probing = ["nodad"] if places.ADDRESSES is IPV6 else []
+        run(["ip", "address", "add", own, "dev", places.BRIDGE, *probing])
     run(["ip", "link", "set", places.BRIDGE, "up"])
 
 
@@ -36,8 +42,10 @@ def _refuse_foreign_state() -> None:
                 f"the nftables table `{family} {table}` exists, so another cluster's kube-proxy "
                 "runs on this machine: stop that cluster, or use it with CLUSTER=current"
             )
-    for line in run(["ip", "-o", "-4", "address"]).splitlines():
-        if f" {places.BRIDGE_ADDRESS.rsplit('.', 2)[0]}." in line and places.BRIDGE not in line:
+    pods = ip_network(places.POD_RANGE)
+    for line in run(["ip", "-o", "address"]).splitlines():
+        used = ip_interface(line.split()[3]).ip
+        if used in pods and line.split()[1] != places.BRIDGE:
             raise ClusterError(
                 f"the pod range {places.POD_RANGE} is in use on this machine: {line.strip()}"
             )
@@ -48,8 +56,13 @@ def down(layout: Layout) -> None:
 
     Only if `up` recorded that none of them existed before; otherwise they are not ours.
     """
-    remembered = layout.state / "ip_forward.before"
-    if not remembered.exists():
+    # CLUSTER_IPV6 may have changed since then
+    before = {
+        each.forwarding: file
+        for each in (IPV4, IPV6)
+        if (file := layout.state / each.remembered).exists()
+    }
+    if not before:
         return
     for family, table in PROXY_TABLES:
         succeeds(["nft", "delete", "table", family, table])
@@ -57,7 +70,8 @@ def down(layout: Layout) -> None:
         succeeds(["ip", "link", "delete", port])
     if succeeds(["ip", "link", "show", places.BRIDGE]):
         run(["ip", "link", "delete", places.BRIDGE])
-    FORWARDING.write_text(remembered.read_text())
+    for forwarding, file in before.items():
+        forwarding.write_text(file.read_text())
 
 
 def _bridge_ports() -> list[str]:

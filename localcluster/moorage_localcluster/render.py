@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moorage_localcluster import layout as places
+from moorage_localcluster.addresses import IPV4
 from moorage_localcluster.layout import Layout
 
 
@@ -90,6 +91,7 @@ PAUSE_IMAGE = "localhost/moorage-pause:1"
 
 def cni(layout: Layout) -> str:
     """One bridge for all pods; addresses from files in the state folder."""
+    family = places.ADDRESSES
     return json.dumps(
         {
             "cniVersion": "0.4.0",
@@ -104,8 +106,8 @@ def cni(layout: Layout) -> str:
                     "ipam": {
                         "type": "host-local",
                         "dataDir": str(layout.state / "cni"),
-                        "ranges": [[{"subnet": places.POD_RANGE, "rangeStart": "10.244.0.10"}]],
-                        "routes": [{"dst": "0.0.0.0/0"}],
+                        "ranges": [[{"subnet": places.POD_RANGE, "rangeStart": family.first_pod}]],
+                        "routes": [{"dst": family.default_route}],
                     },
                 }
             ],
@@ -193,7 +195,7 @@ def corefile(layout: Layout) -> str:
     bind {places.BRIDGE_ADDRESS}
     ready 127.0.0.1:{layout.ports.dns_ready}
     errors
-    kubernetes {places.CLUSTER_DOMAIN} in-addr.arpa {{
+    kubernetes {places.CLUSTER_DOMAIN} in-addr.arpa ip6.arpa {{
         kubeconfig {layout.config / "coredns.kubeconfig"}
         pods insecure
     }}
@@ -260,10 +262,12 @@ def commands(layout: Layout) -> Mapping[str, list[str]]:
 
 def _api_flags(layout: Layout) -> list[str]:
     pki, ports = layout.pki, layout.ports
+    # Without a node, the API server's own address is 127.0.0.1, whose family Services must have.
+    family = places.ADDRESSES if layout.full else IPV4
     flags = [
         f"--etcd-servers=http://127.0.0.1:{ports.etcd}",
         f"--secure-port={ports.api}",
-        f"--service-cluster-ip-range={places.SERVICE_RANGE}",
+        f"--service-cluster-ip-range={family.services}",
         f"--client-ca-file={pki / 'ca.crt'}",
         f"--tls-cert-file={pki / 'apiserver.crt'}",
         f"--tls-private-key-file={pki / 'apiserver.key'}",
@@ -290,7 +294,7 @@ def _api_flags(layout: Layout) -> list[str]:
         return [
             *flags,
             # Pods connect through the Service address, which is routed to the bridge.
-            "--bind-address=0.0.0.0",
+            f"--bind-address={places.ADDRESSES.every}",
             f"--advertise-address={places.BRIDGE_ADDRESS}",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
@@ -329,7 +333,7 @@ def dns_objects() -> list[dict[str, Any]]:
             "apiVersion": "discovery.k8s.io/v1",
             "kind": "EndpointSlice",
             "metadata": {"name": "kube-dns-host", "namespace": "kube-system", "labels": labels},
-            "addressType": "IPv4",
+            "addressType": places.ADDRESSES.family,
             "endpoints": [{"addresses": [places.BRIDGE_ADDRESS]}],
             "ports": [
                 {"name": port["name"], "protocol": port["protocol"], "port": places.DNS_PORT}

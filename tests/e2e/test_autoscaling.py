@@ -12,6 +12,7 @@ import pytest
 from moorage_localcluster.layout import BRIDGE_ADDRESS
 from support.api_extension import Extension, extended
 from support.go_programs import program
+from support.inference import in_url
 from support.kubectl import KIND, Kubectl, find_condition
 from support.manifests import digits, digits_files, sample
 from support.traffic import Tally, traffic
@@ -67,7 +68,7 @@ def scaled(kubectl: Kubectl, metrics_server: None) -> Kubectl:
 
 def clients(kubectl: Kubectl, **how: Any) -> Any:
     address = kubectl.get("service", "digits")["spec"]["clusterIP"]
-    return traffic(f"http://{address}:8000/v2/models/digits/infer", sample(3), **how)
+    return traffic(f"http://{in_url(address)}:8000/v2/models/digits/infer", sample(3), **how)
 
 
 def until_serving(kubectl: Kubectl, replicas: int) -> None:

@@ -20,6 +20,7 @@ import pytest
 from moorage_cli._generated import oip_pb2
 from support.definitions import installed
 from support.gateway_api import crds, gateway, gateway_process
+from support.inference import in_url
 from support.kubectl import KIND, Kubectl
 from support.listening import free_port
 from support.manifests import config_map, inference_model
@@ -207,7 +208,9 @@ def unload(kubectl: Kubectl, candidate: str) -> None:
     """Unload the model in the servers of the canary, so that it is not ready."""
     for pod in pods(kubectl):
         if revision_of(pod) == candidate:
-            url = f"http://{pod['status']['podIP']}:8000/v2/repository/models/{NAME}/unload"
+            url = (
+                f"http://{in_url(pod['status']['podIP'])}:8000/v2/repository/models/{NAME}/unload"
+            )
             with urllib.request.urlopen(url, b"{}", timeout=10) as answer:
                 assert answer.status == 200
 

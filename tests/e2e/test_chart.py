@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.inference import in_url
 from support.kubectl import Kubectl
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -52,7 +53,7 @@ def test_the_operator_keeps_to_the_restricted_profile(system):
 def test_the_metrics_service_answers(system):
     address = system.get("service", "moorage-metrics")["spec"]["clusterIP"]
 
-    with urllib.request.urlopen(f"http://{address}:8080/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{in_url(address)}:8080/metrics", timeout=10) as answer:
         text = answer.read().decode()
 
     assert "moorage_polls_total" in text

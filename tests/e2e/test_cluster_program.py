@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.inference import in_url
 from support.kubectl import Kubectl
 from support.machine import traces
 from support.waiting import eventually
@@ -159,7 +160,7 @@ def test_a_model_serves_through_the_loss_of_every_part_and_after_up(serving):
     uid = serving.items("pods", "moorage.dev/model=digits")[0]["metadata"]["uid"]
 
     address = serving.get("service", "digits")["spec"]["clusterIP"]
-    url = f"http://{address}:8000/v2/models/digits/ready"
+    url = f"http://{in_url(address)}:8000/v2/models/digits/ready"
     # a restarted kubelet reports a pod as not ready until it has probed it,
     # and the operator may not have heard of that yet
     eventually(

@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from support.inference import infer
+from support.inference import in_url, infer
 from support.kubectl import KIND, Kubectl
 from support.manifests import digits, digits_files
 from support.waiting import eventually
@@ -147,7 +147,7 @@ def operator_metrics(kubectl: Kubectl, name: str) -> float:
     pods = Kubectl(kubectl.env, OPERATOR_NAMESPACE).items("pods", "app.kubernetes.io/name=moorage")
     running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
     address = running[0]["status"]["podIP"]
-    with urllib.request.urlopen(f"http://{address}:8080/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{in_url(address)}:8080/metrics", timeout=5) as answer:
         text = answer.read().decode()
     values = re.findall(rf"^{name}(?:\{{[^}}]*\}})? (\S+)$", text, re.MULTILINE)
     return sum(map(float, values))

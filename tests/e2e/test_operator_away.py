@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.inference import infer
+from support.inference import in_url, infer
 from support.kubectl import KIND, Kubectl
 from support.manifests import digits, digits_files, inference_model, sample
 from support.traffic import traffic
@@ -81,7 +81,7 @@ def test_models_keep_serving_without_an_operator(kubectl, operators):
 
     operators.run("scale", "deployment/moorage", "--replicas=0")
     eventually("no operator", lambda: operators.items("pods", OPERATOR), lambda n: not n, 60)
-    with traffic(f"http://{address}:8000/v2/models/digits/infer", sample(3)) as tally:
+    with traffic(f"http://{in_url(address)}:8000/v2/models/digits/infer", sample(3)) as tally:
         # deleted: nothing of the model waits for anybody
         kubectl.run("delete", KIND, "doomed", "--timeout=20s")
         eventually("its pods go", lambda: living(kubectl, "doomed"), lambda pods: not pods, 60)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from support.inference import in_url
 from support.kubectl import KIND, Kubectl
 from support.manifests import config_map, digits, digits_files, inference_model, sample
 from support.traffic import Tally, traffic
@@ -34,7 +35,7 @@ def served(kubectl: Kubectl) -> Kubectl:
 def clients(served: Kubectl) -> Iterator[Tally]:
     """Traffic through the Service's address until the end of the test, without failures."""
     address = served.get("service", "digits")["spec"]["clusterIP"]
-    url = f"http://{address}:8000/v2/models/digits/infer"
+    url = f"http://{in_url(address)}:8000/v2/models/digits/infer"
     with traffic(url, sample(3)) as tally:
         yield tally
     assert tally.answered > 50

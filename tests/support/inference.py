@@ -10,7 +10,7 @@ from support.kubectl import KIND, Kubectl
 from support.manifests import sample
 from support.waiting import eventually
 
-__all__ = ["ask", "infer", "routed"]
+__all__ = ["ask", "in_url", "infer", "routed"]
 
 HTTP_PORT = 8000
 
@@ -33,12 +33,17 @@ def _post(kubectl: Kubectl, name: str, port: int, path: str, body: Any) -> Any:
     # the nodes' rules follow a ready pod within moments, as for every Service
     eventually("the Service is routed", lambda: _connects(address, port), bool, 10)
     request = urllib.request.Request(
-        f"http://{address}:{port}{path}",
+        f"http://{in_url(address)}:{port}{path}",
         data=json.dumps(body).encode(),
         headers={"Content-Type": "application/json"},
     )
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.load(answer)
+
+
+def in_url(address: str) -> str:
+    """The address as in a URL, where one of IPv6 has brackets."""
+    return f"[{address}]" if ":" in address else address
 
 
 def _connects(address: str, port: int) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.go_programs import ROOT, program
+from support.inference import in_url
 from support.listening import free_port, wait_listening
 
 SOURCE = ROOT / "tests" / "storage" / "servers" / "s3"
@@ -27,7 +28,7 @@ class S3Server:
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        return f"http://{in_url(self.host)}:{self.port}"
 
     @property
     def secret(self) -> dict[str, str]:
@@ -60,7 +61,7 @@ def s3_server(folder: Path, host: str = "127.0.0.1") -> Iterator[S3Server]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [
-                *(gateway, "--port", f"{host}:{server.port}", "--quiet", "posix"),
+                *(gateway, "--port", f"{in_url(host)}:{server.port}", "--quiet", "posix"),
                 *("--sidecar", folder / "attributes", folder / "objects"),
             ],
             env={**os.environ, "ROOT_ACCESS_KEY": server.access, "ROOT_SECRET_KEY": server.key},
