@@ -9,6 +9,7 @@ from moorage_localcluster.files import write_whole
 from moorage_localcluster.layout import ClusterError, Layout
 from moorage_localcluster.processes import run, succeeds
 
+BRIDGE_MAC = "02:00:0a:f4:00:01"
 PROXY_TABLES = (("ip", "kube-proxy"), ("ip6", "kube-proxy"))
 
 
@@ -25,7 +26,9 @@ def up(layout: Layout) -> None:
         write_whole(remembered, forwarding.read_text())
     forwarding.write_text("1")
     if not succeeds(["ip", "link", "show", places.BRIDGE]):
-        run(["ip", "link", "add", places.BRIDGE, "type", "bridge"])
+        # With an address of its own, the bridge keeps it when pods come and go. Otherwise, other
+        # pods send to its previous address for half a minute.
+        run(["ip", "link", "add", places.BRIDGE, "address", BRIDGE_MAC, "type", "bridge"])
     if places.BRIDGE_ADDRESS not in run(["ip", "-o", "address", "show", "dev", places.BRIDGE]):
         own = f"{places.BRIDGE_ADDRESS}/{places.ADDRESSES.bridge_prefix}"
         # An address of IPv6 would otherwise be unusable for a second, while the kernel looks for

@@ -32,6 +32,8 @@ PARTS = (
     "kube-proxy",
     "coredns",
 )
+# NET_ADDR_SET of the kernel. Any other address of a bridge is the lowest of its ports.
+SET_BY_A_PROGRAM = 3
 # Taken while tests are collected, before any of them starts a cluster.
 BEFORE = traces()
 
@@ -131,6 +133,12 @@ def serving(node, default) -> Kubectl:
     default.run("apply", "-f", str(ROOT / "examples" / "01-digits" / "inferencemodel.yaml"))
     default.wait_condition("digits", "Ready", "True", "Serving")
     return default
+
+
+def test_the_bridge_keeps_its_hardware_address_when_pods_come_and_go(node):
+    assigned = Path("/sys/class/net/moorage0/addr_assign_type").read_text()
+
+    assert int(assigned) == SET_BY_A_PROGRAM
 
 
 def test_a_second_up_changes_no_process_and_touches_no_file(node):
