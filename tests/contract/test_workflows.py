@@ -68,6 +68,39 @@ def test_no_expression_stands_in_a_shell_command(path):
             assert "${{" not in step.get("run", "")
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("", ""),
+        ("cli/pyproject.toml", "cli/pyproject.toml has another version than the tag v9.8.7"),
+        ("charts/two/Chart.yaml", "charts/two/Chart.yaml has another version than the tag v9.8.7"),
+    ],
+)
+def test_a_release_needs_the_tag_in_every_package_and_chart(tmp_path, changed, said):
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    (script,) = (
+        each["run"] for each in release["jobs"]["versions"]["steps"] if each.get("id") == "tag"
+    )
+    for file, text in (
+        ("cli/pyproject.toml", 'version = "9.8.7"\n'),
+        ("charts/one/Chart.yaml", 'version: 9.8.7\nappVersion: "9.8.7"\n'),
+        ("charts/two/Chart.yaml", 'version: 9.8.7\nappVersion: "9.8.7"\n'),
+    ):
+        path = tmp_path / file
+        path.parent.mkdir(parents=True)
+        path.write_text(text.replace('"9.8.7"', '"9.8.6"') if file == changed else text)
+    environment = {"PATH": "/usr/bin:/bin", "GITHUB_REF_NAME": "v9.8.7", "REGISTRY": "r.example/t"}
+
+    done = subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=tmp_path, env=environment | {"GITHUB_OUTPUT": str(tmp_path / "output")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert said in done.stdout
+    assert done.returncode == bool(said)
+
+
 def test_updates_are_looked_for_in_every_image_and_package():
     updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
     folders = {each["package-ecosystem"]: each.get("directories") for each in updates}
