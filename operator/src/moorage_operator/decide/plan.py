@@ -247,9 +247,7 @@ def _make_plan(
         revisions = course.revisions if course else judgement.revisions
         judgement = hold(judgement, revisions, pending, has_service=has_service)
     elif decided:
-        judgement = _remembering(
-            decided, observed, replicas, judgement, now, is_routed=is_routed
-        )
+        judgement = _remembering(decided, observed, replicas, judgement, now, is_routed=is_routed)
     served = _served(model, decided, earlier, replicas)
     return Plan(
         objects=objects,
