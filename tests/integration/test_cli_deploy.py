@@ -133,6 +133,18 @@ def test_a_field_that_somebody_else_has_set_needs_force(
     assert spec_of(api)["model"]["uri"].startswith("configmap://digits-model-")
 
 
+def test_the_secret_of_a_private_uri_is_written_and_removed_when_it_is_left_out(
+    operator: OperatorProcess, api: Api
+) -> None:
+    words = ("deploy", "s3://models/iris", "--name=iris", *SOON)
+
+    moorage(api, *words, "--credentials=models-reader")
+    assert spec_of(api, "iris")["model"]["credentials"] == {"secretName": "models-reader"}
+
+    moorage(api, *words)
+    assert "credentials" not in spec_of(api, "iris")["model"]
+
+
 def test_what_a_rollback_restored_is_replaced_without_force_and_scaled_replicas_are_not(
     operator: OperatorProcess, api: Api, kubelet: Kubelet
 ) -> None:

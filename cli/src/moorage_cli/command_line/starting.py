@@ -97,6 +97,13 @@ STARTING: tuple[Command, ...] = (
                 "requires the package onnx",
             ),
             Argument(
+                "--credentials",
+                metavar="SECRET",
+                type=object_name,
+                default="",
+                help="Secret with the credentials for the download from a URI",
+            ),
+            Argument(
                 "--claim",
                 metavar="CLAIM",
                 type=object_name,
@@ -157,7 +164,7 @@ STARTING: tuple[Command, ...] = (
         (
             "moorage deploy model.onnx --name iris",
             "moorage deploy models/iris --name iris --claim models --replicas 2",
-            "moorage deploy s3://models/iris --name iris --dry-run",
+            "moorage deploy s3://models/iris --name iris --credentials models-reader",
         ),
     ),
 )

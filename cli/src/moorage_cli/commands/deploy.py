@@ -82,6 +82,7 @@ def run_deploy(shell: Shell, given: argparse.Namespace) -> Report:
         runtime=given.runtime,
         replicas=given.replicas,
         trusted=given.trusted,
+        credentials=given.credentials,
         contract=_contract_of(source) if given.contract else None,
     )
     _check_name(target, source, given)
@@ -146,6 +147,8 @@ def _source_of(given: argparse.Namespace) -> _Source:
     if "://" in given.source:
         _check_uri(given)
         return _Source(uri=given.source)
+    if given.credentials:
+        raise WrongUsage("--credentials: requires the URI of a store: omit it for a local path")
     path = Path(given.source)
     found = find_models(path)
     if len(found) != 1:
@@ -184,6 +187,11 @@ def _check_uri(given: argparse.Namespace) -> None:
     for option, value in options.items():
         if value:
             raise WrongUsage(f"{option}: requires a local path, which is uploaded: omit it")
+    scheme = given.source.partition("://")[0]
+    if given.credentials and scheme in deploying.IN_CLUSTER:
+        raise WrongUsage(
+            f"--credentials: requires the URI of a store: omit it, because {scheme}:// is mounted"
+        )
     check_trust(urlsplit(given.source).path, PLACE, trusted=given.trusted)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 __all__ = [
     "CONFIG_MAP_LIMIT_BYTES",
     "DEPLOYED_LABEL",
+    "IN_CLUSTER",
     "OPENSHIFT_GROUP",
     "SCHEMES",
     "UPLOAD_PORT",
@@ -36,7 +37,8 @@ __all__ = [
 
 # Kubernetes limits the sum of the files, before base64.
 CONFIG_MAP_LIMIT_BYTES = 1 << 20
-SCHEMES = ("pvc", "configmap", "s3", "gs", "azblob", "hf", "oci", "https")
+IN_CLUSTER = ("pvc", "configmap")
+SCHEMES = (*IN_CLUSTER, "s3", "gs", "azblob", "hf", "oci", "https")
 DEPLOYED_LABEL = "moorage.dev/deployed-model"
 MANAGED = {"app.kubernetes.io/managed-by": "moorage-deploy"}
 KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
@@ -83,6 +85,7 @@ class Target:
     runtime: str = ""
     replicas: int | None = None
     trusted: bool = False
+    credentials: str = ""
     contract: Mapping[str, Any] | None = None
 
 
@@ -235,6 +238,8 @@ def model_of(target: Target, uri: str) -> dict[str, Any]:
     model: dict[str, Any] = {"uri": uri}
     if target.trusted:
         model["trusted"] = True
+    if target.credentials:
+        model["credentials"] = {"secretName": target.credentials}
     spec: dict[str, Any] = {"model": model}
     if target.runtime:
         spec["runtime"] = {"name": target.runtime}

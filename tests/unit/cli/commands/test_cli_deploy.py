@@ -43,6 +43,23 @@ def test_a_dry_run_of_a_small_file_has_its_content_in_a_config_map(deploy, tmp_p
     }  # fmt: skip
 
 
+def test_a_dry_run_of_a_private_uri_names_the_secret(deploy):
+    code, out, _ = deploy("s3://models/iris", "--dry-run", "--credentials=models-reader")
+
+    assert code == 0
+    (model,) = yaml.safe_load_all(out)
+    assert model["spec"]["model"] == {
+        "uri": "s3://models/iris", "credentials": {"secretName": "models-reader"}
+    }  # fmt: skip
+
+
+def test_a_local_path_needs_no_credentials(deploy):
+    code, out, err = deploy(MODEL, "--dry-run", "--credentials=models-reader")
+
+    assert (code, out) == (2, "")
+    assert "--credentials: requires the URI of a store: omit it for a local path" in err
+
+
 def test_a_dry_run_without_a_kubeconfig_leaves_the_namespace_to_kubectl(
     monkeypatch, tmp_path, capsys
 ):

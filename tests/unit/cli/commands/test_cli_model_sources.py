@@ -81,6 +81,8 @@ def test_a_file_that_changes_after_it_was_measured_is_refused(tmp_path: Path) ->
         (["s3://models/x", "--claim=c"], "--claim: requires a local path, which is uploaded"),
         (["s3://models/x", "--size=1Gi"], "--size: requires a local path, which is uploaded"),
         (["s3://models/x", "--image=i"], "--image: requires a local path, which is uploaded"),
+        (["pvc://c/x", "--credentials=s"], "--credentials: requires the URI of a store"),
+        (["configmap://c", "--credentials=s"], "--credentials: requires the URI of a store"),
     ],
 )
 def test_a_uri_that_the_api_refuses_is_refused_before_any_request(

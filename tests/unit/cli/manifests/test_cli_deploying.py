@@ -85,6 +85,16 @@ def test_a_trusted_model_says_so():
     assert made["spec"]["model"]["trusted"] is True
 
 
+def test_a_private_uri_names_its_secret_and_is_valid():
+    target = Target("iris", "models", credentials="models-reader")
+    made = deploying.model_of(target, "s3://models/iris")
+    report = lint([("made", yaml.safe_dump(made))], Palette(coloured=False))
+
+    secret = {"secretName": "models-reader"}
+    assert made["spec"]["model"] == {"uri": "s3://models/iris", "credentials": secret}
+    assert report.ok, report.text
+
+
 def test_an_upload_pod_is_restricted_ends_by_itself_and_prefers_the_node_of_the_model():
     pod = deploying.upload_pod(TARGET, "0a1b", "models", "runtime:1", "pass", ["registry"])
     spec, (container,) = pod["spec"], pod["spec"]["containers"]
