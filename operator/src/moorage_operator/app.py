@@ -288,9 +288,7 @@ class App:
         # Models are listed meanwhile, but reconciled only after pods and children are known.
         self._lifecycle.spawn(self._models.run(), "watch inferencemodels")
         self._lifecycle.spawn(self._look_at_namespaces(), "namespaces")
-        synced = asyncio.gather(
-            self._settled.wait(), self._optional.settled.wait(), self._runtime_watch.settled.wait()
-        )
+        synced = asyncio.create_task(self._all_settled(), name="settled")
         if not await self._lifecycle.unless_one_ends(synced):
             return  # a reflector ended by itself, which is a bug
         config = await image_volumes.settled(
@@ -321,6 +319,10 @@ class App:
         self._lifecycle.spawn(self._poller.run(), "poller")
         self._lifecycle.spawn(self._events.run(), "events")
         self._lifecycle.spawn(self._models.sweep(), "sweep")
+
+    async def _all_settled(self) -> None:
+        for each in (self._settled, self._optional.settled, self._runtime_watch.settled):
+            await each.wait()
 
     async def _reconcile_served(self, reconciler: Reconciler, key: ObjectKey) -> float | None:
         """Reconcile a model if its pods and children are known."""

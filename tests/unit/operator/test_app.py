@@ -1,4 +1,8 @@
+import asyncio
+import gc
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -73,6 +77,35 @@ async def test_a_stuck_event_loop_of_kopf_fails_the_liveness_check(app: App) -> 
     assert app.troubles() == ["the event loop that watches the models is stuck"]
     app._models.watch.stop()
     assert app.troubles() == []
+
+
+async def test_a_stop_during_the_start_leaves_no_unretrieved_exception(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def found() -> None:
+        pass
+
+    def spawn(work: Coroutine[Any, Any, None], _: str) -> None:
+        work.close()
+
+    monkeypatch.setattr(app._models, "wait_for_crd", found)
+    monkeypatch.setattr(app._lifecycle, "spawn", spawn)
+    reported: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, of: reported.append(of["message"]))
+    starting = asyncio.create_task(app._start())
+    while len(asyncio.all_tasks()) < 3:  # noqa: ASYNC110 -- the start has no event
+        await asyncio.sleep(0)
+
+    starting.cancel()
+    await asyncio.wait([starting])
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:  # as at the end of the process
+        task.cancel()
+    await asyncio.wait(left)
+    del starting, left, task
+    gc.collect()
+
+    assert reported == []
 
 
 def queued(app: App, monkeypatch: pytest.MonkeyPatch) -> set[str]:
