@@ -68,6 +68,7 @@ def configure(level: str, log_format: str, stream: IO[str] | None = None) -> Non
 
 def enable() -> None:
     """Enable the runtime's own loggers again, which ``logging.config`` disables by default."""
-    for name, logger in list(logging.Logger.manager.loggerDict.items()):
+    # a list of the items would fail if another thread created a logger meanwhile
+    for name, logger in logging.Logger.manager.loggerDict.copy().items():
         if isinstance(logger, logging.Logger) and f"{name}.".startswith(f"{_OWN}."):
             logger.disabled = False

@@ -21,7 +21,8 @@ def forget(path: pathlib.Path) -> None:
     """Forget the modules in the folder of a model, before its import and when it is closed."""
     own = _folders_of(path)
     _folders.update(own)
-    for name, module in list(sys.modules.items()):
+    # a list of the items would fail if another thread imported meanwhile
+    for name, module in sys.modules.copy().items():
         if "." not in name and _folder(_file(module)) in own:
             for each in [one for one in list(sys.modules) if one.startswith(f"{name}.")]:
                 sys.modules.pop(each, None)
