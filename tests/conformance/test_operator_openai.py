@@ -10,7 +10,6 @@ import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +102,7 @@ def target_of(of: Any) -> ProbeTarget:
 
 async def asked(drivers: Drivers, of: Any) -> ProbeResult:
     """The result of one poll."""
-    results = [
-        result
-        async for result in interrogate(
-            drivers, target_of(of), None, describe=True, now=lambda: datetime.now(UTC)
-        )
-    ]
+    results = [each async for each in interrogate(drivers, target_of(of), None, describe=True)]
     return results[-1]
 
 
