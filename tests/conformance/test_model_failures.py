@@ -481,7 +481,7 @@ def forked(runtime: Runtime, model: str, what: str) -> int:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Whether a process still runs, rather than having ended or become a zombie."""
     stat = Path(f"/proc/{pid}/stat")
     try:
         return stat.read_text().rpartition(") ")[2][0] != "Z"

@@ -1,7 +1,7 @@
 """The chart with `openshift=true`, and models, under OpenShift's restricted-v2 on real pods.
 
-A webhook stands for the constraint: every pod has a user that its image does not know, and the
-group 0. The volume of the claim gets the pod's group, unlike a hostPath.
+A webhook takes the part of the constraint: it gives every pod a user that its image does not have,
+in group 0. The volume of the claim gets the pod's group, unlike a hostPath.
 """
 
 import json

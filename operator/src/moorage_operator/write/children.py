@@ -32,7 +32,7 @@ from moorage_operator.values.objects import AppliedState, Child, ChildKey
 from moorage_operator.values.observed import REFUSAL_RETRY_SECONDS, ObjectKey, Refusal
 
 from .adoption import Adoption, is_ours, is_restored
-from .contests import Contested, Contests, Place
+from .contests import Contests, Place
 from .kept_labels import check_labels
 from .leftovers import Leftovers
 from .taken_names import AWAITING_DELETION, NAME_TAKEN, NameTaken, still_deleting, taken_by
@@ -487,7 +487,7 @@ def _refusal(body: Object, error: errors.ApiError, known: Refusal | None) -> Ref
     """Build the refusal of an object, or of its failed write with the number of tries."""
     kind, name = _key(body)
     refusal = Refusal(kind, name, _applied_hash(body), error.code, error.reason, error.message)
-    if isinstance(error, errors.Invalid | errors.Forbidden | NameTaken | Contested):
+    if isinstance(error, errors.Invalid | errors.Forbidden | NameTaken):
         return refusal
     again = known is not None and known.transient and known.applied_hash == refusal.applied_hash
     tries = known.tries + 1 if known and again else 1

@@ -40,7 +40,7 @@ class Place(NamedTuple):
     name: str
 
 
-class Contested(errors.ApiError):
+class Contested(errors.Forbidden):
     """Another program has changed or deleted the child too often."""
 
     def __init__(self, kind: str, name: str) -> None:
