@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
+MOORAGE = Path(sys.executable).parent / "moorage"
 MODEL = (DIGITS / "model.onnx").read_bytes()
 SHA256 = hashlib.sha256(MODEL).hexdigest()
 
@@ -115,6 +118,43 @@ def test_a_model_in_a_bucket_becomes_ready_and_answers(kubectl, s3):
     log = kubectl.run("logs", "deployment/digits", "--container", "fetch")
     assert "s3://models/digits" in log
     assert s3.key not in log
+
+
+def deployed(kubectl, to: str, variables: dict[str, str]) -> str:
+    """What `moorage deploy` prints about the digits model that it uploads to a store."""
+    words = ["deploy", DIGITS / "model.onnx", "--name=digits", f"--to={to}", "--credentials=store"]
+    done = subprocess.run(
+        [MOORAGE, *words, "-n", kubectl.namespace],
+        capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, **kubectl.env, **variables},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_file_that_the_tool_uploads_to_a_bucket_is_served_from_there(kubectl, s3):
+    kubectl.apply(secret("store", s3.secret))
+
+    shown = deployed(kubectl, "s3://models/deployed", s3.secret)
+
+    uri = kubectl.get(KIND, "digits")["spec"]["model"]["uri"]
+    assert uri.startswith("s3://models/deployed/digits/")
+    assert f"uploaded and verified: {uri}" in shown
+    assert infer(kubectl, "digits") == 3
+    assert "uploaded already" in deployed(kubectl, "s3://models/deployed", s3.secret)
+
+
+def test_a_file_that_the_tool_uploads_to_a_registry_is_served_from_there(
+    kubectl, images, tmp_path
+):
+    shown = deployed(
+        kubectl, f"oci://{images}/team", {"SSL_CERT_FILE": str(tmp_path / "both.pem")}
+    )
+
+    uri = kubectl.get(KIND, "digits")["spec"]["model"]["uri"]
+    assert uri.startswith(f"oci://{images}/team/digits@sha256:")
+    assert f"uploaded and verified: {uri}" in shown
+    assert infer(kubectl, "digits") == 3
 
 
 def test_only_the_selected_files_of_a_model_are_downloaded(kubectl, s3):

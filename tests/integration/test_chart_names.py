@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from moorage_cli.commands.deploy import OPERATOR_SELECTOR
+from moorage_cli.commands.deploy_claim import OPERATOR_SELECTOR
 from support.chart import refusal, rendered, template
 from support.chart_rights import CHART, NAMESPACE, PROGRAMS
 

@@ -1,10 +1,10 @@
-"""Debian's docker-registry with password authentication."""
+"""Debian's docker-registry with the authentication by passwords or tokens."""
 
 import base64
 import json
 import shutil
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,8 +32,16 @@ def find() -> Path:
 
 
 @contextmanager
-def registry(folder: Path, *, private: bool) -> Generator[str]:
-    """Its address, HOST:PORT on loopback; what it keeps and its log go to the folder."""
+def registry(
+    folder: Path, *, private: bool = False, tokens: Mapping[str, str] | None = None
+) -> Generator[str]:
+    """Its address, HOST:PORT on loopback; what it keeps and its log go to the folder.
+
+    Args:
+        folder: An empty folder.
+        private: Whether it asks for the password.
+        tokens: Whose tokens it asks for instead: `TokenService.config`.
+    """
     port = free_port()
     config: dict[str, object] = {
         "version": 0.1,
@@ -44,6 +52,8 @@ def registry(folder: Path, *, private: bool) -> Generator[str]:
         passwords = folder / "passwords"
         passwords.write_text(f"{USER}:{HASHED}\n")
         config["auth"] = {"htpasswd": {"realm": "test", "path": str(passwords)}}
+    if tokens:
+        config["auth"] = {"token": dict(tokens)}
     file = folder / "registry.yml"
     file.write_text(json.dumps(config))
     with process([find(), "serve", file], folder / "registry.log") as started:

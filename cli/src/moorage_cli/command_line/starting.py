@@ -62,12 +62,12 @@ STARTING: tuple[Command, ...] = (
         "serve a model file, folder or URI in the cluster",
         "Writes an InferenceModel by server-side apply and waits until it serves. Uploads a local "
         "path first: up to 1 MiB of files without folders into a ConfigMap, more, or with "
-        "--claim, into a PersistentVolumeClaim, through a temporary pod. The place has the digest "
-        "of the content in its name, so deploying changed files is a rollout, and earlier "
-        "revisions can be restored. Ends with a curl command that sends a sample request. An "
-        "option that you leave out the next time is removed from the spec again. The exit status "
-        "is 3 if the rollout fails, with the text of moorage why, and 1 if anything else fails or "
-        "the time is over.",
+        "--claim, into a PersistentVolumeClaim, through a temporary pod, and with --to into a "
+        "bucket or an OCI registry. The place has the digest of the content in its name, so "
+        "deploying changed files is a rollout, and earlier revisions can be restored. Ends with a "
+        "curl command that sends a sample request. An option that you leave out the next time is "
+        "removed from the spec again. The exit status is 3 if the rollout fails, with the text of "
+        "moorage why, and 1 if anything else fails or the time is over.",
         (
             Argument("source", metavar="PATH|URI", help="model file, folder, or supported URI"),
             Argument(
@@ -97,11 +97,19 @@ STARTING: tuple[Command, ...] = (
                 "requires the package onnx",
             ),
             Argument(
+                "--to",
+                metavar="STORE",
+                default="",
+                help="bucket or registry that gets the files, with your own login: "
+                "s3://BUCKET[/FOLDER], "
+                "azblob://ACCOUNT/CONTAINER[/FOLDER] or oci://REGISTRY[/PATH]",
+            ),
+            Argument(
                 "--credentials",
                 metavar="SECRET",
                 type=object_name,
                 default="",
-                help="Secret with the credentials for the download from a URI",
+                help="Secret with the credentials for the download from a URI or from --to",
             ),
             Argument(
                 "--claim",
@@ -164,6 +172,7 @@ STARTING: tuple[Command, ...] = (
         (
             "moorage deploy model.onnx --name iris",
             "moorage deploy models/iris --name iris --claim models --replicas 2",
+            "moorage deploy model.onnx --name iris --to s3://models --credentials models-reader",
             "moorage deploy s3://models/iris --name iris --credentials models-reader",
         ),
     ),

@@ -1,27 +1,26 @@
 """`moorage deploy`: a file, folder or URI becomes an InferenceModel that serves.
 
-PATH --> content --> ConfigMap or claim --> InferenceModel --> progress --> sample request
+PATH --> content --> ConfigMap, claim or store --> InferenceModel --> progress --> sample request
 """
 
 import argparse
-import re
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
 
-from moorage_cli.ask import upload
 from moorage_cli.ask.api_failures import Forbidden, NoCluster
+from moorage_cli.ask.bucket import upload_to_bucket
 from moorage_cli.ask.cluster import FIELD_MANAGER, Conflict
 from moorage_cli.ask.interrupts import immediate_interrupt, interrupted_by_signals
 from moorage_cli.ask.onnx_file import external_files, read_onnx
+from moorage_cli.ask.registry import push
+from moorage_cli.commands.deploy_claim import upload_to_claim
 from moorage_cli.commands.deploy_texts import goes_on, served
 from moorage_cli.commands.model_sources import (
     check_trust,
@@ -40,6 +39,7 @@ from moorage_cli.manifests import deploying
 from moorage_cli.manifests.deploying import Content, Target
 from moorage_cli.manifests.model_files import FIXED_NAMES, FoundModel
 from moorage_cli.manifests.object_names import NAME_LIMIT, is_object_name
+from moorage_cli.manifests.stores import Artifact, Bucket, Store, store_of
 from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.progress import size
 from moorage_cli.printing.report import ExitCode, Report
@@ -47,19 +47,8 @@ from moorage_cli.printing.sanitizing import clean_document
 
 __all__ = ["run_deploy"]
 
-OPERATOR_SELECTOR = "app.kubernetes.io/part-of=moorage"
-IMAGE_VARIABLE = "MOORAGE_RUNTIME_IMAGE"
-SECRETS_VARIABLE = "MOORAGE_IMAGE_PULL_SECRETS"
-POLL_SECONDS = 0.5
 # Where the code of a pickle would run.
 PLACE = "in the model's pods"
-# Reasons with which a container of the upload pod does not start without help.
-POD_FAILURES = frozenset(
-    {
-        "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
-        "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +73,7 @@ def run_deploy(shell: Shell, given: argparse.Namespace) -> Report:
         trusted=given.trusted,
         credentials=given.credentials,
         contract=_contract_of(source) if given.contract else None,
+        is_artifact=given.to.startswith("oci://"),
     )
     _check_name(target, source, given)
     if given.dry_run:
@@ -147,8 +137,7 @@ def _source_of(given: argparse.Namespace) -> _Source:
     if "://" in given.source:
         _check_uri(given)
         return _Source(uri=given.source)
-    if given.credentials:
-        raise WrongUsage("--credentials: requires the URI of a store: omit it for a local path")
+    _check_place(given)
     path = Path(given.source)
     found = find_models(path)
     if len(found) != 1:
@@ -172,6 +161,28 @@ def _source_of(given: argparse.Namespace) -> _Source:
     return _Source(content=content, paths=paths, model=model, root=path)
 
 
+def _check_place(given: argparse.Namespace) -> None:
+    """Refuse options that contradict the place of an upload.
+
+    Raises:
+        WrongUsage: An option needs a store or a claim, and the files go elsewhere.
+    """
+    if given.credentials and not given.to:
+        raise WrongUsage(
+            "--credentials: requires a URI, or a local path that is uploaded with --to: omit it"
+        )
+    for option, value in _claim_options(given).items():
+        if value and given.to:
+            raise WrongUsage(f"{option}: requires an upload to a claim: omit it, or --to")
+
+
+def _claim_options(given: argparse.Namespace) -> dict[str, object]:
+    return {
+        "--claim": given.claim, "--storage-class": given.storage_class, "--size": given.size,
+        "--image": given.image,
+    }  # fmt: skip
+
+
 def _check_uri(given: argparse.Namespace) -> None:
     """Refuse a URI that the API refuses, and options that only an upload has.
 
@@ -180,11 +191,7 @@ def _check_uri(given: argparse.Namespace) -> None:
         WrongUsage: The URI or an option is invalid.
     """
     check_uri(given.source, "PATH|URI")
-    options = {
-        "--claim": given.claim, "--storage-class": given.storage_class, "--size": given.size,
-        "--image": given.image,
-    }  # fmt: skip
-    for option, value in options.items():
+    for option, value in {"--to": given.to, **_claim_options(given)}.items():
         if value:
             raise WrongUsage(f"{option}: requires a local path, which is uploaded: omit it")
     scheme = given.source.partition("://")[0]
@@ -217,7 +224,21 @@ def _contract_of(source: _Source) -> dict[str, Any]:
 
 def _in_config_map(source: _Source, given: argparse.Namespace) -> bool:
     content = source.content
-    return content is not None and not given.claim and deploying.fits_config_map(content)
+    is_free = not given.claim and not given.to
+    return content is not None and is_free and deploying.fits_config_map(content)
+
+
+def _store(target: Target, source: _Source, given: argparse.Namespace) -> Store | None:
+    """The place of the files outside of the cluster, if they go there.
+
+    Raises:
+        WrongUsage: `--to` is invalid.
+    """
+    if source.content is None or not given.to:
+        return None
+    store = store_of(given.to, target.name, source.content)
+    check_uri(store.uri, "--to")
+    return store
 
 
 def _check_name(target: Target, source: _Source, given: argparse.Namespace) -> None:
@@ -226,7 +247,7 @@ def _check_name(target: Target, source: _Source, given: argparse.Namespace) -> N
     Raises:
         WrongUsage: It is too long.
     """
-    if source.content is None or (given.claim and not _in_config_map(source, given)):
+    if source.content is None or given.to or given.claim:
         return
     kind = "ConfigMap" if _in_config_map(source, given) else "PersistentVolumeClaim"
     name = urlsplit(_location(target, source, given)).netloc
@@ -242,17 +263,15 @@ def _location(target: Target, source: _Source, given: argparse.Namespace) -> str
     """The URI of the model."""
     if source.content is None:
         return source.uri
+    if store := _store(target, source, given):
+        return store.uri
     if _in_config_map(source, given):
         return f"configmap://{target.name}-model-{source.content.digest}"
-    return f"pvc://{_claim(target, given)}/{_folder(target, source.content)}"
+    return f"pvc://{_claim(target, given)}/{deploying.folder_of(target, source.content)}"
 
 
 def _claim(target: Target, given: argparse.Namespace) -> str:
     return given.claim or f"{target.name}-models"
-
-
-def _folder(target: Target, content: Content) -> str:
-    return f"{target.name}/{content.digest}"
 
 
 def _claim_document(target: Target, content: Content, given: argparse.Namespace) -> dict[str, Any]:
@@ -279,14 +298,14 @@ def _described(target: Target, source: _Source, given: argparse.Namespace) -> Re
         if _in_config_map(source, given):
             objects.append(_config_map(target, source))
         else:
-            objects.append(_claim_document(target, source.content, given))
             count = len(source.content.files)
             files = "1 file" if count == 1 else f"{count} files"
             verb = "is" if count == 1 else "are"
-            head = (
-                f"# {files} ({size(source.content.size_bytes)}) {verb} uploaded to {uri}; the "
-                "claim is created only if it does not exist.\n"
-            )
+            head = f"# {files} ({size(source.content.size_bytes)}) {verb} uploaded to {uri}"
+            if not given.to:
+                objects.append(_claim_document(target, source.content, given))
+                head += "; the claim is created only if it does not exist"
+            head += ".\n"
     objects.append(deploying.model_of(target, uri))
     text = yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True)
     return Report(head + clean_document(text), {"objects": objects}, ok=True)
@@ -308,96 +327,25 @@ def _uploaded(
         cluster.objects.apply(_config_map(target, source), force=True)
         shell.tell(f"{target.name}: {size(content.size_bytes)} are in {uri}")
         return uri
-    claim = _claim(target, given)
-    if cluster.objects.find("PersistentVolumeClaim", target.namespace, claim) is None:
-        cluster.objects.create(_claim_document(target, content, given))
-        shell.tell(f"{target.name}: claim {claim} is created")
-    image, pull_secrets = _image_of(cluster, given)
-    program = upload.receiver_program()
-    on_openshift = cluster.objects.has_group(deploying.OPENSHIFT_GROUP)
-    pod = deploying.upload_pod(
-        target, token_hex(4), claim, image, program, pull_secrets, on_openshift=on_openshift
-    )
-    name = pod["metadata"]["name"]
-    try:
-        cluster.objects.create(pod)
-        _wait_for_pod(shell, cluster, target, name, given.timeout)
-        is_new = upload.send(
-            lambda: cluster.forward(target.namespace, name, deploying.UPLOAD_PORT),
-            _folder(target, content),
-            content,
-            dict(source.paths or {}),
-            lambda sent: shell.count(sent, content.size_bytes),
-        )
-    finally:
-        cluster.objects.delete("Pod", target.namespace, name)
+    paths, store = dict(source.paths or {}), _store(target, source, given)
+    if store is None:
+        claim = _claim_document(target, content, given)
+        is_new = upload_to_claim(shell, cluster, target, claim, content, paths, given)
+    else:
+        is_new = _to_store(store, content, paths, lambda n: shell.count(n, content.size_bytes))
     state = "uploaded and verified" if is_new else "uploaded already"
     shell.tell(f"{target.name}: {size(content.size_bytes)} are {state}: {uri}")
     return uri
 
 
-def _image_of(cluster: ClusterLike, given: argparse.Namespace) -> tuple[str, list[str]]:
-    """The image of the upload pod and the Secrets that pull it: those of the bundled runtime.
-
-    Raises:
-        Failure: The operator's Deployment cannot be read, or there is none.
-    """
-    if given.image:
-        return given.image, []
-    fix = "set --image to an image with Python 3, such as that of the bundled runtime"
-    try:
-        found = cluster.objects.deployments_everywhere(OPERATOR_SELECTOR)
-    except Failure as failure:
-        raise Failure(f"the runtime's image is unknown: {failure}: {fix}") from failure
-    for deployment in found:
-        for container in deployment["spec"]["template"]["spec"]["containers"]:
-            variables = {each["name"]: each.get("value", "") for each in container.get("env", [])}
-            if image := variables.get(IMAGE_VARIABLE):
-                secrets = variables.get(SECRETS_VARIABLE, "")
-                return image, [each for each in re.split(r"[,\s]+", secrets) if each]
-    raise Failure(f"the runtime's image is unknown: the operator's Deployment is missing: {fix}")
-
-
-def _wait_for_pod(
-    shell: Shell, cluster: ClusterLike, target: Target, name: str, seconds: float
-) -> None:
-    """Wait until the upload pod runs.
-
-    Raises:
-        Failure: It cannot start, has ended, or does not start in time.
-    """
-    deadline, shown = time.monotonic() + seconds, ""
-    while True:
-        pod = cluster.objects.find("Pod", target.namespace, name)
-        if pod is None:
-            raise Failure(f"upload pod {name}: it was deleted")
-        phase, reason, message = _pod_state(pod)
-        if phase == "Running":
-            return
-        if phase in {"Failed", "Succeeded"} or reason in POD_FAILURES:
-            raise Failure(f"upload pod {name}: {reason or phase}: {message or 'it has ended'}")
-        line = f"{target.name}: waiting for the upload pod: {reason or phase}"
-        if line != shown:
-            shell.tell(f"{line}: {message}" if message else line)
-            shown = line
-        if time.monotonic() > deadline:
-            events = cluster.events(target.namespace, [name])
-            last = f": {events[-1].reason}: {events[-1].message}" if events else ""
-            raise Failure(f"upload pod {name}: it does not start within {seconds:g} s{last}")
-        time.sleep(POLL_SECONDS)
-
-
-def _pod_state(pod: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Phase, reason and message of a pod with one container."""
-    status = pod.get("status", {})
-    for each in status.get("containerStatuses", []):
-        for state in each.get("state", {}).values():
-            if state.get("reason"):
-                return status.get("phase", ""), state["reason"], state.get("message", "")
-    for each in status.get("conditions", []):
-        if each["type"] == "PodScheduled" and each["status"] != "True":
-            return status.get("phase", ""), each.get("reason", ""), each.get("message", "")
-    return status.get("phase", ""), "", ""
+def _to_store(
+    store: Store, content: Content, paths: dict[str, Path], progress: Callable[[int], None]
+) -> bool:
+    match store:
+        case Bucket():
+            return upload_to_bucket(store, content, paths, progress)
+        case Artifact():
+            return push(store, content, paths, progress)
 
 
 def _own(

@@ -30,6 +30,7 @@ __all__ = [
     "content_of",
     "default_size",
     "fits_config_map",
+    "folder_of",
     "model_of",
     "unused_uploads",
     "upload_pod",
@@ -77,7 +78,8 @@ class Content:
 class Target:
     """The model to write: its name and namespace, and the options of the command.
 
-    Without a namespace, the documents have none, and kubectl uses that of its context.
+    Without a namespace, the documents have none, and kubectl uses that of its context. Nodes mount
+    an artifact as an empty folder, because it is not a container image: a pod downloads it.
     """
 
     name: str
@@ -87,12 +89,18 @@ class Target:
     trusted: bool = False
     credentials: str = ""
     contract: Mapping[str, Any] | None = None
+    is_artifact: bool = False
 
 
 def content_of(files: Mapping[str, tuple[int, str]]) -> Content:
     """Content from the size and SHA-256 of each file."""
     text = json.dumps(sorted((path, *of) for path, of in files.items()))
     return Content(files, hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH])
+
+
+def folder_of(target: Target, content: Content) -> str:
+    """The model's folder of a claim."""
+    return f"{target.name}/{content.digest}"
 
 
 def fits_config_map(content: Content) -> bool:
@@ -240,6 +248,8 @@ def model_of(target: Target, uri: str) -> dict[str, Any]:
         model["trusted"] = True
     if target.credentials:
         model["credentials"] = {"secretName": target.credentials}
+    if target.is_artifact:
+        model["imageVolume"] = "Never"
     spec: dict[str, Any] = {"model": model}
     if target.runtime:
         spec["runtime"] = {"name": target.runtime}

@@ -53,11 +53,46 @@ def test_a_dry_run_of_a_private_uri_names_the_secret(deploy):
     }  # fmt: skip
 
 
-def test_a_local_path_needs_no_credentials(deploy):
-    code, out, err = deploy(MODEL, "--dry-run", "--credentials=models-reader")
+@pytest.mark.parametrize(
+    ("source", "options", "words"),
+    [
+        (MODEL, ["--credentials=models-reader"], "--credentials: requires a URI, or a local path"),
+        (MODEL, ["--to=s3://models", "--claim=models"], "--claim: requires an upload to a claim"),
+        (MODEL, ["--to=s3://models", "--image=i"], "--image: requires an upload to a claim"),
+        ("s3://models/iris", ["--to=s3://models"], "--to: requires a local path"),
+        (MODEL, ["--to=gs://models"], "--to: 'gs://models' is invalid"),
+        (MODEL, ["--to=s3://m"], "got 's3://m/iris/"),
+    ],
+)
+def test_options_that_contradict_the_place_of_the_files_are_refused(
+    deploy, source, options, words
+):
+    code, out, err = deploy(source, "--dry-run", *options)
 
     assert (code, out) == (2, "")
-    assert "--credentials: requires the URI of a store: omit it for a local path" in err
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    ("to", "begin", "more"),
+    [
+        ("s3://models/team", "s3://models/team/iris/", {}),
+        ("oci://registry.example/team", "oci://registry.example/team/iris@sha256:", {
+            "imageVolume": "Never"
+        }),
+    ],
+)  # fmt: skip
+def test_a_dry_run_of_files_for_a_store_writes_the_model_alone(deploy, to, begin, more):
+    code, out, _ = deploy(MODEL, "--dry-run", f"--to={to}", "--credentials=models-reader")
+
+    assert code == 0
+    assert out.startswith(f"# 1 file (9.9 KiB) is uploaded to {begin}")
+    assert "claim" not in out.splitlines()[0]
+    (model,) = yaml.safe_load_all(out)
+    uri = model["spec"]["model"].pop("uri")
+    assert uri.startswith(begin)
+    assert uri in out.splitlines()[0]
+    assert model["spec"]["model"] == {"credentials": {"secretName": "models-reader"}} | more
 
 
 def test_a_dry_run_without_a_kubeconfig_leaves_the_namespace_to_kubectl(
