@@ -3,6 +3,10 @@
 import base64
 import json
 import os
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -272,3 +276,40 @@ def test_the_tag_of_an_artifact_is_the_digest_of_its_files(
     found = httpx.get(url, headers={"Accept": MANIFEST})
     assert found.headers["Docker-Content-Digest"] == uri.partition("@")[2]
     assert found.json()["artifactType"] == "application/vnd.moorage.model"
+
+
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from moorage_cli.ask.bucket import upload_to_bucket
+from moorage_cli.commands.model_sources import measured
+from moorage_cli.manifests.deploying import content_of
+from moorage_cli.manifests.stores import store_of
+
+file = Path(sys.argv[2])
+content = content_of({"model.onnx": measured(file)})
+try:
+    upload_to_bucket(store_of(sys.argv[1], "iris", content), content, {"model.onnx": file}, print)
+except KeyboardInterrupt:
+    sys.exit(7)
+"""
+
+
+def test_an_interrupt_ends_an_upload_to_a_store_that_does_not_answer(tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"graph")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store = f"s3://models?endpoint=http://127.0.0.1:{silent.getsockname()[1]}"
+        keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+        process = subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTED, store, file],
+            env={**os.environ, **keys},
+        )
+        try:
+            accepted, _ = silent.accept()
+            with accepted:
+                process.send_signal(signal.SIGINT)
+                assert process.wait(10) == 7
+        finally:
+            process.kill()
+            process.wait()

@@ -11,7 +11,9 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +32,8 @@ __all__ = ["upload_to_bucket"]
 # Above this size, a file is uploaded in parts. S3 has at most 10,000 parts of at least 5 MiB.
 PART_BYTES = 8 << 20
 PARTS = 9_000
+# Of a slow line, the parts under way share the time limit of each one.
+AT_ONCE = 4
 RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 TOOL_SECONDS = 60
 # Variables with which a process gets its rights without a login of the `aws` tool.
@@ -73,35 +77,45 @@ def upload_to_bucket(
             changed.
     """
     try:
-        import obstore  # noqa: PLC0415 - optional
-        from obstore.exceptions import BaseError  # noqa: PLC0415
+        from obstore.exceptions import BaseError  # noqa: PLC0415 - optional
     except ImportError as error:
         raise Failure(
             "--to: a bucket requires the package obstore: install it with pip install obstore"
         ) from error
 
-    sent, is_new = 0, False
     try:
-        store = _store(bucket)
-        for path, (size, digest) in content.files.items():
-            key = f"{bucket.folder}/{path}"
-            if not _is_there(store, key, size):
-                data = read_unchanged(
-                    paths[path], size, digest, lambda n, base=sent: progress(base + n)
-                )
-                is_large = size > PART_BYTES
-                obstore.put(
-                    store,
-                    key,
-                    data if is_large else b"".join(data),
-                    use_multipart=is_large,
-                    chunk_size=max(PART_BYTES, size // PARTS),
-                )
-                is_new = True
-            sent += size
-            progress(sent)
+        return _interruptible(lambda: _upload(bucket, content, paths, progress))
     except (BaseError, OSError, ValueError) as error:
         raise Failure(f"--to: {bucket.uri}: {_words(bucket, error)}") from error
+
+
+def _upload(
+    bucket: Bucket,
+    content: Content,
+    paths: dict[str, Path],
+    progress: Callable[[int], None],
+) -> bool:
+    import obstore  # noqa: PLC0415 - optional
+
+    sent, is_new, store = 0, False, _store(bucket)
+    for path, (size, digest) in content.files.items():
+        key = f"{bucket.folder}/{path}"
+        if not _is_there(store, key, size):
+            data = read_unchanged(
+                paths[path], size, digest, lambda n, base=sent: progress(base + n)
+            )
+            is_large = size > PART_BYTES
+            obstore.put(
+                store,
+                key,
+                data if is_large else b"".join(data),
+                use_multipart=is_large,
+                chunk_size=max(PART_BYTES, size // PARTS),
+                max_concurrency=AT_ONCE,
+            )
+            is_new = True
+        sent += size
+        progress(sent)
     return is_new
 
 
@@ -114,6 +128,20 @@ def _is_there(store: "ObjectStore", key: str, size: int) -> bool:
         return obstore.head(store, key)["size"] == size
     except (BaseError, FileNotFoundError):
         return False  # a user who may only write gets no answer: the upload shows what is wrong
+
+
+def _interruptible(work: Callable[[], bool]) -> bool:
+    """Do it in a thread: an interrupt does not reach the library while it waits for a store."""
+    done: Future[bool] = Future()
+
+    def do() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - the caller gets it
+            done.set_exception(error)
+
+    threading.Thread(target=do, daemon=True).start()
+    return done.result()
 
 
 def _store(bucket: Bucket) -> "ObjectStore":
@@ -129,7 +157,8 @@ def _store(bucket: Bucket) -> "ObjectStore":
 
 def _client(endpoint: str) -> dict[str, Any]:
     is_plain = endpoint.startswith("http://")
-    return {"client_options": {"allow_http": is_plain}, "retry_config": RETRIES}
+    options = {"allow_http": is_plain, "connect_timeout": "10s", "timeout": "600s"}
+    return {"client_options": options, "retry_config": RETRIES}
 
 
 def _s3_options(bucket: Bucket, environment: Mapping[str, str]) -> tuple[dict[str, Any], str]:
