@@ -166,6 +166,10 @@ PRODUCED_BY = {
         WHAT_RUNS,
         "test_silence_of_most_models_is_an_outage_of_the_operator",
     ),
+    Reason.DELETING: (
+        WHAT_RUNS,
+        "test_a_model_that_finalizers_keep_says_that_it_is_being_deleted",
+    ),
     Reason.ROLLOUT_COMPLETE: (
         REASONS,
         "test_an_earlier_revision_serves_while_the_new_one_starts",

@@ -155,6 +155,26 @@ def test_a_recreated_model_waits_for_the_deletion_of_former_children(
     assert conditions(api)["Accepted"] == ("True", "Valid")
 
 
+def test_a_model_that_finalizers_keep_says_that_it_is_being_deleted(
+    served: dict[str, Any], api: Api, operator: OperatorProcess
+) -> None:
+    api.patch("InferenceModel", "iris", {"metadata": {"finalizers": ["example.com/hold"]}})
+    api.delete("InferenceModel", "iris")
+
+    eventually("says so", lambda: conditions(api) == {"Ready": ("False", "Deleting")})
+    assert not status(api).keys() & {"replicaSummary", "replicaStatuses", "endpoints"}
+    assert api.get("Deployment", "iris")["spec"]["replicas"] == 1
+    written = api.get("InferenceModel", "iris")["metadata"]["resourceVersion"]
+    operator.stop()
+    operator.start()
+    api.apply(model("other"))
+    eventually("the operator works", lambda: api.get("Deployment", "other"))
+    assert api.get("InferenceModel", "iris")["metadata"]["resourceVersion"] == written
+
+    api.patch("InferenceModel", "iris", {"metadata": {"finalizers": None}})
+    eventually("gone", lambda: not api.get("InferenceModel", "iris"))
+
+
 def test_remaining_pods_of_blue_green_do_not_affect_up_to_date(
     served: dict[str, Any], api: Api, kubelet: Kubelet, server: ModelServer
 ) -> None:

@@ -125,6 +125,7 @@ class Reason(StrEnum):
     SERVING = "Serving"
     SERVING_PREVIOUS_REVISION = "ServingPreviousRevision"
     OPERATOR_CUT_OFF = "OperatorCutOff"
+    DELETING = "Deleting"
     # UpToDate
     ROLLOUT_COMPLETE = "RolloutComplete"
     ROLLING_OUT = "RollingOut"

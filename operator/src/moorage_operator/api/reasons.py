@@ -141,6 +141,7 @@ TRAITS: Mapping[str, Trait] = {
     Reason.SERVING: _T.NORMAL,
     Reason.SERVING_PREVIOUS_REVISION: _T.NORMAL,
     Reason.OPERATOR_CUT_OFF: _T.NONE,
+    Reason.DELETING: _T.NORMAL,
     # UpToDate
     Reason.ROLLOUT_COMPLETE: _T.NONE,
     Reason.ROLLING_OUT: _T.TRANSIENT,

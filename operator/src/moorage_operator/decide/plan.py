@@ -42,13 +42,14 @@ from .rollout.revision_specs import exact
 from .rollout.routing import make_routed
 from .rollout.standing import Standing, standing_service
 from .status.conditions import Judgement, decide
+from .status.deletion import status_of_deleted
 from .status.events import planned_events
 from .status.pausing import hold, pending_changes
 from .status.selected import behind_service
 from .status.status import Served, make_status
 from .status.template import template_state
 
-__all__ = ["exact", "plan", "unread"]
+__all__ = ["exact", "plan", "status_of_deleted", "unread"]
 
 ROUTED_BY = {"Service", ROUTE, GRPC_ROUTE}
 
@@ -73,8 +74,6 @@ def unread(
         rendered: The pod template of the spec.
         now: The present moment, aware.
     """
-    if model.deleting:
-        return frozenset()
     observed = _with_replicas(model, observed)
     if model.problems:
         ran = _what_ran(observed)
@@ -103,13 +102,6 @@ def plan(
         rendered: The pod template of the spec; None: it is rendered here.
     """
     observed = _with_replicas(model, observed)
-    interval = float(model.health.poll_interval_seconds)
-    if model.deleting:
-        # The garbage collector deletes the children; applying them would work against it.
-        kept = dict(observed.status)
-        return Plan(
-            (), kept, keeps_others=True, poll=PollPace.STABLE, poll_interval_seconds=interval
-        )
     if model.problems:
         return _plan_of_what_runs(model, observed, now=now, config=config)
     rendered = rendered or make_pod_template(model, config)

@@ -122,7 +122,7 @@ class Reconciler:
         record = self._hands.store.model(key)
         if record is None or record.model.deleting:
             self._forget(key)
-            return None
+            return await self._take_leave(record) if record else None
         self._seen[key] = record.model.uid
         resolution = self._resolutions.of(record)
         self._hands.turns.wait(key, resolution.state.awaits)
@@ -159,6 +159,22 @@ class Reconciler:
             raise failures[0]
         known = (each for each in (plan.requeue_after, later, undeleted) if each is not None)
         return min(known, default=None)
+
+    async def _take_leave(self, record: ModelRecord) -> None:
+        """Write the status of a model that is being deleted.
+
+        The garbage collector deletes the children; applying them would work against it.
+
+        Raises:
+            ApiError: The status is to be written again.
+        """
+        generation = record.model.generation
+        status = planning.status_of_deleted(record.status, generation=generation, now=self._now())
+        self._seen[record.key] = record.model.uid
+        try:
+            await self._hands.statuses.write(record, status)
+        except ModelGone as gone:
+            self._hands.store.drop_model(record.key, record.model.uid, gone.version)
 
     def _render(self, model: InferenceModel) -> dict[str, Any]:
         """Return the pod template of the spec; empty for an invalid spec."""

@@ -44,19 +44,6 @@ def unread_of(of: InferenceModel, seen: Observed) -> frozenset[str]:
     return unread(of, seen, make_pod_template(of, CONFIG), now=NOW)
 
 
-# ---------------------------------------------------------------------- deletion
-
-
-def test_a_model_that_is_deleted_is_left_to_the_garbage_collector() -> None:
-    of = replace(model(generation=2, health={"pollIntervalSeconds": 7}), deleting=True)
-    seen = serving(GOOD, status=STATUS)
-
-    assert plan(of, seen, now=NOW, config=CONFIG) == Plan(
-        (), STATUS, keeps_others=True, poll=PollPace.STABLE, poll_interval_seconds=7.0
-    )
-    assert unread_of(of, seen) == frozenset()
-
-
 # ---------------------------------------------------------------------- revisions to read
 
 

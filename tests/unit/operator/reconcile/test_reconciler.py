@@ -464,21 +464,49 @@ async def test_an_earlier_revision_is_stored_as_its_spec_renders(
     assert b"configmap" in stored.template.lower()
 
 
-@pytest.mark.parametrize("gone", [True, False])
 async def test_a_deleted_model_is_forgotten_and_not_written(
-    fakes: Fakes, reconciler: Reconciler, gone: bool
+    fakes: Fakes, reconciler: Reconciler
 ) -> None:
     fakes.store.put_model(model())
     await reconciler.reconcile(KEY)
     fakes.acts.clear()
-    if gone:
-        fakes.store.drop_model(KEY, "u")
-    else:
-        fakes.store.put_model(model(resourceVersion="9", deletionTimestamp="2026-01-01T00:00:00Z"))
+    fakes.store.drop_model(KEY, "u")
 
     assert await reconciler.reconcile(KEY) is None
 
     assert set(fakes.acts) == {"forget"}
+
+
+async def test_a_model_that_is_being_deleted_is_no_longer_observed_and_says_so(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    await reconciler.reconcile(KEY)
+    fakes.acts.clear()
+    left = model(resourceVersion="9", deletionTimestamp="2026-01-01T00:00:00Z")
+    fakes.store.put_model({**left, "status": fakes.statuses[-1]})
+
+    assert await reconciler.reconcile(KEY) is None
+
+    assert fakes.acts.count("status") == 1
+    assert set(fakes.acts) == {"forget", "status"}
+    (condition,) = fakes.statuses[-1]["conditions"]
+    assert (condition["type"], condition["status"]) == ("Ready", "False")
+    assert condition["reason"] == "Deleting"
+
+
+async def test_a_model_that_vanishes_during_its_last_status_leaves_the_store(
+    fakes: Fakes, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def write(*_: object) -> bool:
+        raise ModelGone
+
+    fakes.store.put_model(model(deletionTimestamp="2026-01-01T00:00:00Z"))
+    monkeypatch.setattr(fakes, "write", write)
+
+    assert await reconciler.reconcile(KEY) is None
+
+    assert fakes.store.model(KEY) is None
 
 
 async def test_a_model_that_no_longer_exists_is_removed_from_the_store(

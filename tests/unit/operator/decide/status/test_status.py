@@ -290,17 +290,6 @@ def test_lasting_problems_have_an_event():
     assert events_of(lost) == [("Warning", "ModelLoading")]
 
 
-def test_a_model_that_is_being_deleted_plans_no_objects():
-    of = replace(MODEL, deleting=True)
-    before = planned(MODEL, serving(MODEL)).status
-
-    plan = planned(of, serving(MODEL, status=before))
-
-    assert plan.objects == ()
-    assert plan.targets == ()
-    assert plan.status == before
-
-
 @pytest.mark.parametrize("length", [10, 1024, 1025, 50000])
 def test_a_long_message_keeps_its_head_and_its_tail(length):
     text = "".join(str(index % 10) for index in range(length))
