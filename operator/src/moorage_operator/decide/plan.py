@@ -227,10 +227,18 @@ def _make_plan(
     split = decided.split if decided else None
     template = template_state(objects, observed, replicas)
     is_routed = _is_routed(objects, observed)
-    judgement = decide(
-        model, observed, replicas, course, hashes, split, template=template, is_routed=is_routed
-    )
     selected = _selected(model, decided, standing)
+    judgement = decide(
+        model,
+        observed,
+        replicas,
+        course,
+        hashes,
+        split,
+        template=template,
+        # The plan after the one in which a revision first serves moves the Service to it.
+        is_routed=is_routed and course is not None and selected in {"", course.applied},
+    )
     has_service = ("Service", names.service(model.name)) in observed.children
     lacks_service = not has_service and _is_service_refused(model, objects, observed)
     judgement = behind_service(judgement, replicas, selected, lacks_service=lacks_service)

@@ -106,6 +106,7 @@ def test_the_service_is_switched_when_all_new_replicas_serve():
     assert before.status["revisions"]["lastGood"] == revision(GOOD)
     assert selected(before) == selected(after) == revision(GOOD)
     assert selected(switched) == revision(NEW)
+    assert verdict(after, "UpToDate") == ("False", "RollingOut")
     assert after.status["revisions"]["retiring"]["revision"] == revision(GOOD)
     assert verdict(switched, "UpToDate") == ("False", "RollingOut")
     known = dataclasses.replace(whole, status=after.status)
