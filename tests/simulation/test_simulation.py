@@ -44,6 +44,7 @@ def test_every_seed_keeps_every_property() -> None:
 # Slow writes of a model went on for a minute after it had moved to another installation.
 # A canary was given up for a surplus pod that had not served yet.
 # A rollout was reported as complete although its Service could not be switched.
+# A rollout was reported as complete one write before its Service was switched.
 @pytest.mark.parametrize("seed", [10004660, 23000510, 22005135, 25006459, 35001326, 40000245])
 def test_a_seed_that_once_failed_keeps_every_property(seed: int) -> None:
     done = run("--seed", seed)
