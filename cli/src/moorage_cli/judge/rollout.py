@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from moorage_cli.judge.model_view import ModelView, ReplicaView
+from moorage_cli.judge.model_view import Condition, ModelView, ReplicaView
 from moorage_cli.judge.waiting import Outcome, outcome_of
 from moorage_cli.judge.why import CONSEQUENCES, Cause, causes
 from moorage_cli.printing.report import ExitCode, Report
@@ -88,22 +88,32 @@ def tree(
 
 def line(model: ModelView) -> str:
     """Where the rollout is, in one line."""
-    up_to_date = model.conditions.get("UpToDate")
-    if not model.is_current or up_to_date is None:
+    leading = _leading(model)
+    if leading is None:
         return "waiting for the operator"
-    leading = model.ready if up_to_date.holds else up_to_date
     replicas = f"{model.replica_summary} replicas, " if model.replica_summary else ""
     return f"{replicas}{leading.reason}: {leading.message}"
 
 
-def _headline(model: ModelView, outcome: Outcome, palette: Palette) -> str:
+def _leading(model: ModelView) -> Condition | None:
+    """The condition that says where the rollout is; None before the operator has seen the spec.
+
+    A model that is being deleted has only Ready.
+    """
     up_to_date = model.conditions.get("UpToDate")
-    if not model.is_current or up_to_date is None:
+    if not model.is_current or not model.conditions:
+        return None
+    return model.ready if up_to_date is None or up_to_date.holds else up_to_date
+
+
+def _headline(model: ModelView, outcome: Outcome, palette: Palette) -> str:
+    leading, up_to_date = _leading(model), model.conditions.get("UpToDate")
+    if leading is None:
         reason = "waiting for the operator"
-    elif up_to_date.holds and not model.ready.holds:
-        reason = model.ready.reason
-    else:
+    elif leading.holds and up_to_date is not None:
         reason = up_to_date.reason
+    else:
+        reason = leading.reason
     name = f"{model.namespace}/{model.name}" if model.namespace else model.name
     return (
         f"{clean(name)}: {palette.paint(clean(reason), _TONES[outcome])}, "

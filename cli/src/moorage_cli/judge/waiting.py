@@ -30,6 +30,9 @@ SERVED_REASONS = frozenset({"OperatorUpdatePending"})
 IDLE_REASONS = frozenset({"Suspended"})
 """Reasons of Ready with which no replica starts until somebody edits the spec."""
 
+ENDING_REASONS = frozenset({"Deleting"})
+"""Reasons of Ready with which the model will not exist any more."""
+
 
 class Outcome(Enum):
     """The state of a rollout."""
@@ -51,6 +54,8 @@ def outcome_of(model: ModelView, now: datetime) -> Outcome:
         model: The model.
         now: The current time, aware.
     """
+    if model.is_current and model.ready.reason in ENDING_REASONS:
+        return Outcome.FAILED
     up_to_date = model.conditions.get("UpToDate")
     accepted = model.conditions.get("Accepted")
     if not model.is_current or up_to_date is None:

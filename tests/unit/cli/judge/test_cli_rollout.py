@@ -419,7 +419,10 @@ DONE_ROLLING = condition("UpToDate", "True", "RolloutComplete", "all replicas")
     [
         ({}, "waiting for the operator"),
         ({"observedGeneration": 1}, "waiting for the operator"),
-        ({"conditions": [READY]}, "waiting for the operator"),
+        (
+            {"conditions": [condition("Ready", "False", "Deleting", "it ends")]},
+            "Deleting: it ends",
+        ),
         ({"observedGeneration": 1, "conditions": [DONE_ROLLING]}, "waiting for the operator"),
         ({"conditions": [READY, DONE_ROLLING]}, "ModelLoading: it loads"),
         (

@@ -63,6 +63,7 @@ STALLED = ("Stalled", "True", "InvalidSpec")
         ([("Ready", "False", "Pending"), DONE], PENDING),
         ([("Ready", "False", "Suspended"), DONE], FAILED),
         ([("Ready", "False", "ScaledToZero"), DONE], PENDING),
+        ([("Ready", "False", "Deleting")], FAILED),
         ([REFUSED, READY, ("UpToDate", "False", "RollingOut"), STALLED], FAILED),
         ([REFUSED, READY, ("UpToDate", "False", "RollingOut")], PENDING),
     ],
