@@ -117,7 +117,7 @@ POD = {
 }
 LOCATION = a(
     FREE, "s3://b/<text>", "hf://o/n:<text>", "pvc://c/<text>", "hdfs://h/<text>",
-    "oci://r.example/n:<text>", "https://acme.blob.core.windows.net/models/<text>",
+    "oci://r.example/n:<text>", "oci+fetch://r.example/n:1", "https://acme.blob.core.windows.net/models/<text>",
 )  # fmt: skip
 EXTENSION = {
     **CONTAINER,

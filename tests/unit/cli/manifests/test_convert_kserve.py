@@ -51,6 +51,32 @@ def test_a_storage_uri_becomes_the_uri_of_the_same_store(given, uri):
     assert kserve_location(given).uri == uri
 
 
+@pytest.mark.parametrize(
+    ("scheme", "secrets", "more"),
+    [
+        ("oci", ["pull"], {}),
+        ("oci+modelcar", ["pull"], {}),
+        ("oci+native", ["pull"], {"imageVolume": "Always"}),
+        ("oci+fetch", [], {"imageVolume": "Never"}),
+        (
+            "oci+fetch",
+            ["pull", "other"],
+            {"imageVolume": "Never", "credentials": {"secretName": "pull"}},
+        ),
+    ],
+)
+def test_the_way_of_an_image_to_the_pod_is_carried_over(scheme, secrets, more):
+    predictor = model(storageUri=f"{scheme}://registry.example/iris:3")
+    predictor["imagePullSecrets"] = [{"name": each} for each in secrets]
+
+    spec = spec_of(predictor)
+
+    assert spec["model"] == {"uri": "oci://registry.example/iris:3?path=models", **more}
+    assert spec.get("imagePullSecrets", []) == predictor["imagePullSecrets"]
+    moved = convert_kserve(kserve(predictor), SCHEMAS, "s3://bucket/c").resources[0]["spec"]
+    assert moved["model"] == {"uri": "s3://bucket/c"}
+
+
 @pytest.mark.parametrize("given", ["hdfs://a/b", "file:///mnt", "http://a/b", "/mnt/models", ""])
 def test_an_unsupported_store_is_refused_with_the_supported_ones(given):
     with pytest.raises(LocationError, match=r"azblob://.*--uri"):

@@ -261,6 +261,11 @@ def _carry_location(draft: Draft, path: Path) -> bool:
         draft.lose(path, str(error))
         return True
     draft.put("spec.model.uri", location.uri, path)
+    if location.image_volume:
+        draft.put("spec.model.imageVolume", location.image_volume)
+    if location.image_volume == "Never" and (pull := draft.items(*PREDICTOR, "imagePullSecrets")):
+        draft.put("spec.model.credentials.secretName", mapping_of(pull[0]).get("name"))
+        draft.tell("spec.model.credentials is the first pull Secret, with which KServe downloads")
     if location.change:
         draft.change(path, location.change)
     else:
@@ -306,9 +311,11 @@ def _carry_storage_uris(draft: Draft) -> None:
 
 
 def _override(draft: Draft, uri: str, at: Path) -> None:
-    given = mapping_of(mapping_of(draft.result.get("spec")).get("model")).get("uri")
-    if given:
+    model = draft.result.get("spec", {}).get("model", {})
+    if given := model.get("uri"):
         draft.tell(f"spec.model.uri is that of --uri, in place of {given}")
+        if model.pop("imageVolume", "") == "Never":
+            model.pop("credentials", None)  # those of the registry
     draft.put("spec.model.uri", uri)
     draft.take(*at, "storageUri")
 

@@ -30,7 +30,11 @@ FIELDS: tuple[Field, ...] = (
         "metadata.annotations[serving.kserve.io/enable-prometheus-scraping]",
         remark="see the reference of the runtime's metrics for a PodMonitor",
     ),
-    Field("spec.predictor.*.storageUri", "spec.model.uri", "Azure and oci:// change; see stores"),
+    Field(
+        "spec.predictor.*.storageUri",
+        "spec.model.uri",
+        "Azure, oci:// and oci+fetch:// change; see stores",
+    ),
     Field(
         "spec.predictor.*.storage",
         "spec.model.uri",

@@ -12,6 +12,8 @@ _SUPPORTED = "pvc://, configmap://, s3://, gs://, azblob://, hf://, oci:// and h
 _COPY = "copy the files to one of these and name it with --uri"
 _AZURE = re.compile(r"https://([^./]+)\.blob\.core\.windows\.net/([^/?#]+)/?([^?#]*)")
 _HUB = re.compile(r"hf://([^/:@]+)/([^/:@]+):([^/:@]+)")
+_IMAGE = re.compile(r"oci(?:\+(modelcar|fetch|native))?://(.+)")
+_IMAGE_VOLUMES = {"fetch": "Never", "native": "Always"}
 _SAME = ("pvc://", "s3://", "gs://", "hf://", "https://", "azblob://", "configmap://")
 # KServe reads the model of an image from this folder of it.
 _MODELCAR_FOLDER = "models"
@@ -23,10 +25,17 @@ class LocationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A location as a URI, and a sentence if it differs from the given one."""
+    """A location as a URI, and a sentence if it differs from the given one.
+
+    Args:
+        uri: `spec.model.uri`.
+        change: The sentence.
+        image_volume: `spec.model.imageVolume`; empty for the default.
+    """
 
     uri: str
     change: str = ""
+    image_volume: str = ""
 
 
 def kserve_location(text: str) -> Location:
@@ -43,10 +52,12 @@ def kserve_location(text: str) -> Location:
         owner, name, revision = found.groups()
         uri = f"hf://{owner}/{name}@{revision.replace('/', '%2F')}"
         return Location(uri, f"{uri}: the revision follows '@'")
-    if text.startswith("oci://"):
-        named = text if re.search(r":[^/]*$", text.removeprefix("oci://")) else f"{text}:latest"
-        uri = f"{named}?path={_MODELCAR_FOLDER}"
-        return Location(uri, f"{uri}: KServe serves the folder /{_MODELCAR_FOLDER} of an image")
+    if found := _IMAGE.fullmatch(text):
+        how, image = found.groups()
+        named = image if re.search(r":[^/]*$", image) else f"{image}:latest"
+        uri = f"oci://{named}?path={_MODELCAR_FOLDER}"
+        sentence = f"{uri}: KServe serves the folder /{_MODELCAR_FOLDER} of an image"
+        return Location(uri, sentence, _IMAGE_VOLUMES.get(how, ""))
     if text.startswith(_SAME):
         return Location(text)
     raise LocationError(f"no such store; supported are {_SUPPORTED}: {_COPY}")
