@@ -71,6 +71,10 @@ DRAIN_SECONDS = 3.0
 STUCK_SECONDS = 300.0
 """The worker is stuck if no reconcile finishes for this time while a model waits."""
 
+STATUSES = 3
+"""Statuses that are written concurrently for each worker. In a burst, the models of one namespace
+become ready together, and with fewer places their statuses wait for each other."""
+
 NAMESPACES_LOOK_SECONDS = 0.2
 """The interval for checking watches during startup; later it is one second."""
 
@@ -127,7 +131,7 @@ class App:
             access,
             observe=self._metrics.called,
             # A write that waits for its turn holds none, so reads always find one.
-            connections=max(CONNECTIONS, 4 * settings.workers),
+            connections=max(CONNECTIONS, 2 * (1 + STATUSES) * settings.workers),
             clock=loop.time,
         )
         self._drivers = Drivers(reading_by(self._client), ca_file=settings.ca_file)
@@ -381,7 +385,7 @@ class App:
                 self._store,
                 self._existence,
                 selector=self._settings.watch_label_selector,
-                turns=Turns(self._settings.workers),
+                turns=Turns(STATUSES * self._settings.workers),
                 wrote=self._metrics.wrote,
             ),
             self._poller,

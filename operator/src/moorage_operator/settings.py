@@ -280,9 +280,9 @@ OPTIONS = (
         "32",
         _integer(1, 256),
         "N",
-        "Maximum number of children that are written concurrently in a namespace, and of "
-        "statuses; all namespaces together get less than twice as many. Services are created "
-        "before Deployments. 32 keep one API server busy without overloading it.",
+        "Maximum number of children that are written concurrently in a namespace, beside three "
+        "times as many statuses; all namespaces together get less than twice as many. Services "
+        "are created before Deployments. 32 keep one API server busy without overloading it.",
     ),
     Option(
         "--polls-a-second",

@@ -89,6 +89,19 @@ def read_change(line: bytes) -> Change:
     return Change(str(event.get("type")), body)
 
 
+def read_object(data: bytes) -> dict[str, Any]:
+    """Parse a stored object, which has a version; the answer of a proxy in its place has none.
+
+    Raises:
+        ServerError: It is not an object.
+    """
+    found = decoded(data)
+    metadata = found.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
+        raise errors.ServerError("the API server's answer is not a stored object")
+    return found
+
+
 def read_page(data: bytes) -> Page:
     """Parse a page of a list.
 

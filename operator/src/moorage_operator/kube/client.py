@@ -17,13 +17,12 @@ import aiohttp
 import msgspec
 
 from . import auth, errors
-from .bodies import Change, Page, decoded, lines, read_change, read_page
+from .bodies import Change, Page, decoded, lines, read_change, read_object, read_page
 from .kinds import INFERENCE_MODELS, LEASES, Kind
 from .trust import Trust
 
 CONNECTIONS = 128
-"""By default, fewer than 64 children and 64 statuses are written concurrently. More connections
-would only queue in the API server."""
+"""Enough for a few requests at a time. The operator sets how many its writes need."""
 
 PAGE = 250
 """The number of objects in a list page: about 2 MiB of JSON at a time."""
@@ -37,6 +36,9 @@ answer the request within this time, the connection is dead."""
 
 LEADING_LOOK_SECONDS = 1.0
 """A write in flight is cancelled at most this long after leadership was lost."""
+
+_OBJECT_VERBS = frozenset({"get", "create", "patch", "update"})
+"""Requests that are answered with a stored object."""
 
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -390,7 +392,8 @@ class KubeClient:
             timer.cancel()
 
     async def _call(self, verb: str, kind: Kind, path: str, **request: Any) -> dict[str, Any]:
-        return decoded(await self._request(verb, kind, path, **request))
+        read = read_object if verb in _OBJECT_VERBS else decoded
+        return read(await self._request(verb, kind, path, **request))
 
     async def _request(  # noqa: PLR0913 -- the parts of an HTTP request, all passed by name
         self,

@@ -3,7 +3,7 @@
 import pytest
 
 from moorage_operator.kube import bodies, errors
-from moorage_operator.kube.bodies import Change, lines, read_change, read_page
+from moorage_operator.kube.bodies import Change, lines, read_change, read_object, read_page
 
 
 def test_a_page_has_objects_a_version_and_a_continue_token() -> None:
@@ -34,6 +34,14 @@ def test_an_empty_list_has_no_objects(items: bytes) -> None:
 def test_a_body_that_is_not_a_list_is_a_server_error(body: bytes) -> None:
     with pytest.raises(errors.ServerError, match=r"not a JSON object: .+"):
         read_page(body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b'{"metadata":null}', b'{"metadata":{}}', b'{"kind":"Status"}', b"<html>"]
+)
+def test_a_body_that_is_not_a_stored_object_is_a_server_error(body: bytes) -> None:
+    with pytest.raises(errors.ServerError, match="the API server's answer is not a"):
+        read_object(body)
 
 
 def test_an_item_that_is_not_an_object_is_a_server_error() -> None:
