@@ -69,6 +69,42 @@ def write_ir(path: Path, type_name: str = "f32", dims=(-1, 2)) -> None:
     ov.save_model(model, path, compress_to_fp16=False)
 
 
+def test_weights_written_in_place_neither_change_answers_nor_end_the_process(tmp_path):
+    ops = ov.opset13
+    table = ops.constant(np.ones((100_000, 1), np.float32))
+    rows = ops.parameter([-1], ov.Type.i64, name="rows")
+    rows.output(0).set_names({"rows"})
+    found = ops.gather(table, rows, ops.constant(np.int64(0)))
+    found.output(0).set_names({"found"})
+    graph = ov.Model([found], [rows], "table")
+    ov.save_model(graph, tmp_path / "model.xml", compress_to_fp16=False)
+    code = f"""
+import os, pathlib
+import numpy as np
+from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.openvino.backend import OpenvinoBackend
+from moorage_runtime.values.inference import InferRequest
+from moorage_runtime.values.tensors import Datatype, Tensor
+folder = pathlib.Path({str(tmp_path)!r})
+model = OpenvinoBackend().load(ModelSource("m", "1", folder / "model.xml"))
+def ask(row):
+    rows = Tensor("rows", Datatype.INT64, np.array([row]))
+    return model.infer(InferRequest("m", "1", (rows,)))[0].array.item()
+with (folder / "model.bin").open("r+b") as file:
+    file.write(np.full(100_000, 2, np.float32).tobytes())
+    file.flush()
+    print(ask(90_000))
+    file.truncate(0)
+    print(ask(50_000))
+"""
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout.split()) == (0, ["1.0", "1.0"]), done.stderr
+
+
 @pytest.mark.parametrize("name", OPENVINO_TYPES)
 def test_every_datatype_is_unchanged(tmp_path, name):
     write_ir(tmp_path / "model.xml", OPENVINO_TYPES[name])

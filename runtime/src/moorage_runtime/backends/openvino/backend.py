@@ -141,6 +141,9 @@ def _load_file(source: ModelSource) -> OpenvinoModel:
             f"{', '.join(_PLATFORMS)}"
         )
     core = ov.Core()
+    # A mapped file of weights that is written in place would change answers without a reload, and
+    # one that is cut off would end the process.
+    core.set_property({"ENABLE_MMAP": False})
     try:
         model = core.read_model(source.path)
     except Exception as error:
