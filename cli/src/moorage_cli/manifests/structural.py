@@ -85,6 +85,9 @@ def _sentence(error: jsonschema.ValidationError) -> str:
             return f"{got} is invalid: must be of type {error.validator_value}"
         case "pattern":
             return f"{got} is invalid: must match {error.validator_value}"
+        case "anyOf":  # an integer or a string, the only form in the CRD
+            quoted = f'; write "{got}"' if isinstance(error.instance, float) else ""
+            return f"{got} is invalid: must be an integer or a string{quoted}"
         case "oneOf":  # of required fields, the only form in the CRD
             choices: Any = error.validator_value
             names = [name for choice in choices for name in choice["required"]]

@@ -202,3 +202,17 @@ def test_defaults_are_set_only_in_objects_that_exist():
     assert filled["spec"]["replicas"] == 1
     assert filled["spec"]["contract"]["policy"] == "Warn"
     assert "smokeTests" not in filled["spec"]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "message"),
+    [
+        ("0.1", '0.1 is invalid: must be an integer or a string; write "0.1"'),
+        ("[1]", "[1] is invalid: must be an integer or a string"),
+    ],
+)
+def test_a_quantity_that_the_api_server_refuses_is_explained(cpu, message):
+    spec = {"runtime": {"resources": {"requests": {"cpu": yaml.safe_load(cpu)}}}}
+    text = yaml.safe_dump(manifest({"model": {"uri": "pvc://models/digits"}, **spec}))
+
+    assert findings(text) == [("spec.runtime.resources.requests.cpu", message)]
