@@ -77,6 +77,18 @@ def test_the_way_of_an_image_to_the_pod_is_carried_over(scheme, secrets, more):
     assert moved["model"] == {"uri": "s3://bucket/c"}
 
 
+def test_a_quantity_with_a_fraction_becomes_a_text_and_the_others_stay():
+    resources = {"requests": {"cpu": 0.1, "memory": "1Gi"}, "limits": {"cpu": 1}}
+
+    spec = spec_of(model(resources=resources))
+
+    assert spec["runtime"]["resources"] == {
+        "requests": {"cpu": "0.1", "memory": "1Gi"}, "limits": {"cpu": 1}
+    }  # fmt: skip
+    notes = convert_kserve(kserve(model(resources=resources)), SCHEMAS).notes
+    assert any('requests.cpu is "0.1"' in note.sentence for note in notes)
+
+
 @pytest.mark.parametrize("given", ["hdfs://a/b", "file:///mnt", "http://a/b", "/mnt/models", ""])
 def test_an_unsupported_store_is_refused_with_the_supported_ones(given):
     with pytest.raises(LocationError, match=r"azblob://.*--uri"):

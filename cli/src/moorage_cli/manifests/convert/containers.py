@@ -77,7 +77,7 @@ def carry_server(draft: Draft, server: Server) -> None:
             _carry_words(draft, (*at, part), f"{section}.{part}")
     _carry_env(draft, at, section)
     for part in ("requests", "limits"):
-        draft.move((*at, "resources", part), f"{section}.resources.{part}")
+        _carry_quantities(draft, (*at, "resources", part), f"{section}.resources.{part}")
     _carry_ports(draft, at, section)
     if server.is_replaced:
         for probe in _PROBES:
@@ -141,6 +141,19 @@ def _add_container(draft: Draft, fields: Mapping[str, Any], origin: Path) -> Non
 def _listed(draft: Draft, name: str) -> list[dict[str, Any]]:
     template = mapping_of(mapping_of(draft.result.get("spec")).get("podTemplate"))
     return list(mapping_of(template.get("spec")).get(name, ()))
+
+
+def _carry_quantities(draft: Draft, path: Path, target: str) -> None:
+    """Carry over quantities; the API server refuses a number with a fraction."""
+    if not draft.is_open(path):
+        return
+    given = draft.take(*path)
+    fractions = {
+        name: str(value) for name, value in mapping_of(given).items() if isinstance(value, float)
+    }
+    for name, text in fractions.items():
+        draft.tell(f'{target}.{name} is "{text}", because a number must not have a fraction')
+    draft.put(target, {**given, **fractions} if fractions else given, path)
 
 
 def _carry_words(draft: Draft, path: Path, target: str) -> None:
