@@ -7,9 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -313,3 +315,56 @@ def test_an_interrupt_ends_an_upload_to_a_store_that_does_not_answer(tmp_path: P
         finally:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def answering(answer: Callable[[BaseHTTPRequestHandler], tuple[int, str]]) -> Generator[str]:
+    """A registry of which a test decides the status and Location of each answer; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _any(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, location = answer(self)
+            self.send_response(status)
+            self.send_header("WWW-Authenticate", 'Basic realm="test"')
+            self.send_header("Location", location)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_POST = do_PATCH = do_PUT = _any  # noqa: N815 - names of http.server
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+
+
+def test_no_other_address_gets_the_login(
+    made: Callable[[dict[str, bytes]], Upload], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An answer of the registry decides where an upload goes on."""
+    seen: list[tuple[str, str | None]] = []
+
+    def refuses(request: BaseHTTPRequestHandler) -> tuple[int, str]:
+        seen.append((request.command, request.headers.get("Authorization")))
+        return 403, ""
+
+    with answering(refuses) as other:
+
+        def leads_on(request: BaseHTTPRequestHandler) -> tuple[int, str]:
+            if "Authorization" not in request.headers:
+                return 401, ""
+            return (202, f"http://{other}/on") if request.command == "POST" else (404, "")
+
+        with answering(leads_on) as front:
+            for name, value in logged_in(tmp_path, front).items():
+                monkeypatch.setenv(name, value)
+            with pytest.raises(Failure, match="403"):
+                made({"model.onnx": b"graph"}).to(f"oci://{front}/team")
+
+    assert seen == [("PATCH", None)]

@@ -158,7 +158,8 @@ class _Registry:
         headers: dict[str, str] | None,
     ) -> httpx.Response:
         sent = dict(headers or {})
-        if self._authorization and url.host == self._api.host:
+        is_own = (url.scheme, url.netloc) == (self._api.scheme, self._api.netloc)
+        if self._authorization and is_own:  # an upload may go on at another address
             sent["Authorization"] = self._authorization
         try:
             return self._client.request(
