@@ -4,8 +4,9 @@ import base64
 import json
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from support.api_extension import process
@@ -19,15 +20,19 @@ HASHED = "$2y$05$abcdefghijklmnopqrstuu3Jd./u/rH1RxB6auX5v7gLP6uWhKCgG"
 
 
 def find() -> Path:
-    """The program: the machine's own, or the package's, unpacked."""
+    """The program: the machine's own, or the package's, unpacked by the first session."""
     if own := shutil.which("docker-registry"):
         return Path(own)
     found = UNPACKED / "usr" / "bin" / "docker-registry"
     if not found.exists():
-        UNPACKED.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["apt-get", "download", "docker-registry"], cwd=UNPACKED, check=True)
-        (package,) = UNPACKED.glob("docker-registry_*.deb")
-        subprocess.run(["dpkg-deb", "--extract", package, UNPACKED], check=True)
+        UNPACKED.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=UNPACKED.parent) as folder:
+            subprocess.run(["apt-get", "download", "docker-registry"], cwd=folder, check=True)
+            (package,) = Path(folder).glob("docker-registry_*.deb")
+            whole = Path(folder) / "whole"
+            subprocess.run(["dpkg-deb", "--extract", package, whole], check=True)
+            with suppress(OSError):  # another session was faster
+                whole.rename(UNPACKED)
     return found
 
 
