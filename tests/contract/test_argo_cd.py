@@ -10,6 +10,7 @@ from lupa import lua51
 from moorage_operator.api import conditions
 from moorage_operator.api.conditions import Condition, ConditionType, Finding, Reason
 from moorage_operator.api.v1alpha1 import parse
+from moorage_operator.decide.plan import status_of_deleted
 from moorage_operator.decide.status.kstatus import reconciling_or_stalled
 from moorage_operator.values.answers import AnswerReason
 from moorage_operator.values.objects import DeploymentCondition
@@ -184,3 +185,12 @@ def test_ready_and_up_to_date_decide(
     of_ready: Condition, of_up_to_date: Condition, expected: str
 ) -> None:
     assert check(told(of_ready, of_up_to_date))[0] == expected
+
+
+def test_a_model_that_is_being_deleted_is_progressing() -> None:
+    before = resource(observed())
+    status = status_of_deleted(before["status"], generation=1, now=NOW)
+
+    health, message = check({**before, "status": status})
+
+    assert (health, "being deleted" in message) == ("Progressing", True)

@@ -10,6 +10,10 @@ for _, condition in ipairs(status.conditions) do
 end
 local ready, upToDate = found.Ready, found.UpToDate
 
+-- Finalizers keep the model, which has no other condition then.
+if ready.reason == "Deleting" then
+  return {status = "Progressing", message = ready.message}
+end
 -- An edit waits until somebody resumes the model. The operator sets Stalled here as well.
 if upToDate.reason == "Paused" then
   return {status = "Suspended", message = upToDate.message}

@@ -20,7 +20,7 @@ from moorage_cli.printing.sanitizing import clean_document
 __all__ = ["details", "key_of", "row"]
 
 # Reasons of models that serve nothing because their owner wants it so.
-RESTING = frozenset({"Suspended", "ScaledToZero"})
+RESTING = frozenset({"Suspended", "ScaledToZero", "Deleting"})
 # Reasons of replicas that start as they should.
 STARTING = frozenset({"Pending", "AwaitingAnswer", "AwaitingMetadata", "ModelLoading", "Running"})
 
