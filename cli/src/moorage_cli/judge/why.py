@@ -121,6 +121,8 @@ def causes(model: ModelView, now: datetime) -> list[Cause]:
     failure = _open_failure(model)
     if failure and failure.reason not in {cause.reason for cause in found}:
         found.append(_advised(_container(failure), failure.reason, failure.message, model.name))
+    if not found and not model.is_ready:  # it is being deleted
+        found.append(_of_condition(model.ready, model, now))
     return _without_repetition(found)
 
 

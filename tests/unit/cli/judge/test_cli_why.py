@@ -161,6 +161,13 @@ def test_a_model_without_a_status_has_one_cause() -> None:
     assert found.message == "the operator has not written a status yet"
 
 
+def test_a_model_that_is_being_deleted_has_that_cause() -> None:
+    (cause,) = causes(model(condition("Ready", "False", "Deleting", "it is being deleted")), NOW)
+
+    assert (cause.reason, cause.message) == ("Deleting", "it is being deleted")
+    assert "finalizers" in cause.means
+
+
 def test_a_status_of_an_earlier_spec_is_the_only_cause() -> None:
     (found,) = causes(model(*CRASHING, generation=3), NOW)
 
