@@ -312,15 +312,16 @@ class ApiServer:
         who: str,
         *,
         now: bool = False,
+        held: bool = False,
     ) -> None:
-        """Delete an object, or mark it for deletion if it has finalizers or a grace period."""
+        """Delete an object, or mark it for deletion if it is held or has a grace period."""
         stored = self._need(plural, key)
         metadata = stored.body["metadata"]
         for name, wanted in preconditions.items():
             if metadata[name] != wanted:
                 message = f"Precondition failed: {name}: {wanted} is not {metadata[name]}"
                 raise Refused(409, "Conflict", message, key[1])
-        if plural in GRACEFUL and not now:
+        if (plural in GRACEFUL or held) and not now:
             if "deletionTimestamp" not in metadata:
                 marked = {**metadata, "deletionTimestamp": timestamp(self._clock())}
                 made = {**stored.body, "metadata": marked}

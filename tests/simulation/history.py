@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulation.admission import Admission
-from simulation.api_server import Object, Refused, labels_of
+from simulation.api_server import Object, labels_of
 from simulation.clock import timestamp
+from simulation.holds import Holds
 from simulation.losses import Losses
 from simulation.network import AFTER, BEFORE, Ambush
 from simulation.pods import key_of
@@ -25,6 +26,7 @@ from simulation.properties import (
     left_behind,
     strange,
     unsettled,
+    verdicts,
     write_model,
 )
 from simulation.routes import GATEWAY_SHARE, Routes
@@ -35,6 +37,10 @@ from simulation.tampers import TAMPERS, HandEdits, carefully, disown
 from simulation.world import NAMESPACE, USER, World
 
 NAME = "iris"
+DELETING = ("False", "Deleting")
+TOLD_SECONDS = 5.0
+"""Within this time without faults, a status says that its model is being deleted."""
+
 SETTLE_SECONDS = 900.0
 """A history ends after this time: the longest backoff of a retry is five minutes."""
 
@@ -159,6 +165,7 @@ def play(seed: int) -> Outcome:
             routes,
             HandEdits(world, seed),
             Admission(world, seed),
+            Holds(world, NAME, seed),
         )
         player.play(outcome)
     finally:
@@ -180,6 +187,7 @@ class _Player:
     _routes: Routes
     _edits: HandEdits
     _admission: Admission
+    _holds: Holds
 
     def play(self, outcome: Outcome) -> None:
         """Play the steps, end all faults, and check the end state."""
@@ -206,6 +214,7 @@ class _Player:
             self._edits.after_step()
             self._admission.after_step()
         world.run(chance.choice(PAUSES))
+        self._holds.release()
         if chance.random() < 0.8:
             self._write(self._spec(SERVING[:2]))
         # The last failure must be repaired without further events.
@@ -275,7 +284,12 @@ class _Player:
     def _end(self) -> list[str]:
         """Check that a deleted model leaves nothing behind and nothing is recreated."""
         world = self._world
-        self._delete()
+        held = self._holds.delete()
+        world.run(0.9 * held)
+        model = world.api.get("inferencemodels", (NAMESPACE, NAME))
+        if model and held > TOLD_SECONDS and verdicts(model).get("Ready") != DELETING:
+            return [f"{held:.1f} s after its deletion, a model says {verdicts(model)}"]
+        world.run(0.1 * held)
         deadline = world.loop.time() + GONE_SECONDS
         while left_behind(world) and world.loop.time() < deadline:
             world.run(LOOK_SECONDS)
@@ -311,9 +325,9 @@ class _Player:
             case "delete" | "replace" if self._is_disowned():
                 return  # like `delete --cascade=orphan`: the child is meant to stay
             case "delete":
-                self._delete()
+                self._holds.delete()
             case "replace":
-                self._delete()
+                self._holds.delete(at_once=True)
                 self._write(self._spec())
             case "kill operator":
                 world.weather.old_lists = chance.random() < 0.3
@@ -425,12 +439,6 @@ class _Player:
     def _write(self, spec: Object) -> None:
         self._world.note(f"user: writes {spec}")
         write_model(self._world, NAME, spec)
-
-    def _delete(self) -> None:
-        try:
-            self._world.api.delete("inferencemodels", (NAMESPACE, NAME), {}, USER)
-        except Refused:
-            return
 
     def _is_disowned(self) -> bool:
         """Whether a Deployment has just lost its owner reference."""
