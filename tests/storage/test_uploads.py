@@ -347,7 +347,7 @@ def answering(answer: Callable[[BaseHTTPRequestHandler], tuple[int, str]]) -> Ge
 def test_no_other_address_gets_the_login(
     made: Callable[[dict[str, bytes]], Upload], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """An answer of the registry decides where an upload goes on."""
+    """The registry chooses the address at which an upload continues."""
     seen: list[tuple[str, str | None]] = []
 
     def refuses(request: BaseHTTPRequestHandler) -> tuple[int, str]:

@@ -159,7 +159,7 @@ class _Registry:
     ) -> httpx.Response:
         sent = dict(headers or {})
         is_own = (url.scheme, url.netloc) == (self._api.scheme, self._api.netloc)
-        if self._authorization and is_own:  # an upload may go on at another address
+        if self._authorization and is_own:  # uploads can continue at another address
             sent["Authorization"] = self._authorization
         try:
             return self._client.request(
@@ -213,7 +213,7 @@ class _Passing(Failure):
 
 
 def _location(answer: httpx.Response) -> httpx.URL:
-    """Where an upload goes on; some registries answer with a path only."""
+    """Where an upload continues; some registries give only a path."""
     place = answer.headers.get("Location", "")
     if not place:
         raise Failure(f"registry {answer.url.host}: its answer to an upload has no Location")

@@ -7,7 +7,6 @@ Source: Docker, "docker login", "Credential stores"; containers-auth.json(5).
 
 import base64
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -112,7 +111,6 @@ def _asked(helper: str, name: str) -> Login | None:
         done = subprocess.run(  # noqa: S603 - the program that the user's configuration names
             [f"docker-credential-{helper}", "get"],
             input=name, capture_output=True, text=True, check=True, timeout=HELPER_SECONDS,
-            env=dict(os.environ),
         )  # fmt: skip
         found = _mapping(json.loads(done.stdout))
     except (OSError, ValueError, subprocess.SubprocessError):
