@@ -3,9 +3,9 @@
     plan.objects --> **Applier** --> server-side apply, delete --> store
 
 The plan lists all children of a model; any other child is deleted. Missing children are created
-concurrently, existing ones are changed in the plan's order. The NetworkPolicy comes before all
-others, so that no pod runs without it. Until it is applied, the only other change is a Deployment
-that is scaled to zero.
+concurrently, but Deployments and autoscalers after the others (`turns`); existing ones are changed
+in the plan's order. The NetworkPolicy comes before all others, so that no pod runs without it.
+Until it is applied, the only other change is a Deployment that is scaled to zero.
 
 A child is unchanged if it has the planned hash and all planned fields are still ours
 (`field_ownership`). So the operator writes only what changed, and reverts manual edits, as long as
@@ -36,7 +36,7 @@ from .contests import Contests, Place
 from .kept_labels import check_labels
 from .leftovers import Leftovers
 from .taken_names import AWAITING_DELETION, NAME_TAKEN, NameTaken, still_deleting, taken_by
-from .turns import Turns
+from .turns import LAST, Turns
 
 logger = logging.getLogger(__name__)
 
@@ -229,6 +229,13 @@ class Applier:
         except errors.ApiError as error:
             failed = [self._refuse(record, body, error) for body in wanted]
             return any(failed)
+        before = [body for body in wanted if body["kind"] not in LAST]
+        after = [body for body in wanted if body["kind"] in LAST]
+        created = await self._create_all(record, before)
+        return await self._create_all(record, after) or created
+
+    async def _create_all(self, record: ModelRecord, wanted: Sequence[Object]) -> bool:
+        """Create these objects concurrently; whether any was created, refused or failed."""
         outcomes = await asyncio.gather(
             *(self._apply_child(record, body) for body in wanted), return_exceptions=True
         )

@@ -7,7 +7,9 @@ is idle and tenths of a second once controllers create pods. If a thousand model
 once, all of them therefore get their Services before the first gets its Deployment.
 
 A reconcile ends once all children exist, and only the next one reports a pod that became ready. So
-the other children come before the Deployment too, except for autoscalers, which refer to it.
+the other children come before the Deployment too, except for autoscalers, which refer to it. A
+model's own Deployment even waits until its other children are written: the Service of the first
+models of a burst takes seconds, and their pods would be ready long before.
 
 An admission webhook that hangs delays a write by up to 30 s, and its namespace may have hundreds
 of models. A namespace may hold as many places as are free, so that some remain for the others.

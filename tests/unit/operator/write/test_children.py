@@ -907,6 +907,43 @@ async def test_missing_children_are_created_concurrently(world: World) -> None:
         assert await world.apply(service(), service(name="other"))
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "HorizontalPodAutoscaler", "ScaledObject"])
+async def test_a_deployment_is_created_after_the_service_was_written(
+    world: World, kind: str
+) -> None:
+    sent, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        if body["kind"] == "Service":
+            sent.set()
+            await may_answer.wait()
+        return await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+
+    world.cluster.apply = slow  # type: ignore[method-assign]
+    applying = asyncio.create_task(world.apply(service(kind=kind), service()))
+    await sent.wait()
+    await asyncio.sleep(0.05)
+    assert world.cluster.writes == []
+
+    may_answer.set()
+
+    assert await applying
+    assert world.cluster.writes == ["services", kinds.CHILDREN[kind].rbac_name]
+
+
+async def test_a_deployment_is_created_although_the_service_was_refused(world: World) -> None:
+    async def failing(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        if body["kind"] == "Service":
+            raise errors.ServerError("no", code=500)
+        return await Cluster.apply(world.cluster, kind, body, field_manager=field_manager)
+
+    world.cluster.apply = failing  # type: ignore[method-assign]
+
+    assert await world.apply(service(kind="Deployment"), service())
+    assert world.store.child(KEY, "Deployment", "iris") is not None
+    assert world.refusal().code == 500
+
+
 async def test_a_child_that_cannot_be_created_does_not_stop_the_others(world: World) -> None:
     async def failing(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
         if body["metadata"]["name"] == "iris":
