@@ -1,5 +1,6 @@
 """A web server with all kinds of failures: resuming, refusals and messages."""
 
+import gzip
 import hashlib
 import io
 import os
@@ -36,6 +37,9 @@ def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarIn
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, target
     return info
+
+
+TWO = tar({"first": b"x", "second": b"y"}, "w")
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
@@ -221,13 +225,19 @@ def test_a_zip_is_unpacked(secure, fetch, trusted):
         ("a.tgz", b"this is no archive", "is not a tar archive"),
         ("a.zip", b"this is no archive", "is not a zip"),
         ("a.tgz", tar({"a": os.urandom(90_000)})[:60_000], "is not a tar archive"),
+        ("a.tgz", tar({"a": b"x"})[:-4], "ended before the end-of-stream marker"),
+        ("a.tgz", tar({"a": b"x"})[:-8] + bytes(8), "CRC check failed"),
+        ("a.tar", TWO.replace(b"second", b"Second"), "the header of a member is invalid"),
+        ("a.tar", TWO[:1100], "the header of a member is invalid or incomplete"),
         ("a.tgz", tar({"bomb": bytes(60_000_000)}), "the free space on the volume"),
+        ("a.tgz", gzip.compress(tar({}, "w") + bytes(60_000_000)), "the free space on the volume"),
         ("a.zip", zipped({"bomb": bytes(60_000_000)}), "the free space on the volume"),
     ],
     ids=[
         "parent", "root", "parent in the middle", "zip parent", "zip backslash", "symbolic link",
-        "hard link", "pipe", "file and folder", "no tar", "no zip", "half a tar", "tar bomb",
-        "zip bomb",
+        "hard link", "pipe", "file and folder", "no tar", "no zip", "half a tar",
+        "tar without its end", "tar with a wrong checksum", "tar with a wrong header",
+        "half a header", "tar bomb", "tar bomb after the last member", "zip bomb",
     ],
 )  # fmt: skip
 def test_an_invalid_archive_is_refused(secure, fetch, trusted, file, body, sentence):

@@ -67,7 +67,8 @@ def unpack(archive: Path, name: str, folder: Path, budget: Budget) -> None:
         NoSpace: The volume is full.
     """
     with _read_errors(name):
-        members = _zip(archive) if name.lower().endswith(".zip") else _tar(archive)
+        is_zip = name.lower().endswith(".zip")
+        members = _zip(archive) if is_zip else _tar(archive, name, budget)
         for member in members:
             budget.spend_member(name)
             path = member_path(member.name, name)
@@ -88,7 +89,7 @@ def unpack_layer(layer: Path, name: str, folder: Path, budget: Budget, keep: str
     """
     left_out = 0
     with _read_errors(name):
-        for member in _tar(layer):
+        for member in _tar(layer, name, budget):
             budget.spend_member(name)
             path = member_path(member.name, name)
             if not path or is_metadata(path):
@@ -148,10 +149,10 @@ def _delete(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _tar(archive: Path) -> Iterator[_Member]:
+def _tar(archive: Path, name: str, budget: Budget) -> Iterator[_Member]:
     with (
         _decompressed(archive) as data,
-        tarfile.open(fileobj=_Bounded(data), mode="r:") as tar,
+        tarfile.open(fileobj=(bounded := _Bounded(data)), mode="r:") as tar,
     ):
         while info := tar.next():
             kind = (
@@ -161,6 +162,12 @@ def _tar(archive: Path) -> Iterator[_Member]:
                 else Kind.OTHER
             )  # fmt: skip
             yield _Member(info.name, kind, lambda info=info: tar.extractfile(info))
+        # tarfile takes a header that it cannot read for the end
+        if bounded.latest.strip(b"\0") or len(bounded.latest) not in {0, tarfile.BLOCKSIZE}:
+            raise tarfile.ReadError("the header of a member is invalid or incomplete")
+        # the checksum of a compressed file follows its last byte
+        while block := data.read(COPY_BYTES):
+            budget.spend(len(block), name)
 
 
 def _decompressed(archive: Path) -> BinaryIO:
@@ -189,15 +196,21 @@ def _zip(archive: Path) -> Iterator[_Member]:
 
 
 class _Bounded(io.RawIOBase):
-    """Decompressed bytes; a single read is limited to what a valid archive needs."""
+    """Decompressed bytes; a single read is limited to what a valid archive needs.
+
+    Attributes:
+        latest: What the latest read returned.
+    """
 
     def __init__(self, data: IO[bytes]) -> None:
         self._data = data
+        self.latest = b""
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= HEADER_LIMIT_BYTES:
             raise tarfile.ReadError("a header is too large")
-        return self._data.read(size)
+        self.latest = self._data.read(size)
+        return self.latest
 
     def readable(self) -> bool:
         return True
