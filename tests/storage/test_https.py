@@ -251,6 +251,19 @@ def test_an_invalid_archive_is_refused(secure, fetch, trusted, file, body, sente
     assert not list(done.volume.parent.glob("evil*"))
 
 
+def test_an_archive_without_a_version_is_downloaded_again_if_it_was_invalid(
+    secure, fetch, trusted
+):
+    secure.routes["/a.tar"] = Route(b"this is no archive")
+    before = fetch(f"{secure.url}/a.tar", trusted)
+    secure.routes["/a.tar"] = Route(TWO)
+
+    after = fetch(f"{secure.url}/a.tar", trusted)
+
+    assert before.status == 1
+    assert after.files == {"first": b"x", "second": b"y"}, after.log
+
+
 def test_a_model_larger_than_the_volume_is_not_downloaded(secure, fetch, trusted):
     secure.routes["/model.onnx"] = Route(BIG)
 

@@ -68,6 +68,8 @@ class Download:
             Stopped: Downloads must stop.
         """
         whole = self._parts / entry.part_name
+        if not entry.identity:
+            whole.unlink(missing_ok=True)  # the server may have another file by now
         if whole.exists():
             self._progress.resume(_size(whole))
         else:
