@@ -105,6 +105,35 @@ with (folder / "model.bin").open("r+b") as file:
     assert (done.returncode, done.stdout.split()) == (0, ["1.0", "1.0"]), done.stderr
 
 
+def test_variables_written_in_place_neither_change_answers_nor_end_the_process(tmp_path):
+    shutil.copytree(HALF_PLUS, tmp_path / "1")
+    code = f"""
+import pathlib
+import numpy as np
+from moorage_runtime.backends.base import ModelSource
+from moorage_runtime.backends.openvino.backend import OpenvinoBackend
+from moorage_runtime.values.inference import InferRequest
+from moorage_runtime.values.tensors import Datatype, Tensor
+folder = pathlib.Path({str(tmp_path / "1")!r})
+model = OpenvinoBackend().load(ModelSource("m", "1", folder / "saved_model.pb"))
+def ask(shape):
+    x = Tensor("x", Datatype.FP32, np.ones(shape, np.float32))
+    return model.infer(InferRequest("m", "1", (x,)))[0].array.max()
+with (folder / "variables" / "variables.data-00000-of-00001").open("r+b") as file:
+    file.write(np.full(2, 100, np.float32).tobytes())
+    file.flush()
+    print(ask([1]))
+    file.truncate(0)
+    print(ask([1, 1]))
+"""
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout.split()) == (0, ["3.5", "3.5"]), done.stderr
+
+
 @pytest.mark.parametrize("name", OPENVINO_TYPES)
 def test_every_datatype_is_unchanged(tmp_path, name):
     write_ir(tmp_path / "model.xml", OPENVINO_TYPES[name])

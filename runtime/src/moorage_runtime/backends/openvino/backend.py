@@ -261,7 +261,7 @@ def _read_function(
 
 def _cut_out(folder: pathlib.Path, function: Function) -> ov.Model:
     frontend = FrontEndManager().load_by_framework("tf")
-    graph = frontend.load(str(folder))
+    graph = frontend.load(str(folder), enable_mmap=False)  # as in _load_file
     inputs = [
         (graph.get_place_by_tensor_name(tensor), function.inputs[name])
         for name, tensor in saved_model.input_tensors(function).items()
