@@ -539,10 +539,10 @@ def test_columns_of_numbers_can_be_declared_as_inputs_of_their_own(cases, folder
 @pytest.mark.parametrize(
     ("backend", "file", "content", "reason"),
     [
-        (XgboostBackend, "model.json", b"", "first byte"),
+        (XgboostBackend, "model.json", b"", "neither JSON nor UBJSON"),
         (XgboostBackend, "model.json", b"{}", "learner is missing"),
         (XgboostBackend, "model.json", b'{"learner": 1}', "learner is missing"),
-        (XgboostBackend, "model.ubj", b"not", "first byte"),
+        (XgboostBackend, "model.ubj", b"binf\x00\x00\x00?", "again with save_model('model.json')"),
         (XgboostBackend, "model.ubj", b"{L\x00\x00", "incomplete"),
         (LightgbmBackend, "model.txt", b"", "first line"),
         (LightgbmBackend, "model.txt", b"tree\n", "incomplete"),

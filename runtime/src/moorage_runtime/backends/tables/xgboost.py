@@ -122,7 +122,10 @@ def _check(content: bytes) -> None:
         ValueError: It is neither JSON nor UBJSON, is incomplete, or its trees are none.
     """
     if len(content) < 2 or not content.startswith(b"{"):
-        raise ValueError("the first byte must be '{'")
+        raise ValueError(
+            "it is neither JSON nor UBJSON: if it has the older binary format, save it again with "
+            "save_model('model.json') in the version of XGBoost that wrote it"
+        )
     is_ubjson = content[1:2] in _UBJSON_STARTS
     xgboost_trees.check(ubjson.decode(content) if is_ubjson else json.loads(content))
 
