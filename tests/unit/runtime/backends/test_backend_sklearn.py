@@ -468,6 +468,30 @@ def test_an_estimator_of_another_version_is_called_so(tmp_path):
         saved(tmp_path, make_pipeline(scaler, LinearRegression().fit(ROWS, [0, 1, 2, 3])))
 
 
+def test_the_first_error_of_an_estimator_that_fails_with_each_datatype_is_reported(tmp_path):
+    encoder = OrdinalEncoder().fit([[0.1]])  # which FP32 does not have
+    del encoder._infrequent_enabled
+
+    with pytest.raises(InvalidConfig, match=rf"'_infrequent_enabled'\): {SAME_VERSION}"):
+        saved(tmp_path, encoder)
+
+
+class OlderTree:
+    """A pickle with the tree of a version whose nodes have fewer fields."""
+
+    def __reduce__(self):
+        tree = DecisionTreeClassifier().fit(ROWS, [0, 1, 0, 1]).tree_
+        kind, arguments, state = tree.__reduce__()
+        nodes = state["nodes"]
+        fields = [(name, nodes.dtype[name]) for name in nodes.dtype.names[:-1]]
+        return kind, arguments, {**state, "nodes": np.zeros(len(nodes), fields)}
+
+
+def test_trees_of_another_version_are_called_so(tmp_path):
+    with pytest.raises(InvalidConfig, match=rf"its trees are of another version: {SAME_VERSION}"):
+        saved(tmp_path, OlderTree())
+
+
 def test_a_value_without_an_attribute_is_no_other_version(tmp_path):
     pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(["good", "poor"], [0, 1])
     declared = (TensorSpec("text", Datatype.BYTES, (-1, 1)),)

@@ -256,10 +256,12 @@ def _tried_layout(
     except InvalidConfig:
         if source.inputs is not None or features.columns is not None:
             raise
-    # KMeans takes only the datatype that it was fitted on
-    narrow = msgspec.structs.replace(features, datatype=Datatype.FP32)
-    chosen = layout.chosen(source, narrow)
-    return chosen, _tried_outputs(source, estimator, methods, chosen, options)
+        # KMeans takes only the datatype that it was fitted on
+        narrow = msgspec.structs.replace(features, datatype=Datatype.FP32)
+        chosen = layout.chosen(source, narrow)
+        with contextlib.suppress(InvalidConfig):
+            return chosen, _tried_outputs(source, estimator, methods, chosen, options)
+        raise
 
 
 def _tried_with_numbers(chosen: Layout, answer: Answer, name: str) -> tuple[TensorSpec, ...]:

@@ -35,6 +35,8 @@ _MISSING: Final = re.compile(
     r"Can't get attribute '(?P<name>[^']+)' on <module '(?P<module>[^']+)'"
     r"|module '(?P<of>[^']+)' has no attribute '(?P<attribute>[^']+)'"
 )
+# How scikit-learn refuses the decision trees of another version.
+_OTHER_TREES: Final = "node array from the pickle has an incompatible dtype"
 _HOW_TO_TRUST: Final = (
     "if you trust everyone who can write the model files, set spec.model.trusted: true in the "
     "InferenceModel, or start the server with --allow-pickle=true"
@@ -102,6 +104,8 @@ def _attempt(source: ModelSource, read: Callable[[], Any]) -> Any:
         problem = sentence_of(error).replace(f"{source.path.parent}/", "")
         if lack := _lack(error):
             problem = lack
+        elif _OTHER_TREES in str(error):
+            problem = f"its trees are of another version: {save_with_same_version('sklearn')}"
         elif source.path.suffix in _PICKLES and _is_damage(error):
             problem = f"it is not a pickle, or is damaged ({problem})"
         raise InvalidConfig(f"{source.path.name} cannot be loaded: {problem}") from error
