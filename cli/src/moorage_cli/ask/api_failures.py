@@ -74,6 +74,10 @@ class MalformedAnswer(Exception):
 
 
 CHECK_SERVER = "check the server of the kubeconfig"
+CREDENTIALS = (
+    "the API server does not accept your credentials, which may have expired: log in to the "
+    "cluster again, or choose another --context"
+)
 INSTALL = (
     "install it with the chart charts/moorage, as docs/how-to/install.md shows, or choose another "
     "--context"
@@ -155,6 +159,8 @@ def _sentence(error: ApiException) -> str:
         message = _of_web_socket(str(error.reason or ""))
     if not isinstance(message, str) or not message or message == error.reason:
         message = f"HTTP {error.status} {error.reason or ''}".rstrip()
+    if error.status == 401:
+        return f"{message}: {CREDENTIALS}"
     if 300 <= (error.status or 0) < 400:
         return f"{message}: a redirect is not followed: {CHECK_SERVER}"
     return message

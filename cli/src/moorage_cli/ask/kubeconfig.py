@@ -11,6 +11,7 @@ import binascii
 import importlib.util
 import logging
 import os
+import shutil
 import ssl
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -252,6 +253,12 @@ def _configuration(paths: Sequence[str], context: str, cluster: _Entry, user: _E
         raise _Wrong(f"{where}: {reason_of(error)}") from error
     except Exception as error:  # the libraries of auth-provider raise any
         raise _Wrong(f"{user.path}: {str(error).rstrip('.')}") from error
+    has_credentials = made.api_key or made.cert_file
+    if "auth-provider" in user.fields and not has_credentials:
+        raise _Wrong(
+            f"{user.path}.auth-provider gave no credentials: use exec with the credential plugin "
+            "of your cluster instead"
+        )
     if user.fields.get("tokenFile") and "auth-provider" not in user.fields:
         _follow_token(made, Path(user.file).parent / user.fields["tokenFile"])
     elif made.refresh_api_key_hook:
@@ -259,13 +266,20 @@ def _configuration(paths: Sequence[str], context: str, cluster: _Entry, user: _E
     if made.refresh_api_key_hook and BEARER in made.api_key:
         source = "exec" if "exec" in user.fields else "tokenFile"
         _check_token(made.api_key[BEARER], f"{user.path}: the token of {source}")
-    if "exec" in user.fields and not made.api_key and not made.cert_file:
-        command = user.fields["exec"]["command"]
-        reason = "; ".join(problems) or "it printed none"
+    if "exec" in user.fields and not has_credentials:
+        reasons = [*problems, *_install_hint(user.fields["exec"])]
+        command, reason = user.fields["exec"]["command"], "; ".join(reasons) or "it printed none"
         raise _Wrong(f"{user.path}.exec: {command} gave no credentials: {reason}")
     if made.host.startswith("https"):
         _check_certificates(made, cluster, user)
     return made
+
+
+def _install_hint(plugin: Mapping[str, Any]) -> list[str]:
+    """How to install a credential plugin that is not on the PATH, if the kubeconfig says so."""
+    command, hint = plugin["command"], plugin.get("installHint")
+    is_found = os.sep in command or shutil.which(command)
+    return [] if is_found or not hint else [" ".join(str(hint).split())]
 
 
 def _strip_token(made: Any, renew: Callable[[Any], None]) -> None:

@@ -131,6 +131,18 @@ def test_without_the_crd_a_deployment_uploads_nothing(run) -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_rejected_credentials_are_reported_with_what_to_do(run, words: list[str]) -> None:
+    with answering(status_answer(HTTPStatus.UNAUTHORIZED, "Unauthorized")) as server:
+        code, out, err = run(server.port, *words)
+
+    assert (code, out) == (1, "")
+    assert (
+        ": HTTP 401 Unauthorized: the API server does not accept your credentials, which may have "
+        "expired: log in to the cluster again, or choose another --context\n"
+    ) in err
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_without_the_crds_each_command_says_how_to_install_them(run, words: list[str]) -> None:
     plural = "inferenceruntimes" if words[0] == "runtimes" else "inferencemodels"
     with answering(http_answer(HTTPStatus.NOT_FOUND, b"404 page not found\n")) as server:

@@ -85,7 +85,17 @@ UNUSABLE = {
     ),
     config(user=f'exec: {{{EXEC}, command: "false"}}'): "false gave no credentials: process retu",
     config(user=f'exec: {{{EXEC}, command: "true"}}'): "true gave no credentials: failed to deco",
+    config(user=f"exec: {{{EXEC}, command: no-such-plugin, installHint: Run setup}}"): (
+        "No such file or directory: 'no-such-plugin'; Run setup"
+    ),
     config(user="auth-provider: {name: oidc, config: {secret: 3}}"): "Expected key id-token",
+    # the package ignores these, and would send requests without credentials
+    config(user="auth-provider: {name: azure, config: {}}"): (
+        "users[u].user.auth-provider gave no credentials: use exec with the credential plugin"
+    ),
+    config(user="auth-provider: {name: oidc, config: {id-token: secret}}"): (
+        "users[u].user.auth-provider gave no credentials"
+    ),
 }
 
 
