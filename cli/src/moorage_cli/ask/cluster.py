@@ -29,6 +29,7 @@ from moorage_cli.ask.api_failures import (
 from moorage_cli.ask.kubeconfig import load_kubeconfig
 from moorage_cli.ask.objects import Objects
 from moorage_cli.ask.port_forward import PortForward
+from moorage_cli.ask.proxies import use_proxy
 from moorage_cli.edit.model import Patch
 from moorage_cli.judge.model_view import moment
 from moorage_cli.judge.why import EventView
@@ -74,6 +75,7 @@ class TokenAccount:
         """The client's configuration, without other credentials."""
         made = client.Configuration(host=self.address, ssl_ca_cert=self.ca_file)
         made.api_key["authorization"] = f"Bearer {self.token}"
+        use_proxy(made)
         return made
 
 
@@ -121,6 +123,7 @@ class Cluster:
             config.load_incluster_config(client_configuration=configuration)
         except ConfigException:
             return False
+        use_proxy(configuration)
         self._configuration, self.namespace = configuration, _own_namespace()
         return True
 

@@ -8,7 +8,6 @@ and takes the current context of the last file instead of the first one.
 
 import base64
 import binascii
-import importlib.util
 import logging
 import os
 import shutil
@@ -24,6 +23,7 @@ import yaml
 
 from kubernetes import client, config
 from moorage_cli.ask.api_failures import NoCluster
+from moorage_cli.ask.proxies import parse_proxy, use_proxy
 from moorage_cli.manifests.object_names import NAMESPACE_NAME, is_namespace_name
 from moorage_cli.printing.failures import Failure, reason_of
 
@@ -181,24 +181,23 @@ def _check_cluster(cluster: _Entry) -> None:
     # the package takes every text for true, also "false"
     if not isinstance(fields.get(INSECURE) or False, bool):
         raise _Wrong(f"{path}.{INSECURE} must be true or false, without quotes")
-    _check_url(fields.get("server", ""), f"{path}.server", {"http", "https"})
+    _check_server(fields.get("server", ""), f"{path}.server")
     _check_base64(cluster, "certificate-authority-data")
     if proxy := fields.get("proxy-url", ""):
-        schemes = {"http", "https"}
-        if importlib.util.find_spec("socks"):
-            schemes.add("socks5")
-        _check_url(proxy, f"{path}.proxy-url", schemes)
+        try:
+            parse_proxy(proxy)
+        except ValueError as error:
+            raise _Wrong(f"{path}.proxy-url{error}") from error
 
 
-def _check_url(url: str, path: str, schemes: set[str]) -> None:
+def _check_server(url: str, path: str) -> None:
     try:
         parts = urlsplit(url)
-        is_valid = parts.scheme in schemes and parts.hostname and parts.port != 0
+        is_valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
     except ValueError:
         is_valid = False
     if not is_valid or any(char.isspace() for char in url):
-        allowed = " or ".join(f"{each}://HOST:PORT" for each in sorted(schemes))
-        raise _Wrong(f"{path}: {url!r} is invalid: must be {allowed}")
+        raise _Wrong(f"{path}: {url!r} is invalid: must be http://HOST:PORT or https://HOST:PORT")
 
 
 def _check_user(user: _Entry) -> None:
@@ -272,6 +271,7 @@ def _configuration(paths: Sequence[str], context: str, cluster: _Entry, user: _E
         raise _Wrong(f"{user.path}.exec: {command} gave no credentials: {reason}")
     if made.host.startswith("https"):
         _check_certificates(made, cluster, user)
+    use_proxy(made, cluster.fields.get("proxy-url", ""))
     return made
 
 

@@ -19,6 +19,9 @@ no cluster. `rollback` and `rollout` also read `replicasets` and `controllerrevi
 that finds no model reads the namespace, to report one that does not exist. Without that right, it
 reports only that no model was found.
 
+Requests to the cluster use the proxy that kubectl uses: `proxy-url` of the kubeconfig, or
+`HTTPS_PROXY` and `NO_PROXY` of the environment, except for the loopback address.
+
 `promote`, `abort`, `restart`, `retry`, `scale`, `rollback`, `pause` and `resume` each patch fields
 of the spec, if nobody has changed the model in between. `deploy` writes a model and
 [what it uploads](../how-to/deploy-a-file.md#in-a-cluster), and `delete` deletes a model. No other
