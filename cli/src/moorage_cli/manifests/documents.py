@@ -213,6 +213,9 @@ def _expanded(value: Any, known: dict[int, int | None]) -> int:
     return size
 
 
+_OCTAL = re.compile(r"([-+]?)0[oO]([0-7_]*[0-7])")
+
+
 class _StrictLoader(yaml.SafeLoader):
     """Safe YAML without duplicate keys, and with dates as strings, like the API server's."""
 
@@ -229,12 +232,14 @@ class _StrictLoader(yaml.SafeLoader):
         if tag not in {f"tag:yaml.org,2002:{each}" for each in WITHOUT_JSON}
     }
 
-    def construct_yaml_int(self, node: Any) -> int:
-        """The value of a whole number.
+    def construct_yaml_int(self, node: Any) -> int | str:
+        """The value of a whole number; one such as 12:30 is a text for kubectl.
 
         Raises:
             ConstructorError: It has more digits than any field allows.
         """
+        if ":" in node.value:
+            return str(node.value)
         try:
             return super().construct_yaml_int(node)
         except ValueError as error:
@@ -243,13 +248,24 @@ class _StrictLoader(yaml.SafeLoader):
                 None, None, problem, node.start_mark
             ) from error
 
-    def construct_yaml_float(self, node: Any) -> float:
-        """The value of a number.
+    def construct_yaml_bool(self, node: Any) -> bool:
+        """The value of `true`, `yes`, `on`, `y` and so on."""
+        return node.value.lower() in {"true", "yes", "on", "y"}
+
+    def construct_yaml_float(self, node: Any) -> float | str:
+        """The value of a number; one such as 1:30.5 is a text for kubectl.
 
         Raises:
             ConstructorError: JSON has no such number.
         """
-        value = super().construct_yaml_float(node)
+        if ":" in node.value:
+            return str(node.value)
+        if (octal := _OCTAL.fullmatch(node.value)) is not None:
+            return int(octal[1] + octal[2].replace("_", ""), 8)
+        try:
+            value = super().construct_yaml_float(node)
+        except ValueError:
+            return str(node.value)
         if not math.isfinite(value):
             problem = f"{node.value} has no equivalent in JSON"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
@@ -291,6 +307,7 @@ class _StrictLoader(yaml.SafeLoader):
 for _kind, _constructor in (
     ("int", _StrictLoader.construct_yaml_int),
     ("float", _StrictLoader.construct_yaml_float),
+    ("bool", _StrictLoader.construct_yaml_bool),
 ):
     _StrictLoader.add_constructor(f"tag:yaml.org,2002:{_kind}", _constructor)
 
@@ -312,13 +329,16 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _represent_text)
+
+
 # Texts that kubectl reads as a boolean or a number if they have no quotes, and PyYAML does not.
-_Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]\Z"), list("yYnN"))
-_Dumper.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(
-        r"[-+]?(0[bBoOxX][0-9a-fA-F_]+"
-        r"|([0-9][0-9_]*\.?[0-9_]*|\.[0-9_]+)([eE][-+]?[0-9]+)?)\Z"
-    ),
-    list("-+.0123456789"),
-)
+for _each in (_StrictLoader, _Dumper):
+    _each.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]\Z"), list("yYnN"))
+    _each.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(
+            r"[-+]?(0[bBoOxX][0-9a-fA-F_]+"
+            r"|([0-9][0-9_]*\.?[0-9_]*|\.[0-9_]+)([eE][-+]?[0-9]+)?)\Z"
+        ),
+        list("-+.0123456789"),
+    )

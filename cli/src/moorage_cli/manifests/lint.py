@@ -19,8 +19,8 @@ from moorage_cli.manifests.access_check import access_notes
 from moorage_cli.manifests.convert.earlier import moved_fields
 from moorage_cli.manifests.device_check import MODEL_SERVER, RUNTIME_SERVER, gpu_notes
 from moorage_cli.manifests.documents import DocumentError, read_documents
+from moorage_cli.manifests.metadata_check import metadata_problems
 from moorage_cli.manifests.model_check import ModelTensors, model_problems
-from moorage_cli.manifests.object_names import OBJECT_NAME, is_object_name
 from moorage_cli.manifests.route_check import GatewayDocument, read_gateway, route_problems
 from moorage_cli.manifests.runtime_check import Named, runtime_problems, together
 from moorage_cli.manifests.spec_check import spec_problems, takes_runtime
@@ -227,7 +227,7 @@ def resource_problems(
         return [Problem("apiVersion", problem)]
     if kind == MODEL and (moved := moved_fields(body)):
         return moved  # the other checks need fields in their present places
-    found = [*_wrong_names(body.get("metadata")), *problems(body, schema)]
+    found = [*metadata_problems(body.get("metadata")), *problems(body, schema)]
     if found:
         return found  # the further checks need a valid spec
     spec = cast("Mapping[str, Any]", body["spec"])
@@ -235,18 +235,6 @@ def resource_problems(
         return runtime_problems(spec)
     found = spec_problems(spec)
     return found if tensors is None else [*found, *model_problems(spec, tensors)]
-
-
-def _wrong_names(metadata: Any) -> list[Problem]:
-    given = cast("Mapping[str, Any]", metadata) if isinstance(metadata, Mapping) else {}
-    name = given.get("name")
-    if name is None and given.get("generateName"):
-        return []
-    if isinstance(name, str) and is_object_name(name):
-        return []
-    if name is None:
-        return [Problem("metadata.name", "is required")]
-    return [Problem("metadata.name", f"{name!r} is invalid: must be {OBJECT_NAME}")]
 
 
 def _label(body: Mapping[str, Any], kind: str, place: str) -> str:

@@ -163,4 +163,15 @@ def _pattern(
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
-_VALIDATOR: Any = extend(Draft202012Validator, {"pattern": _pattern})
+def _format(
+    validator: Validator, name: str, instance: Any, schema: Mapping[str, Any]
+) -> Iterator[jsonschema.ValidationError]:
+    """The keyword `format` of whole numbers, which an API server stores in 32 or 64 bits."""
+    del validator, schema
+    bits = {"int32": 31, "int64": 63}.get(name)
+    if bits and isinstance(instance, int) and not -(2**bits) <= instance < 2**bits:
+        limits = f"must be between {-(2**bits)} and {2**bits - 1}"
+        yield jsonschema.ValidationError(f"{instance} is invalid: {limits}")
+
+
+_VALIDATOR: Any = extend(Draft202012Validator, {"pattern": _pattern, "format": _format})

@@ -76,6 +76,23 @@ def test_json_is_read_as_kubectl_reads_it(text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("y", True), ("N", False), ("on", True), ("No", False), ("yy", "yy"),
+        ("1e-3", 0.001), ("1E3", 1000), ("1.e3", 1000), ("0o10", 8), ("-0o7", -7), ("08", 8),
+        ("0o9", "0o9"), ("0B11", "0B11"),
+        ("12:30", "12:30"), ("1:30:00.5", "1:30:00.5"),
+    ],
+)  # fmt: skip
+def test_a_word_without_quotes_is_read_as_kubectl_reads_it(text: str, value: object) -> None:
+    for given, expected in ((text, value), (f"'{text}'", text)):
+        (document,) = read_documents(f"a: {given}\n")
+
+        assert document.value == {"a": expected}
+        assert type(document.value["a"]) in {type(expected), float}
+
+
+@pytest.mark.parametrize(
     "text", ['{"a": 1, "a": 2}', '{"a": "\\ud83d"}', '{"a": 1', '{"a": .nan}']
 )
 def test_invalid_json_is_refused(text: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from moorage_cli.manifests.documents import dump
 from moorage_cli.manifests.lint import crd, lint, lint_text, schemas
 from moorage_cli.manifests.rules import holds
 from moorage_cli.manifests.structural import with_defaults
@@ -104,7 +105,7 @@ def test_every_rule_of_the_crd_has_a_spec_that_breaks_it(rule):
 
 @pytest.mark.parametrize(("spec", "path", "sentence"), REFUSED)
 def test_an_invalid_spec_is_reported_with_the_path_of_the_field(spec, path, sentence):
-    found = findings(yaml.safe_dump(manifest(spec)))
+    found = findings(dump(manifest(spec)))
 
     assert path in [at for at, _ in found]
     assert sentence in " ".join(message for _, message in found)
@@ -216,3 +217,60 @@ def test_a_quantity_that_the_api_server_refuses_is_explained(cpu, message):
     text = yaml.safe_dump(manifest({"model": {"uri": "pvc://models/digits"}, **spec}))
 
     assert findings(text) == [("spec.runtime.resources.requests.cpu", message)]
+
+
+# What an API server says of each was compared.
+METADATA = [
+    (
+        {"labels": {"version": 1}},
+        "metadata.labels[version]",
+        "1 is invalid: must be a string: put",
+    ),
+    ({"annotations": {"a": True}}, "metadata.annotations[a]", "True is invalid: must be a string"),
+    ({"labels": {"a": "b c"}}, "metadata.labels[a]", "'b c' is invalid: must be at most 63 lett"),
+    ({"labels": {"a": "x."}}, "metadata.labels[a]", "'x.' is invalid"),
+    ({"labels": {"a": "x" * 64}}, "metadata.labels[a]", "at most 63 letters"),
+    ({"labels": {"a b": "c"}}, "metadata.labels[a b]", "the key is invalid: must be at most 63"),
+    ({"labels": {"A.b/c": "x"}}, "metadata.labels[A.b/c]", "the key is invalid"),
+    ({"annotations": {"/c": "x"}}, "metadata.annotations[/c]", "the key is invalid"),
+    ({"annotations": {"a/b/c": "x"}}, "metadata.annotations[a/b/c]", "the key is invalid"),
+    ({"annotations": {"": "x"}}, "metadata.annotations[]", "the key is invalid"),
+    ({"labels": ["a"]}, "metadata.labels", "['a'] is invalid: must be of type object"),
+    ({"annotations": {"a": "x" * 262_144}}, "metadata.annotations", "must have at most 262144"),
+    ({"namespace": "A_b"}, "metadata.namespace", "'A_b' is invalid: must be at most 63 lowercase"),
+    ({"label": {}}, "metadata.label", "unknown field; did you mean labels?"),
+]
+
+
+@pytest.mark.parametrize(("metadata", "path", "sentence"), METADATA)
+def test_metadata_that_an_api_server_refuses_is_reported(metadata, path, sentence):
+    body = manifest({"model": {"uri": "pvc://a"}})
+    body["metadata"] |= metadata
+
+    ((at, message),) = findings(dump(body))
+
+    assert at == path
+    assert sentence in message
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {"a": None, "b": "", "a.b/C_d": "X.y_z"}, "namespace": "team-a"},
+        {"annotations": {"A.b/c": " any\ntext ", "d": None}, "creationTimestamp": None},
+        {"labels": None, "annotations": {}, "finalizers": ["a.b/c"], "uid": "x"},
+    ],
+)
+def test_metadata_that_an_api_server_accepts_has_no_problems(metadata):
+    body = manifest({"model": {"uri": "pvc://a"}})
+    body["metadata"] |= metadata
+
+    assert findings(dump(body)) == []
+
+
+def test_a_number_that_does_not_fit_its_field_is_reported():
+    spec = {"model": {"uri": "pvc://a"}, "replicas": 99_999_999_999}
+
+    assert findings(dump(manifest(spec))) == [
+        ("spec.replicas", "99999999999 is invalid: must be between -2147483648 and 2147483647")
+    ]
