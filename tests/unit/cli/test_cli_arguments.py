@@ -115,3 +115,15 @@ def test_a_misspelled_command_and_a_misplaced_option_are_named_with_the_fix(
     line: list[str], fix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert fix in refused(line, capsys)
+
+
+def test_an_unknown_argument_is_refused_with_the_usage_of_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parser().parse_args(["rollback", "iris", "93ab01c6f2"])
+
+    error = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert error.startswith("usage: moorage rollback [-h] [--to REVISION]")
+    assert "moorage rollback: error: unrecognized arguments: 93ab01c6f2" in error

@@ -8,6 +8,7 @@ import difflib
 import importlib.metadata
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from moorage_cli.command_line.argument_types import count, namespace, object_name, port
 from moorage_cli.command_line.declared import (
@@ -272,7 +273,7 @@ def parser(program: str = "moorage") -> argparse.ArgumentParser:
     )
     version = f"%(prog)s {importlib.metadata.version('moorage-cli')}"
     top.add_argument("--version", action="version", version=version, help="print the version")
-    below = top.add_subparsers(dest="command", metavar="COMMAND")
+    below = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_CommandParser)
     for command in COMMANDS:
         made = below.add_parser(
             command.name,
@@ -301,6 +302,17 @@ def check_first_word(reader: argparse.ArgumentParser, words: Sequence[str]) -> N
 def _command_options() -> set[str]:
     names = {name for command in COMMANDS for each in command.arguments for name in each.names}
     return {name for name in names if name.startswith("-")}
+
+
+class _CommandParser(argparse.ArgumentParser):
+    """The parser of one command, which shows its own usage if an argument is unknown."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """The arguments of the command; unknown ones end with invalid usage."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
 
 class _Formatter(argparse.HelpFormatter):

@@ -145,12 +145,12 @@ ROLLOUTS: tuple[Command, ...] = (
     Command(
         "rollback",
         "return to the spec of the previous or another revision",
-        "Restores the spec of an earlier revision, field for field, and prints its name and that "
-        "of the revision that it replaces: of REVISION if you name it; of the last one that "
-        "served, if a rollout is in progress or has failed; otherwise of the one that ran before "
-        "the current one, served, and has another spec. A model that has returned from a revision "
-        "that did not serve does not go back to it unless you name it, so a second rollback is "
-        "refused. "
+        "Restores the spec of an earlier revision, field for field, and prints the names of that "
+        "revision and of the one that it replaces. It restores the revision of --to, if you name "
+        "one. Otherwise, it restores the last one that served if a rollout is in progress or has "
+        "failed, and if not, the one that ran before the current one, served, and has another "
+        "spec. A model that has returned from a revision that did not serve goes back to it only "
+        "with --to, so a second rollback is refused. "
         "Fields that are not part of a revision stay: replicas, suspend, paused, scaling, "
         "disruptionBudget, networkPolicy, route, objectMetadata and rollout. The exit status is 1 "
         "if that spec is not kept or cannot be restored exactly, such as that of a model with an "

@@ -1,6 +1,6 @@
 """The program `kubectl_complete-moorage`, which kubectl runs when the user presses Tab.
 
-It prints a word per line, with a tab and its description, and at last what the shell shall do
+It prints a word per line, with a tab and its description, and at last what the shell is to do
 besides: https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/
 """
 

@@ -50,7 +50,7 @@ _LONG_NAME = re.compile(r"[./:@+]*[A-Za-z0-9_-][A-Za-z0-9._/:@+-]*")
 _NAME_LIMIT = 253
 _RUNTIME_HINT = (
     "must exist as an InferenceRuntime: convert the ServingRuntime too, name a runtime of the "
-    "chart moorage-runtimes, or remove spec.runtime.name if the bundled runtime shall serve it"
+    "chart moorage-runtimes, or remove spec.runtime.name to use the bundled runtime"
 )
 
 
