@@ -9,14 +9,14 @@ _HEAD = """\
 
 `moorage` serves model files on your machine and in a cluster, shows the state of InferenceModels,
 explains failures and controls rollouts.
-It uses your kubeconfig and your permissions, and requires only the CRD in the cluster.
-`status` reads `inferencemodels`, `runtimes` also `inferenceruntimes`, and `why` and `wait` also
-`events`. `infer`, `bench` and `top` read `pods` and create `pods/portforward`. For a model with
-`spec.tls` or `spec.access`, they also
-[read its Secrets](../how-to/tls-and-tokens.md#send-requests). `logs` reads `pods` and `pods/log`,
-`events` reads `pods` and `events`. `run`, `lint`, `convert`, `conformance` and `completion` need
-no cluster. `rollback` and `rollout` also read `replicasets` and `controllerrevisions`. A command
-that finds no model reads the namespace, to report one that does not exist. Without that right, it
+It uses your kubeconfig and your permissions, and requires only the CRD in the cluster. `status`
+reads `inferencemodels`, `runtimes` also `inferenceruntimes`, and `why` and `wait` also `events`,
+which they leave out if you may not read them. `infer`, `bench` and `top` read `pods` and create
+`pods/portforward`. For a model with `spec.tls` or `spec.access`, they also [read its
+Secrets](../how-to/tls-and-tokens.md#send-requests). `logs` reads `pods` and `pods/log`, `events`
+reads `pods` and `events`. `run`, `lint`, `convert`, `conformance` and `completion` need no
+cluster. `rollback` and `rollout` also read `replicasets` and `controllerrevisions`. A command that
+finds no model reads the namespace, to report one that does not exist. Without that right, it
 reports only that no model was found.
 
 Requests to the cluster use the proxy that kubectl uses: `proxy-url` of the kubeconfig, or

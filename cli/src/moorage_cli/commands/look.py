@@ -31,7 +31,12 @@ def run_ui(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage ui`: returns when the user ends it."""
     cluster = shell.connect(given)
     namespace = given.namespace or None
-    cluster.models(namespace)  # report a failure here rather than in a browser
+    try:  # report a failure here rather than in a browser
+        cluster.models(namespace)
+    except Forbidden as refusal:
+        if namespace is not None:
+            raise
+        raise Failure(f"{refusal}: set --namespace to one that you may read") from refusal
 
     def changes() -> Iterator[Change]:
         return shell.connect(given).feed(namespace)

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from moorage_cli.commands.several import report_of_each
@@ -88,9 +89,16 @@ def run_runtimes(shell: Shell, given: argparse.Namespace) -> Report:
 
 
 def explained(shell: Shell, cluster: ClusterLike, model: ModelView) -> Report:
-    """The report of `why`."""
+    """The report of `why`; without the right to read events, it notes that there are none."""
+    from moorage_cli.ask.api_failures import Forbidden  # noqa: PLC0415 - completion needs none
+
     pods = [replica.pod for replica in model.replicas if replica.reason][:PODS_WITH_EVENTS]
-    return why(model, events_of(cluster, model, pods), datetime.now(UTC), shell.palette)
+    notes: tuple[str, ...] = ()
+    try:
+        events = events_of(cluster, model, pods)
+    except Forbidden as refusal:
+        events, notes = [], (str(refusal),)
+    return replace(why(model, events, datetime.now(UTC), shell.palette), notes=notes)
 
 
 def events_of(cluster: ClusterLike, model: ModelView, pods: Sequence[str]) -> list[EventView]:

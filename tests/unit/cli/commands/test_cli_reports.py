@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from moorage_cli.ask.api_failures import Forbidden
 from support.cli_cluster import FakeCluster
 
 
@@ -51,6 +52,34 @@ def test_why_reads_the_events_of_the_model(run):
 
     assert code == 0
     assert out.startswith("models/iris is ready: Serving")
+
+
+def test_why_explains_a_model_without_the_right_to_read_events(run, monkeypatch):
+    def refuse(*_):
+        raise Forbidden("events of models: events is forbidden")
+
+    monkeypatch.setattr(FakeCluster, "events", refuse)
+
+    code, out, err = run(FakeCluster(), "why", "iris")
+
+    assert code == 0
+    assert out.startswith("models/iris is ready: Serving")
+    assert err == "moorage: events of models: events is forbidden\n"
+
+
+def test_ui_names_the_option_for_users_of_one_namespace(run, monkeypatch):
+    def refuse(*_):
+        raise Forbidden("inferencemodels is forbidden")
+
+    monkeypatch.setattr(FakeCluster, "models", refuse)
+
+    code, _, err = run(FakeCluster(), "ui", "--no-browser")
+    assert (code, err) == (
+        1,
+        "moorage: inferencemodels is forbidden: set --namespace to one that you may read\n",
+    )
+    code, _, err = run(FakeCluster(), "ui", "--no-browser", "-n", "models")
+    assert (code, err) == (1, "moorage: inferencemodels is forbidden\n")
 
 
 @pytest.mark.parametrize("metrics", [True, False])
