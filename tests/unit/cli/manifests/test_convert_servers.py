@@ -119,6 +119,28 @@ def test_a_gpu_that_is_not_a_whole_number_is_lost_and_not_counted(wrong):
     assert lost(made) == {"instance_group[0].gpus[1]": "must be a whole number"}
 
 
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ('platform: "tensorrt_plan"', 1),
+        ('backend: "tensorrtllm"', 1),
+        ('backend: "tensorrt" instance_group { kind: KIND_GPU gpus: [0, 1] }', 2),
+    ],
+)
+def test_a_model_that_only_runs_on_gpus_requests_one(text, gpus):
+    made = convert_triton(f'name: "m" {text}', SCHEMAS)
+
+    resources = made.resources[0]["spec"]["runtime"]["resources"]
+    assert resources == {"limits": {"nvidia.com/gpu": gpus}}
+    assert any(f"has nvidia.com/gpu: {gpus}, because " in str(note) for note in made.notes)
+
+
+def test_sequences_need_a_single_replica():
+    made = convert_triton('name: "m" backend: "python" sequence_batching {}', SCHEMAS)
+
+    assert any("keep spec.replicas at 1" in str(note) for note in made.notes)
+
+
 def test_a_shape_tensor_has_no_shape_in_the_contract():
     tensor = 'name: "x" data_type: TYPE_INT32 dims: [2] is_shape_tensor: true'
 

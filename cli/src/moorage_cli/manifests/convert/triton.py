@@ -37,6 +37,7 @@ _FIRST = re.compile(r"(?:\s|#[^\n]*\n)*([a-z_]+)\s*[:{\[<]")
 _TELLS = re.compile(rf"^[ \t]*(?:{'|'.join(_TELLING)})\s*[:{{\[<]", re.MULTILINE)
 _KUBERNETES = re.compile(r"^[ \t]*['\"]?apiVersion['\"]?\s*:", re.MULTILINE)
 _REPEATED = frozenset({"input", "output", "dims", "instance_group", "gpus"})
+_GPU_ONLY = ("tensorrt_plan", "tensorrt", "tensorrtllm")
 _KEPT = "stays in config.pbtxt, which the server reads"
 _TYPES: Mapping[str, str] = {
     f"TYPE_{name}": name
@@ -54,6 +55,8 @@ FIELDS: tuple[Field, ...] = (
     Field("output.*.name", "spec.contract.outputs"),
     Field("output.*.data_type", "spec.contract.outputs"),
     Field("output.*.dims", "spec.contract.outputs", "with -1 first if max_batch_size is above 0"),
+    Field("platform", "spec.runtime.resources.limits", "tensorrt_plan: a GPU"),
+    Field("backend", "spec.runtime.resources.limits", "tensorrt, tensorrtllm: a GPU"),
     Field("instance_group.*.kind", "spec.runtime.resources.limits", "KIND_GPU: GPUs"),
     Field("instance_group.*.gpus", "spec.runtime.resources.limits", "their number"),
     Field(
@@ -99,6 +102,11 @@ def convert_triton(text: str, schemas: Schemas, folder: str = "", uri: str = "")
         _carry_tensors(draft, side, is_batched=is_batched)
     _carry_gpus(draft)
     draft.lose(("ensemble_scheduling",))
+    if "sequence_batching" in config:
+        draft.tell(
+            "sequence_batching: the requests of a sequence must reach the same replica, but the "
+            "Service spreads them: keep spec.replicas at 1"
+        )
     for name in config:
         draft.leave((name,), _KEPT)
     return draft.settle(schemas)
@@ -159,20 +167,24 @@ def _carry_tensors(draft: Draft, side: str, *, is_batched: bool) -> None:
 
 
 def _carry_gpus(draft: Draft) -> None:
-    """Request the GPUs of the instance groups."""
+    """Request the GPUs of the instance groups, or the one that TensorRT always needs."""
     gpus: set[int] = set()
-    at_least = 0
+    why = next(
+        (
+            f"{field} is {name}"
+            for field in ("platform", "backend")
+            if (name := _single(draft, field)) in _GPU_ONLY
+        ),
+        "",
+    )
     for number, _ in enumerate(draft.items("instance_group")):
         at = ("instance_group", number)
         if _single(draft, *at, "kind") == "KIND_GPU":
             places = [(*at, "gpus", place) for place, _ in enumerate(draft.items(*at, "gpus"))]
             gpus |= {gpu for each in places if (gpu := draft.number(*each)) is not None}
-            at_least = 1
-    count = max(at_least, len(gpus))
-    if not count:
+            why = "instance_group has KIND_GPU"
+    if not why:
         return
+    count = max(1, len(gpus))
     draft.put("spec.runtime.resources.limits[nvidia.com/gpu]", count)
-    draft.tell(
-        f"spec.runtime.resources.limits has nvidia.com/gpu: {count}, because instance_group has "
-        "KIND_GPU"
-    )
+    draft.tell(f"spec.runtime.resources.limits has nvidia.com/gpu: {count}, because {why}")
