@@ -24,8 +24,10 @@ import yaml
 from kubernetes import client, config
 from moorage_cli.ask.api_failures import NoCluster
 from moorage_cli.ask.proxies import parse_proxy, use_proxy
+from moorage_cli.ask.standard_streams import complain
 from moorage_cli.manifests.object_names import NAMESPACE_NAME, is_namespace_name
 from moorage_cli.printing.failures import Failure, reason_of
+from moorage_cli.printing.sanitizing import clean
 
 __all__ = ["load_kubeconfig"]
 
@@ -261,7 +263,7 @@ def _configuration(paths: Sequence[str], context: str, cluster: _Entry, user: _E
     if user.fields.get("tokenFile") and "auth-provider" not in user.fields:
         _follow_token(made, Path(user.file).parent / user.fields["tokenFile"])
     elif made.refresh_api_key_hook:
-        _strip_token(made, made.refresh_api_key_hook)
+        _strip_token(made, made.refresh_api_key_hook, f"{user.path}.exec")
     if made.refresh_api_key_hook and BEARER in made.api_key:
         source = "exec" if "exec" in user.fields else "tokenFile"
         _check_token(made.api_key[BEARER], f"{user.path}: the token of {source}")
@@ -282,13 +284,21 @@ def _install_hint(plugin: Mapping[str, Any]) -> list[str]:
     return [] if is_found or not hint else [" ".join(str(hint).split())]
 
 
-def _strip_token(made: Any, renew: Callable[[Any], None]) -> None:
-    """Remove the newline at the end of the token, such as that of a file, before each use."""
+def _strip_token(made: Any, renew: Callable[[Any], None], source: str) -> None:
+    """Remove the newline at the end of the token, such as that of a file, before each use.
+
+    If a credential plugin fails to renew it, the last token is used, and a message says so once.
+    """
+    told: list[str] = []
 
     def renew_stripped(configuration: Any) -> None:
-        renew(configuration)  # which makes itself the hook again
+        with _logged_errors() as problems:
+            renew(configuration)  # which makes itself the hook again
         configuration.api_key[BEARER] = configuration.api_key[BEARER].strip()
         configuration.refresh_api_key_hook = renew_stripped
+        if problems and not told:
+            told.extend(problems)
+            complain(f"moorage: {source} does not renew the token: {clean('; '.join(problems))}\n")
 
     renew_stripped(made)
 

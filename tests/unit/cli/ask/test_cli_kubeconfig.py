@@ -184,6 +184,29 @@ def test_a_credential_plugin_that_answers_is_used(tmp_path: Path) -> None:
     assert Cluster(str(path)).namespace == "default"
 
 
+def test_a_plugin_that_does_not_renew_the_token_is_reported_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        f"#!/bin/sh\n[ -e {tmp_path}/used ] && echo 'log in again' >&2 && exit 1\n"
+        f"touch {tmp_path}/used\n"
+        'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", '
+        '"status": {"token": "t", "expirationTimestamp": "2026-01-01T00:00:00Z"}}\'\n'
+    )
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+    path = tmp_path / "kubeconfig"
+    path.write_text(config(user=f"exec: {{{EXEC}, command: {plugin}}}"))
+
+    configuration, _ = load_kubeconfig(str(path), "")
+    headers = [configuration.auth_settings()["BearerToken"]["value"] for _ in range(2)]
+
+    assert headers == ["Bearer t", "Bearer t"]
+    assert capsys.readouterr().err == (
+        "moorage: users[u].user.exec does not renew the token: process returned 1. log in again\n"
+    )
+
+
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Writes kubeconfigs and sets KUBECONFIG to all of them."""
