@@ -15,7 +15,7 @@ from support.canned_server import answering, http_answer
 
 NO_MODELS = http_answer(HTTPStatus.OK, b'{"metadata": {"resourceVersion": "7"}, "items": []}')
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-LOGIN = "Basic " + base64.b64encode("café:p:w".encode()).decode()
+LOGIN = "Basic " + base64.b64encode("zoë:p:w".encode()).decode()
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_the_proxy_of_a_kubeconfig_counts_for_every_address(kubeconfig) -> None:
 
 
 def test_the_login_of_a_proxy_is_sent_to_it(kubeconfig) -> None:
-    url = "http://caf%C3%A9:p%3Aw@[::1]:8080"
+    url = "http://zo%C3%AB:p%3Aw@[::1]:8080"
     for path in (
         kubeconfig("http://api.invalid", url),
         kubeconfig("http://api.invalid", HTTP_PROXY=url),
