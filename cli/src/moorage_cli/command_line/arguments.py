@@ -307,9 +307,9 @@ def _command_options() -> set[str]:
 class _CommandParser(argparse.ArgumentParser):
     """The parser of one command, which shows its own usage if an argument is unknown."""
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+    def parse_known_args(self, *words: Any, **options: Any) -> Any:
         """The arguments of the command; unknown ones end with invalid usage."""
-        found, unknown = super().parse_known_args(args, namespace)
+        found, unknown = super().parse_known_args(*words, **options)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return found, unknown

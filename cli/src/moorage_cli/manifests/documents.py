@@ -232,7 +232,7 @@ class _StrictLoader(yaml.SafeLoader):
         if tag not in {f"tag:yaml.org,2002:{each}" for each in WITHOUT_JSON}
     }
 
-    def construct_yaml_int(self, node: Any) -> int | str:
+    def read_whole(self, node: Any) -> int | str:
         """The value of a whole number; one such as 12:30 is a text for kubectl.
 
         Raises:
@@ -241,18 +241,18 @@ class _StrictLoader(yaml.SafeLoader):
         if ":" in node.value:
             return str(node.value)
         try:
-            return super().construct_yaml_int(node)
+            return self.construct_yaml_int(node)
         except ValueError as error:
             problem = "the number has too many digits or is malformed"
             raise yaml.constructor.ConstructorError(
                 None, None, problem, node.start_mark
             ) from error
 
-    def construct_yaml_bool(self, node: Any) -> bool:
+    def read_boolean(self, node: Any) -> bool:
         """The value of `true`, `yes`, `on`, `y` and so on."""
         return node.value.lower() in {"true", "yes", "on", "y"}
 
-    def construct_yaml_float(self, node: Any) -> float | str:
+    def read_number(self, node: Any) -> float | str:
         """The value of a number; one such as 1:30.5 is a text for kubectl.
 
         Raises:
@@ -263,7 +263,7 @@ class _StrictLoader(yaml.SafeLoader):
         if (octal := _OCTAL.fullmatch(node.value)) is not None:
             return int(octal[1] + octal[2].replace("_", ""), 8)
         try:
-            value = super().construct_yaml_float(node)
+            value = self.construct_yaml_float(node)
         except ValueError:
             return str(node.value)
         if not math.isfinite(value):
@@ -305,9 +305,9 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 for _kind, _constructor in (
-    ("int", _StrictLoader.construct_yaml_int),
-    ("float", _StrictLoader.construct_yaml_float),
-    ("bool", _StrictLoader.construct_yaml_bool),
+    ("int", _StrictLoader.read_whole),
+    ("float", _StrictLoader.read_number),
+    ("bool", _StrictLoader.read_boolean),
 ):
     _StrictLoader.add_constructor(f"tag:yaml.org,2002:{_kind}", _constructor)
 
