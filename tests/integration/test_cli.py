@@ -11,6 +11,7 @@ import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
+from moorage_cli.manifests.documents import dump
 from moorage_cli.manifests.lint import lint_text, schemas
 from support.chart_rights import PROGRAMS
 from support.cli_manifests import REFUSED, manifest
@@ -202,7 +203,7 @@ def test_lint_rejects_what_the_api_server_rejects(
 ) -> None:
     with pytest.raises(ApiException) as refused:
         api.apply(manifest(spec))
-    found = lint_text("file", yaml.safe_dump(manifest(spec)), SCHEMAS)
+    found = lint_text("file", dump(manifest(spec)), SCHEMAS)
 
     assert refused.value.status in (400, 422, 500)
     assert path in [finding.path for finding in found]
