@@ -16,6 +16,7 @@ from moorage_operator.api import labels, names
 from moorage_operator.kube import field_ownership
 from moorage_operator.kube.managed_fields import foreign_fields
 from moorage_operator.values.objects import (
+    DEFAULT_SCHEDULER,
     OWNER,
     PAUSED,
     ROUTE_CONDITIONS,
@@ -87,6 +88,7 @@ def pod(body: Body) -> PodObserved:
         template_hash=intern(marks.get(labels.TEMPLATE_HASH, "")),
         revision=intern(marks.get(labels.REVISION, "")),
         replica_set=intern(_replica_set_of(metadata)),
+        scheduler=intern(spec.get("schedulerName", DEFAULT_SCHEDULER)),
         scheduled=Scheduled(
             _VERDICTS.get(scheduled.get("status")),
             scheduled.get("reason", ""),

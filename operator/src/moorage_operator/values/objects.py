@@ -8,6 +8,8 @@ from datetime import datetime
 
 from moorage_operator.api import names
 
+DEFAULT_SCHEDULER = "default-scheduler"
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerObserved:
@@ -59,7 +61,7 @@ class PodObserved:
     `reason` and `message` are those of the pod's status, such as Evicted. `gated` means that the
     pod has our readiness gate; `gate_open` is the state of the gate, None if it is unset.
     `runtime` is the container named `runtime`. `replica_set` is the name of the controlling
-    ReplicaSet, empty if there is none.
+    ReplicaSet, empty if there is none. `scheduler` is the scheduler that the spec names.
     """
 
     name: str
@@ -80,6 +82,7 @@ class PodObserved:
     template_hash: str = ""
     revision: str = ""
     replica_set: str = ""
+    scheduler: str = DEFAULT_SCHEDULER
     scheduled: Scheduled = Scheduled()
     init: tuple[ContainerObserved, ...] = ()
     runtime: ContainerObserved = ContainerObserved("runtime")

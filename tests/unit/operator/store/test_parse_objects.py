@@ -114,6 +114,7 @@ def test_every_fact_of_a_pod_is_read():
             ),
             "spec": {
                 "nodeName": "node-1",
+                "schedulerName": "batch",
                 "readinessGates": [
                     {"conditionType": "shop.example/routed"},
                     {"conditionType": "moorage.dev/model-ready"},
@@ -159,6 +160,7 @@ def test_every_fact_of_a_pod_is_read():
         template_hash="5d8c",
         revision="r1",
         replica_set="iris-5d8c",
+        scheduler="batch",
         scheduled=Scheduled(status=False, reason="Unschedulable", message="full", since=moment(2)),
         init=(ContainerObserved("fetch", image="fetch:1", restart_count=2),),
         runtime=ContainerObserved("runtime", image="server:1", container_id="containerd://1"),

@@ -12,7 +12,11 @@ from datetime import datetime
 from moorage_operator.api.conditions import Finding, Reason
 from moorage_operator.api.names import FETCH_CONTAINER, RUNTIME_CONTAINER
 from moorage_operator.api.v1alpha1 import Health
-from moorage_operator.values.objects import ContainerObserved, PodObserved
+from moorage_operator.values.objects import (
+    DEFAULT_SCHEDULER,
+    ContainerObserved,
+    PodObserved,
+)
 from moorage_operator.values.observed import Reference, ReferenceKind, ReferenceState
 from moorage_operator.values.words import printable
 
@@ -186,7 +190,7 @@ def _unscheduled_finding(pod: PodObserved) -> Finding:
 
 def _pending_sentence(pod: PodObserved) -> str:
     if pod.scheduled.status is None:
-        return f"pod {pod.name} is waiting for the scheduler"
+        return _unassigned_sentence(pod)
     fetching = any(
         each.name == FETCH_CONTAINER and each.running_since is not None for each in pod.init
     )
@@ -196,6 +200,24 @@ def _pending_sentence(pod: PodObserved) -> str:
     waiting = pod.runtime.waiting_reason or "ContainerCreating"
     detail = f": {pod.runtime.waiting_message}" if pod.runtime.waiting_message else ""
     return f"pod {pod.name} is starting on node {pod.node or 'unknown'} ({waiting}{detail})"
+
+
+def _unassigned_sentence(pod: PodObserved) -> str:
+    """Say what a pod waits for that no scheduler has reported about.
+
+    The kubelet reports about a pod whose spec names the node, which no scheduler handles.
+    """
+    if pod.node:
+        return (
+            f"pod {pod.name} is waiting for node {pod.node!r}, which the pod template names; "
+            "if this lasts, check that the node exists and is ready"
+        )
+    if pod.scheduler == DEFAULT_SCHEDULER:
+        return f"pod {pod.name} is waiting for the scheduler"
+    return (
+        f"pod {pod.name} is waiting for the scheduler {pod.scheduler!r}, which the pod template "
+        "names; if this lasts, check that this scheduler runs"
+    )
 
 
 def _unreadable(pod: PodObserved, references: Mapping[Reference, ReferenceState]) -> str:

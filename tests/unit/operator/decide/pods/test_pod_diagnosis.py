@@ -96,9 +96,25 @@ def unscheduled(reason: str, message: str) -> PodObserved:
     ("pod", "reason", "message"),
     [
         (
-            pending("p", OF, scheduled=Scheduled()),
+            pending("p", OF, node="", scheduled=Scheduled()),
             Reason.PENDING,
             "pod p is waiting for the scheduler",
+        ),
+        (
+            pending("p", OF, node="", scheduler="batch", scheduled=Scheduled()),
+            Reason.PENDING,
+            (
+                "pod p is waiting for the scheduler 'batch', which the pod template names; "
+                "if this lasts, check that this scheduler runs"
+            ),
+        ),
+        (
+            pending("p", OF, scheduled=Scheduled()),
+            Reason.PENDING,
+            (
+                "pod p is waiting for node 'node-1', which the pod template names; "
+                "if this lasts, check that the node exists and is ready"
+            ),
         ),
         (pending("p", OF), Reason.PENDING, "pod p is starting on node node-1 (ContainerCreating)"),
         (
@@ -453,7 +469,8 @@ def test_missing_objects_are_named(
 def test_objects_that_cannot_be_looked_up_are_named_while_a_node_starts_the_pod(
     references: dict[Reference, ReferenceState], scheduled: bool | None, more: str
 ) -> None:
-    of = pending("p", OF, scheduled=Scheduled(status=scheduled))
+    node = "node-1" if scheduled else ""
+    of = pending("p", OF, node=node, scheduled=Scheduled(status=scheduled))
 
     found = pod_finding(of, HEALTH, references)
 

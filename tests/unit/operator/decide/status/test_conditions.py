@@ -95,7 +95,7 @@ def fetching(**facts) -> Observed:
 CAUSES = {
     "nothing has been made yet": (Observed(), "Pending", "0 of 1 pods"),
     "a pod waits for the scheduler": (
-        observed(pending("p", MODEL, scheduled=Scheduled())), "Pending", "scheduler",
+        observed(pending("p", MODEL, node="", scheduled=Scheduled())), "Pending", "scheduler",
     ),
     "a node gave the pod up": (
         observed(pod("p", MODEL, phase="Failed", reason="Evicted", message="disk is full")),
