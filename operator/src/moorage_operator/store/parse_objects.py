@@ -63,6 +63,7 @@ def pod(body: Body) -> PodObserved:
     ready = conditions.get("Ready", {})
     is_ready = ready.get("status") == "True"
     scheduled = conditions.get("PodScheduled", {})
+    reason, message = _ended(status, conditions)
     gate = conditions.get(names.READINESS_GATE, {})
     gates = [each["conditionType"] for each in spec.get("readinessGates") or []]
     marks = metadata.get("labels") or {}
@@ -76,8 +77,8 @@ def pod(body: Body) -> PodObserved:
         ip=status.get("podIP", ""),
         node=intern(spec.get("nodeName", "")),
         phase=intern(status.get("phase", "Pending")),
-        reason=status.get("reason", ""),
-        message=status.get("message", ""),
+        reason=reason,
+        message=message,
         ready=is_ready,
         ready_since=_time(ready.get("lastTransitionTime")),
         unready_message="" if is_ready else intern(ready.get("message", "")),
@@ -98,6 +99,17 @@ def pod(body: Body) -> PodObserved:
         init=init,
         runtime=runtime[0] if runtime else ContainerObserved(names.RUNTIME_CONTAINER),
     )
+
+
+def _ended(status: Body, conditions: Mapping[str, Body]) -> tuple[str, str]:
+    """Return the reason and the message of a pod's end, "" without one.
+
+    Kubelets write both into the status. The pod garbage collector of the control plane, which ends
+    the pods of a removed node, writes only the condition DisruptionTarget.
+    """
+    disruption = conditions.get("DisruptionTarget", {})
+    told = status if status.get("reason") or status.get("message") else disruption
+    return told.get("reason", ""), told.get("message", "")
 
 
 def deployment(body: Body) -> DeploymentObserved:

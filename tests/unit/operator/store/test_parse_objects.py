@@ -167,6 +167,29 @@ def test_every_fact_of_a_pod_is_read():
     )
 
 
+COLLECTED = condition(
+    "DisruptionTarget",
+    "True",
+    5,
+    reason="DeletionByPodGC",
+    message="PodGC: node no longer exists",
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"conditions": [COLLECTED]}, ("DeletionByPodGC", "PodGC: node no longer exists")),
+        ({"conditions": [COLLECTED], "reason": "Evicted"}, ("Evicted", "")),
+        ({"conditions": [COLLECTED], "message": "disk is full"}, ("", "disk is full")),
+    ],
+)
+def test_a_pod_whose_kubelet_says_nothing_ended_for_the_reason_of_its_disruption(status, expected):
+    found = parse_objects.pod({"metadata": meta(), "status": {"phase": "Failed", **status}})
+
+    assert (found.reason, found.message) == expected
+
+
 @pytest.mark.parametrize(
     "parts",
     [

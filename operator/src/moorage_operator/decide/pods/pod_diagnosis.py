@@ -131,9 +131,9 @@ def failed_pod(pods: Iterable[PodObserved], revision: str) -> Finding | None:
     if not failed:
         return None
     newest = max(failed, key=lambda pod: (pod.created, pod.name))
-    why = ": ".join(text for text in (newest.reason, newest.message) if text)
-    sentence = f"pod {newest.name} failed, waiting for its replacement: {why}"
-    return Finding(Reason.PENDING, sentence)
+    sentence = f"pod {newest.name} failed, waiting for its replacement"
+    parts = (sentence, newest.reason, newest.message)
+    return Finding(Reason.PENDING, ": ".join(text for text in parts if text))
 
 
 def last_run(container: ContainerObserved) -> Termination | None:

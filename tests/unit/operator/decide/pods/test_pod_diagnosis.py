@@ -495,3 +495,6 @@ def test_the_newest_failed_pod_of_a_revision_is_reported() -> None:
     assert failed_pod([old, failed("b", 9)], "abc") == Finding(
         Reason.PENDING, "pod z failed, waiting for its replacement: OutOfcpu"
     )
+    assert failed_pod([failed("c", 7)], "abc") == Finding(
+        Reason.PENDING, "pod c failed, waiting for its replacement"
+    )
