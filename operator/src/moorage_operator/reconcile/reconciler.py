@@ -11,7 +11,6 @@ that of earlier revisions, if the plan needs them.
 """
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -59,10 +58,6 @@ model, regardless of how many pods it has and how often they change."""
 LATER_SECONDS = 1.0
 """The delay of the next reconcile after a status was written, because the next plan may depend on
 that status."""
-
-TOGETHER = 8
-"""Reconciles that start in one turn of the event loop, so that a long queue does not block other
-tasks. With fewer, models whose pods became ready wait while the changes of others are read."""
 
 PASS_TIMEOUT_SECONDS = 300.0
 """A reconcile makes a few requests of at most 30 s each, and waits to create children while many
@@ -333,14 +328,15 @@ async def work(
                 passed(outcome, clock() - started)
 
     async with asyncio.TaskGroup() as passes:
-        for started in itertools.count(1):
+        while True:
             try:
                 key = await queue.get()
             except Closed:
                 return
             passes.create_task(run(key))
-            if started % TOGETHER == 0:
-                await asyncio.sleep(0)
+            # So that a long queue does not block other tasks. Starting several at once delays polls
+            # and watches, and in a burst also the models themselves.
+            await asyncio.sleep(0)
 
 
 async def _one(
