@@ -107,8 +107,9 @@ def _ended(status: Body, conditions: Mapping[str, Body]) -> tuple[str, str]:
     Kubelets write both into the status. The pod garbage collector of the control plane, which ends
     the pods of a removed node, writes only the condition DisruptionTarget.
     """
-    disruption = conditions.get("DisruptionTarget", {})
-    told = status if status.get("reason") or status.get("message") else disruption
+    told, disruption = status, conditions.get("DisruptionTarget", {})
+    if not (status.get("reason") or status.get("message")) and disruption.get("status") == "True":
+        told = disruption
     return told.get("reason", ""), told.get("message", "")
 
 

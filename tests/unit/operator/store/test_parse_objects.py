@@ -180,6 +180,7 @@ COLLECTED = condition(
     ("status", "expected"),
     [
         ({"conditions": [COLLECTED]}, ("DeletionByPodGC", "PodGC: node no longer exists")),
+        ({"conditions": [{**COLLECTED, "status": "False"}]}, ("", "")),
         ({"conditions": [COLLECTED], "reason": "Evicted"}, ("Evicted", "")),
         ({"conditions": [COLLECTED], "message": "disk is full"}, ("", "disk is full")),
     ],
