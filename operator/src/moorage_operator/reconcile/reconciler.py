@@ -334,8 +334,8 @@ async def work(
             except Closed:
                 return
             passes.create_task(run(key))
-            # So that a long queue does not block other tasks. Starting several at once delays polls
-            # and watches, and in a burst also the models themselves.
+            # So that a long queue does not block other tasks. Starting several at once delays
+            # polls and watches, and in a burst also the models themselves.
             await asyncio.sleep(0)
 
 
