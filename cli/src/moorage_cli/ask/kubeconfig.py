@@ -213,6 +213,7 @@ def _check_user(user: _Entry) -> None:
     for each in ("client-certificate-data", "client-key-data"):
         _check_base64(user, each)
     _check_token(user.fields.get("token") or "", f"{user.path}.token")
+    _check_oidc(user)
     command = user.fields.get("exec")
     if command is None:
         return
@@ -221,6 +222,20 @@ def _check_user(user: _Entry) -> None:
     for each in ("apiVersion", "command"):
         if not _text(cast("Mapping[str, Any]", command).get(each), f"{user.path}.exec.{each}"):
             raise _Wrong(f"{user.path}.exec.{each} is required")
+
+
+def _check_oidc(user: _Entry) -> None:
+    # Without a CA, the package asks any server where to send the refresh token and the secret.
+    provider: Any = user.fields.get("auth-provider")
+    given: Any = provider.get("config") if isinstance(provider, Mapping) else None
+    if not isinstance(given, Mapping) or not given.get("refresh-token"):
+        return
+    field = "idp-certificate-authority"
+    if not any(given.get(each) for each in (field, f"{field}-data")):
+        raise _Wrong(
+            f"{user.path}.auth-provider.config.{field} is required, to verify the identity "
+            "provider: name a file of CA certificates, such as /etc/ssl/certs/ca-certificates.crt"
+        )
 
 
 def _check_token(token: str, path: str) -> None:

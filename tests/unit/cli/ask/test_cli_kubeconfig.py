@@ -93,6 +93,10 @@ UNUSABLE = {
     config(user="auth-provider: {name: azure, config: {}}"): (
         "users[u].user.auth-provider gave no credentials: use exec with the credential plugin"
     ),
+    # without a CA, the package believes any server where to send the refresh token
+    config(user="auth-provider: {name: oidc, config: {id-token: a.b.c, refresh-token: secret}}"): (
+        "users[u].user.auth-provider.config.idp-certificate-authority is required, to verify"
+    ),
     config(user="auth-provider: {name: oidc, config: {id-token: secret}}"): (
         "users[u].user.auth-provider gave no credentials"
     ),
