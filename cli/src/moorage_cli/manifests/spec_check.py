@@ -121,6 +121,11 @@ def pod_template_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
     for name in _NEVER_IN_DEPLOYMENTS:
         if pod.get(name):
             yield Problem(f"{path}.{name}", "is not allowed in a Deployment: remove it")
+    for field in ("initContainers", "containers"):
+        containers = [each.get("name") for each in mappings(pod.get(field))]
+        for at, name in enumerate(containers):
+            if name is not None and name in containers[:at]:
+                yield Problem(f"{path}.{field}[{at}].name", f"{name!r} occurs twice")
 
 
 def _unknown(value: Any, kind: str, path: str) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 __all__ = ["HANDLERS", "merged", "overlaid"]
 
-# Items with the same key merge.
+# Items with the same key merge. A second one in the overlay stays for the API server to refuse.
 MERGED_ITEMS = {"containers": "name", "initContainers": "name"}
 # Items with the same key are replaced as a whole: each has one of several exclusive sources.
 REPLACED_ITEMS = {
@@ -77,14 +77,18 @@ def _laid_list(key: str, base: list[Any], overlay: list[Any], *, keeps_null: boo
     if merge_key is None:
         return overlay
     result = list(base)
+    taken = set[int]()
     for item in overlay:
         place = _place(result, merge_key, item)
-        if place is None:
+        if place is None or place in taken:
+            place = len(result)
             result.append(item)
         elif key in MERGED_ITEMS:
             result[place] = _laid(result[place], item, keeps_null=keeps_null)
         else:
             result[place] = item
+        if key in MERGED_ITEMS:
+            taken.add(place)
     return result
 
 

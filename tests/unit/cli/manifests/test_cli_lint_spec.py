@@ -109,6 +109,11 @@ def test_json_tests_of_servers_without_tensors_are_accepted(spec):
             "spec.podTemplate.spec.ephemeralContainers",
             "not allowed in a Deployment",
         ),
+        (
+            {"podTemplate": {"spec": {"containers": [{"name": "runtime"}, {"name": "runtime"}]}}},
+            "spec.podTemplate.spec.containers[1].name",
+            "'runtime' occurs twice",
+        ),
         ({"scaling": CPU}, "spec.scaling.metrics[0]", "spec.runtime.resources.requests.cpu"),
         (
             {"scaling": {"maxReplicas": 2}},

@@ -30,6 +30,21 @@ from moorage_operator.resources.merge import merged, overlaid
                 ]
             },
         ),
+        (  # a second container of one name is for the API server to refuse
+            {"containers": [{"name": "r", "image": "i"}]},
+            {"containers": [{"name": "r", "tty": True}, {"name": "r", "stdin": True}]},
+            {
+                "containers": [
+                    {"name": "r", "image": "i", "tty": True},
+                    {"name": "r", "stdin": True},
+                ]
+            },
+        ),
+        (
+            {"initContainers": []},
+            {"initContainers": [{"name": "s", "tty": True}, {"name": "s", "stdin": True}]},
+            {"initContainers": [{"name": "s", "tty": True}, {"name": "s", "stdin": True}]},
+        ),
         (
             {"env": [{"name": "A", "value": "1"}, {"name": "B"}]},
             {"env": [{"name": "A", "valueFrom": {}}, {"name": "C"}, "none"]},
