@@ -51,7 +51,8 @@ def test_predict_gets_arrays_and_the_request(tmp_path):
 def test_declared_tensors_are_the_metadata(tmp_path):
     model = load(
         tmp_path,
-        'inputs = [("x", "FP32", [-1])]\noutputs = [("y", "INT64", (-1, 2))]',
+        'inputs = [("x", "FP32", [-1])]\noutputs = [("y", "INT64", (-1, 2))]\n'
+        "def predict(self, inputs, request): ...",
     )
 
     assert model.inputs == (TensorSpec("x", Datatype.FP32, (-1,)),)
@@ -141,7 +142,6 @@ def test_an_output_of_another_type_fails(tmp_path, value, declared, facts):
     [
         ("def predict(self, inputs, request):\n    1 / 0", "ZeroDivisionError: division by zero"),
         ("def predict(self, inputs, request):\n    return [1]", "the model returned list"),
-        ("pass", "Model defines neither predict nor stream"),
     ],
 )
 def test_a_failing_model_fails_only_the_request(tmp_path, body, message):
@@ -189,7 +189,54 @@ DOES_NOT_LOAD = {
     f"{IMPORT}class A(P):\n    outputs = [('y', 'FP32', [1]), ('y', 'BOOL', [])]": (
         r"model\.py: A\.outputs\[1\]: 'y' is already the name of another tensor: must be unique"
     ),
+    f"{IMPORT}class A(P): pass": r"model\.py: A defines neither predict nor stream",
+    f"{IMPORT}class A(P): http_path = '/generate'": (
+        r"model\.py: A has an http_path, but no http method"
+    ),
+    f"{IMPORT}class A(P):\n    def predict(self, inputs): ...": (
+        r"A\.predict cannot be called: too many positional arguments: must take "
+        r"\(self, inputs, request\)"
+    ),
+    f"{IMPORT}class A(P):\n    def stream(self, inputs, request, more): yield": (
+        r"A\.stream cannot be called: missing a required argument: 'more': must take "
+        r"\(self, inputs, request\)"
+    ),
+    f"{IMPORT}class A(P):\n    http_path = '/generate'\n    def http(self): ...": (
+        r"A\.http cannot be called: too many positional arguments: must take \(self, call\)"
+    ),
+    f"{IMPORT}class A(P):\n    async def predict(self, inputs, request): ...": (
+        r"A\.predict is asynchronous: must be defined without async"
+    ),
+    f"{IMPORT}class A(P):\n    async def stream(self, inputs, request): yield": (
+        r"A\.stream is asynchronous: must be defined without async"
+    ),
 }
+
+CALLABLE = {
+    "other names": "def predict(self, x, _): return {'y': [1]}",
+    "any arguments": "def predict(self, *given): return {'y': [1]}",
+    "a default": "def predict(self, inputs, request, more=1): return {'y': [1]}",
+    "a static method": "@staticmethod\ndef predict(inputs, request): return {'y': [1]}",
+    "set by load": ("def load(self, context): self.predict = lambda inputs, request: {'y': [1]}"),
+    "a decorator": (
+        "def more(f):\n"
+        "    import functools\n"
+        "    return functools.wraps(f)(lambda self, *given: f(self, *given, 1))\n"
+        "@more\n"
+        "def predict(self, inputs, request, one): return {'y': [one]}"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", CALLABLE.values(), ids=CALLABLE)
+def test_a_method_that_can_be_called_with_the_arguments_is_accepted(tmp_path, body):
+    answered = load(tmp_path, body).infer(InferRequest("m", "1", (X,)))
+
+    assert answered[0].array.tolist() == [1]
+
+
+def test_a_method_whose_arguments_are_unknown_is_accepted(tmp_path):
+    assert load(tmp_path, "predict = max").platform == "python_callable"
 
 
 @pytest.mark.parametrize(("source", "message"), DOES_NOT_LOAD.items())
@@ -202,7 +249,8 @@ def test_a_model_that_does_not_load_reports_the_reason(tmp_path, source, message
 
 def test_the_class_can_be_named(tmp_path):
     header = "from moorage_runtime.backends.python import PythonModel as P\n"
-    (tmp_path / "model.py").write_text(header + "class A(P): pass\nclass B(P): pass\n")
+    body = "class A(P):\n    def predict(self, inputs, request): ...\nclass B(A): pass\n"
+    (tmp_path / "model.py").write_text(header + body)
 
     def named(name: str) -> ModelSource:
         return ModelSource("m", "1", tmp_path / "model.py", options={"python_class": name})

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import contained, sentence_of
-from moorage_runtime.backends.python import neighbours
+from moorage_runtime.backends.python import methods, neighbours
 from moorage_runtime.backends.python.own_http import checked
 from moorage_runtime.backends.returned import tensor_of
 from moorage_runtime.settings import logs
@@ -123,7 +123,7 @@ class PythonBackend:
 
         Raises:
             InvalidConfig: The file cannot be imported, has no such class, declares an invalid
-                tensor, or its ``load`` raised an exception.
+                tensor, has no method that answers requests, or its ``load`` raised an exception.
         """
         try:
             return self._load(source)
@@ -159,6 +159,7 @@ class PythonBackend:
             inputs = source.inputs or _declared(source, chosen, "inputs")
             outputs = source.outputs or _declared(source, chosen, "outputs")
             _check_http_path(source, chosen)
+            methods.check(source.path.name, model, PythonModel)
             return PythonServable(module, source.path, model, inputs, outputs)
         except InvalidConfig:
             raise
