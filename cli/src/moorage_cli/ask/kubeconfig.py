@@ -183,6 +183,10 @@ def _check_cluster(cluster: _Entry) -> None:
     # the package takes every text for true, also "false"
     if not isinstance(fields.get(INSECURE) or False, bool):
         raise _Wrong(f"{path}.{INSECURE} must be true or false, without quotes")
+    if fields.get(INSECURE):
+        for each in ("certificate-authority", "certificate-authority-data"):
+            if fields.get(each):
+                raise _Wrong(f"{path}.{INSECURE} is true, and {path}.{each} is set: remove one")
     _check_server(fields.get("server", ""), f"{path}.server")
     _check_base64(cluster, "certificate-authority-data")
     if proxy := fields.get("proxy-url", ""):

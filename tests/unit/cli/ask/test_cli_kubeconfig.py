@@ -60,6 +60,10 @@ UNUSABLE = {
     config(f'{TLS}, insecure-skip-tls-verify: "false"'): (
         "clusters[c].cluster.insecure-skip-tls-verify must be true or false, without quotes"
     ),
+    config(f"{TLS}, insecure-skip-tls-verify: true, certificate-authority: ca.crt"): (
+        "clusters[c].cluster.insecure-skip-tls-verify is true, and clusters[c].cluster."
+        "certificate-authority is set: remove one"
+    ),
     config(f"{SERVER}, proxy-url: nonsense"): "clusters[c].cluster.proxy-url: 'nonsense' is inv",
     config(f'{TLS}, certificate-authority-data: "!"'): (
         "clusters[c].cluster.certificate-authority-data is not valid base64"
