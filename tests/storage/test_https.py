@@ -222,8 +222,8 @@ def test_a_zip_is_unpacked(secure, fetch, trusted):
         ("a.tgz", tar_of(link("m", "/etc/passwd", tarfile.LNKTYPE)), "a link or a device"),
         ("a.tgz", tar_of(link("m", "", tarfile.FIFOTYPE)), "a link or a device"),
         ("a.tgz", tar({"a": b"x", "a/b": b"y"}), "both as a file and as a folder"),
-        ("a.tgz", b"this is no archive", "is not a tar archive"),
-        ("a.zip", b"this is no archive", "is not a zip"),
+        ("a.tgz", b"not an archive", "is not a tar archive"),
+        ("a.zip", b"not an archive", "is not a zip"),
         ("a.tgz", tar({"a": os.urandom(90_000)})[:60_000], "is not a tar archive"),
         ("a.tgz", tar({"a": b"x"})[:-4], "ended before the end-of-stream marker"),
         ("a.tgz", tar({"a": b"x"})[:-8] + bytes(8), "CRC check failed"),
@@ -254,7 +254,7 @@ def test_an_invalid_archive_is_refused(secure, fetch, trusted, file, body, sente
 def test_an_archive_without_a_version_is_downloaded_again_if_it_was_invalid(
     secure, fetch, trusted
 ):
-    secure.routes["/a.tar"] = Route(b"this is no archive")
+    secure.routes["/a.tar"] = Route(b"not an archive")
     before = fetch(f"{secure.url}/a.tar", trusted)
     secure.routes["/a.tar"] = Route(TWO)
 

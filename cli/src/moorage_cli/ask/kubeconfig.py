@@ -308,15 +308,16 @@ def _strip_token(made: Any, renew: Callable[[Any], None], source: str) -> None:
 
     If a credential plugin fails to renew it, the last token is used, and a message says so once.
     """
-    told: list[str] = []
+    has_failed = False
 
     def renew_stripped(configuration: Any) -> None:
+        nonlocal has_failed
         with _logged_errors() as problems:
             renew(configuration)  # which makes itself the hook again
         configuration.api_key[BEARER] = configuration.api_key[BEARER].strip()
         configuration.refresh_api_key_hook = renew_stripped
-        if problems and not told:
-            told.extend(problems)
+        if problems and not has_failed:
+            has_failed = True
             complain(f"moorage: {source} does not renew the token: {clean('; '.join(problems))}\n")
 
     renew_stripped(made)

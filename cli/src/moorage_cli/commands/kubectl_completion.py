@@ -1,7 +1,7 @@
 """The program `kubectl_complete-moorage`, which kubectl runs when the user presses Tab.
 
-It prints a word per line, with a tab and its description, and at last what the shell is to do
-besides: https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/
+It prints a word per line, with a tab and its description, and finally what else the shell
+should do: https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/
 """
 
 import sys

@@ -107,10 +107,11 @@ def _ended(status: Body, conditions: Mapping[str, Body]) -> tuple[str, str]:
     Kubelets write both into the status. The pod garbage collector of the control plane, which ends
     the pods of a removed node, writes only the condition DisruptionTarget.
     """
-    told, disruption = status, conditions.get("DisruptionTarget", {})
-    if not (status.get("reason") or status.get("message")) and disruption.get("status") == "True":
-        told = disruption
-    return told.get("reason", ""), told.get("message", "")
+    reason, message = status.get("reason", ""), status.get("message", "")
+    disruption = conditions.get("DisruptionTarget", {})
+    if reason or message or disruption.get("status") != "True":
+        return reason, message
+    return disruption.get("reason", ""), disruption.get("message", "")
 
 
 def deployment(body: Body) -> DeploymentObserved:

@@ -922,7 +922,8 @@ async def test_a_deployment_is_created_after_the_service_was_written(
     world.cluster.apply = slow  # type: ignore[method-assign]
     applying = asyncio.create_task(world.apply(service(kind=kind), service()))
     await sent.wait()
-    await asyncio.sleep(0.05)
+    for _ in range(10):  # turns of the event loop, in which the other could be sent
+        await asyncio.sleep(0)
     assert world.cluster.writes == []
 
     may_answer.set()
