@@ -5,13 +5,15 @@ kubectl and helm, and gives the host access to a Service. LocalCluster runs loca
 ``docker_clusters`` has those that need a Docker engine.
 """
 
+import http.client
+import json
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -156,8 +158,8 @@ class LocalCluster:
             text=True,
             check=True,
         ).stdout
-        _wait_for_route(address, HTTP_PORT)
         host = f"[{address}]" if ":" in address else address
+        _wait_for_model(host, service)
         yield f"{host}:{HTTP_PORT}", f"{host}:{GRPC_PORT}"
 
     def remove(self) -> None:
@@ -217,19 +219,26 @@ class LocalCluster:
         ).stdout
 
 
-def _wait_for_route(address: str, port: int) -> None:
+def _wait_for_model(host: str, model: str) -> None:
     """The node's rules follow a ready pod within moments, as for every Service.
 
+    Until then, another machine may answer at the address: some networks have a proxy that accepts
+    every connection.
+
     Raises:
-        DemoError: The address refuses for longer than that.
+        DemoError: The model does not answer for longer than that.
     """
+    url = f"http://{host}:{HTTP_PORT}/v2/models/{model}"
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline = time.monotonic() + ROUTE_SECONDS
     while True:
         try:
-            socket.create_connection((address, port), 1).close()
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise DemoError(f"{address}:{port} is not reachable: {error}") from error
-            time.sleep(0.1)
-        else:
+            with direct.open(url, timeout=1) as answer:
+                metadata: object = json.load(answer)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            metadata = error
+        if isinstance(metadata, dict) and metadata.get("name") == model:
             return
+        if time.monotonic() > deadline:
+            raise DemoError(f"{url} does not answer with the model's metadata: {metadata}")
+        time.sleep(0.1)

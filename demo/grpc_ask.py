@@ -78,7 +78,8 @@ def main() -> None:
     request = kinds["ModelInferRequest"](model_name=model)
     request.inputs.add(name=tensor["name"], datatype=tensor["datatype"], shape=tensor["shape"])
     request.raw_input_contents.append(struct.pack(f"<{len(values)}f", *values))
-    with grpc.insecure_channel(address) as channel:
+    # The cluster is on this machine, so the proxy of the environment cannot reach it.
+    with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
         call = channel.unary_unary(
             "/inference.GRPCInferenceService/ModelInfer",
             request_serializer=kinds["ModelInferRequest"].SerializeToString,

@@ -2,8 +2,8 @@
 
 The first lane tests on real pods, which mostly means waiting for them. The second lane runs what
 bears that company, at a lower priority. One after the other, they would take half as long again.
-Tests that measure latencies follow when both have ended. Each part is one pytest session; the last
-line sums them up.
+Tests that measure latencies follow when both have ended. Each part is one pytest session. The last
+line sums them up; above it is each cause of failures with the first test that had it.
 """
 
 import argparse
@@ -36,6 +36,10 @@ MEASURING = ("conformance/test_hostile.py", "integration/test_hostile_servers.py
 
 NICENESS = 5
 COUNT = re.compile(r"(\d+) (passed|failed|skipped|error|errors|xfailed|xpassed)\b")
+FAILURE = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+(?:\[.*?\])?)(?: - |$)", re.MULTILINE)
+SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)
+CAUSES = 20
+CAUSE_CHARACTERS = 2000
 CLOSING = re.compile(r"^=+ (.*\bin [\d.]+s\b.*) =+$", re.MULTILINE)
 
 
@@ -44,6 +48,25 @@ def counts(output: str) -> Counter[str]:
     closing = CLOSING.findall(output)
     found = COUNT.findall(closing[-1]) if closing else []
     return Counter({kind.removesuffix("s"): int(number) for number, kind in found})
+
+
+def causes(output: str) -> dict[str, list[str]]:
+    """The tests that failed by what they said, from the summary of a pytest session."""
+    summary = SUMMARY.split(output)[-1] if SUMMARY.search(output) else ""
+    _, *found = FAILURE.split(CLOSING.split(summary)[0])
+    tests: dict[str, list[str]] = {}
+    for test, said in zip(found[::2], found[1::2], strict=True):
+        tests.setdefault(said.strip(), []).append(test)
+    return tests
+
+
+def closing_causes(outputs: list[str]) -> str:
+    """The causes of all failures, so that nobody has to search the output above for them."""
+    lines: list[str] = []
+    for said, tests in [each for output in outputs for each in causes(output).items()][:CAUSES]:
+        others = f" and {len(tests) - 1} other tests" if len(tests) > 1 else ""
+        lines.append(f"failed: {tests[0]}{others}\n{said[:CAUSE_CHARACTERS]}\n")
+    return "".join(lines)
 
 
 def closing_line(results: list[Counter[str]]) -> str:
@@ -95,7 +118,9 @@ def main() -> int:
         others = written.read()
     print(others)
     alone, alone_status = followed([*pytest, *measured()])
-    results = [counts(each) for each in (pods, others, alone)]
+    outputs = [pods, others, alone]
+    results = [counts(each) for each in outputs]
+    print(closing_causes(outputs), end="")
     print(closing_line(results))
     return int(any((pods_status, other_status, alone_status)) or not all(results))
 

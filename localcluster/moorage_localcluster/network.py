@@ -38,6 +38,12 @@ def up(layout: Layout) -> None:
     run(["ip", "link", "set", places.BRIDGE, "up"])
 
 
+def routes_services() -> bool:
+    """Whether kube-proxy has written its rules."""
+    family = "ip6" if places.ADDRESSES is IPV6 else "ip"
+    return succeeds(["nft", "list", "chain", family, "kube-proxy", "services"])
+
+
 def _refuse_foreign_state() -> None:
     for family, table in PROXY_TABLES:
         if succeeds(["nft", "list", "table", family, table]):

@@ -64,7 +64,10 @@ def is_alive(layout: Layout, name: str) -> bool:
 def start(
     layout: Layout, name: str, command: Sequence[str], env: Mapping[str, str] | None = None
 ) -> None:
-    """Start a process in its own session, with its output in its log, unless it runs."""
+    """Start a process in its own session, with its output in its log, unless it runs.
+
+    Without an environment, it inherits that of this process.
+    """
     if is_alive(layout, name):
         return
     layout.pids.mkdir(parents=True, exist_ok=True)
@@ -77,7 +80,7 @@ def start(
             stderr=subprocess.STDOUT,
             start_new_session=True,
             cwd="/",
-            env={**os.environ, **(env or {})},
+            env=env,
         )
     # If the process has already ended, record a start time that no running process has.
     _write_record(layout, name, Record(process.pid, start_ticks(process.pid) or 0))

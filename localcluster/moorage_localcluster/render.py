@@ -205,6 +205,20 @@ def corefile(layout: Layout) -> str:
 """
 
 
+def environment(given: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment of the cluster's programs, from that of the user.
+
+    containerd may need a proxy for the registries of images. None of the programs may use it for
+    the addresses of the cluster, which only this machine knows.
+
+    Source: the package golang.org/x/net/http/httpproxy, for the ranges.
+    """
+    own = [places.POD_RANGE, places.SERVICE_RANGE, ".svc", f".{places.CLUSTER_DOMAIN}"]
+    direct = given.get("NO_PROXY") or given.get("no_proxy") or ""
+    exempt = ",".join([*([direct] if direct else []), *own])
+    return {**given, "NO_PROXY": exempt, "no_proxy": exempt}
+
+
 def commands(layout: Layout) -> Mapping[str, list[str]]:
     """The command line of every process, in start order."""
     binary, pki, config, ports = layout.binaries, layout.pki, layout.config, layout.ports

@@ -5,6 +5,7 @@ repairs a crashed cluster, and `down` removes a partially started one.
 """
 
 import json
+import os
 import shutil
 import ssl
 import time
@@ -61,8 +62,9 @@ def up(layout: Layout, *, controllers: bool = True) -> None:
     if layout.full:
         containers.remember_outside(layout)
         network.up(layout)
-    processes.start(layout, "etcd", lines["etcd"])
-    processes.start(layout, "kube-apiserver", lines["kube-apiserver"])
+    env = render.environment(os.environ)
+    processes.start(layout, "etcd", lines["etcd"], env)
+    processes.start(layout, "kube-apiserver", lines["kube-apiserver"], env)
     processes.wait_for(
         layout,
         "kube-apiserver",
@@ -71,9 +73,9 @@ def up(layout: Layout, *, controllers: bool = True) -> None:
         START_SECONDS,
     )
     if controllers:
-        processes.start(layout, "kube-controller-manager", lines["kube-controller-manager"])
+        processes.start(layout, "kube-controller-manager", lines["kube-controller-manager"], env)
     if layout.full:
-        _node_up(layout, lines)
+        _node_up(layout, lines, env)
     for name in wanted:
         processes.wait_for(
             layout,
@@ -84,10 +86,10 @@ def up(layout: Layout, *, controllers: bool = True) -> None:
         )
 
 
-def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
+def _node_up(layout: Layout, lines: Mapping[str, list[str]], env: Mapping[str, str]) -> None:
     _apply(layout, as_list(render.dns_objects()))
     for name in ("kube-scheduler", "containerd", "kube-proxy"):
-        processes.start(layout, name, lines[name])
+        processes.start(layout, name, lines[name], env)
     processes.wait_for(
         layout,
         "containerd",
@@ -96,8 +98,8 @@ def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
         START_SECONDS,
     )
     images.load_pause(layout)
-    processes.start(layout, "kubelet", lines["kubelet"])
-    processes.start(layout, "coredns", lines["coredns"])
+    processes.start(layout, "kubelet", lines["kubelet"], env)
+    processes.start(layout, "coredns", lines["coredns"], env)
     processes.wait_for(
         layout,
         "kubelet",
@@ -117,7 +119,12 @@ def _node_up(layout: Layout, lines: Mapping[str, list[str]]) -> None:
         layout,
         "kube-proxy",
         "Services are not routed",
-        lambda: answers(f"http://127.0.0.1:{layout.ports.proxy_health}/healthz"),
+        # kube-proxy reports healthy before its first rules, without which the address of a
+        # Service leads out of this machine.
+        lambda: (
+            answers(f"http://127.0.0.1:{layout.ports.proxy_health}/healthz")
+            and network.routes_services()
+        ),
         START_SECONDS,
     )
 
@@ -172,9 +179,10 @@ def api_answers(layout: Layout) -> bool:
 
 
 def answers(url: str, context: ssl.SSLContext | None = None) -> bool:
-    """Whether a GET of the address succeeds within two seconds."""
+    """Whether a GET of the address, without a proxy, succeeds within two seconds."""
+    handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:
-        with urllib.request.urlopen(url, timeout=2, context=context) as answer:  # noqa: S310 - our own addresses
+        with urllib.request.build_opener(*handlers).open(url, timeout=2) as answer:
             return answer.status == 200
     except (OSError, urllib.error.URLError):
         return False

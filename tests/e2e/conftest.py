@@ -57,7 +57,7 @@ def run_make(target: str) -> str:
     log = ROOT / "build" / f"e2e-{target}.log"
     log.parent.mkdir(exist_ok=True)
     log.write_text(done.stdout)
-    assert done.returncode == 0, f"make {target} failed:\n{done.stdout[-4000:]}"
+    assert done.returncode == 0, f"make {target} failed:\n{done.stdout[-1500:]}"
     return done.stdout
 
 

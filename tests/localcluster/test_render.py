@@ -130,6 +130,17 @@ def test_the_kubelet_is_told_of_cgroup_v1_only_where_it_is(cgroup_v1, told):
     assert config.get("failCgroupV1") is told
 
 
+@pytest.mark.parametrize("given", [{}, {"no_proxy": "a.example"}, {"NO_PROXY": "a.example"}])
+def test_no_program_uses_a_proxy_for_the_addresses_of_the_cluster(given):
+    env = render.environment({"HTTPS_PROXY": "http://proxy:3128", **given})
+
+    exempt = env["NO_PROXY"].split(",")
+    assert env["no_proxy"] == env["NO_PROXY"]
+    assert {layout.POD_RANGE, layout.SERVICE_RANGE, ".svc", ".cluster.local"} <= set(exempt)
+    assert exempt[0] == ("a.example" if given else layout.POD_RANGE)
+    assert env["HTTPS_PROXY"] == "http://proxy:3128"
+
+
 def test_kube_proxy_programs_nftables_for_the_pods_range():
     config = json.loads(render.kube_proxy(NODE))
 

@@ -1,7 +1,10 @@
 """What each kind of cluster tells helm and kubectl, and what it refuses."""
 
-import re
 import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -105,7 +108,51 @@ def test_a_cluster_of_the_users_gets_images_by_the_registry_that_is_named(tmp_pa
         current.registry()
 
 
+class Metadata(BaseHTTPRequestHandler):
+    """Answers every path like a model `digits`, after some answers of another machine."""
+
+    answers: Iterator[bytes]
+
+    def do_GET(self):
+        body = next(self.answers)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_words):
+        pass
+
+
+@pytest.fixture
+def serve(monkeypatch) -> Iterator[Callable[..., str]]:
+    """Starts a server that gives these answers on the port of a model server."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(clusters, "HTTP_PORT", server.server_port)
+
+        def start(*answers: bytes) -> str:
+            monkeypatch.setattr(Metadata, "answers", chain(answers, repeat(answers[-1])), False)
+            return "127.0.0.1"
+
+        yield start
+        server.shutdown()
+
+
+def test_the_answers_of_another_machine_are_not_taken_for_the_models(serve, monkeypatch):
+    # the proxy of the environment could not reach the cluster either
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    host = serve(b"<html>", b"[]", b'{"name": "other"}', b'{"name": "digits"}')
+
+    clusters._wait_for_model(host, "digits")
+
+    monkeypatch.setattr(clusters, "ROUTE_SECONDS", 0)
+    with pytest.raises(DemoError, match=r"does not answer with the model's metadata: .*digits"):
+        clusters._wait_for_model(host, "iris")
+
+
 def test_a_service_that_refuses_is_named_after_a_while(monkeypatch):
     monkeypatch.setattr(clusters, "ROUTE_SECONDS", 0)
-    with pytest.raises(DemoError, match=re.escape("127.0.0.1:1 is not reachable")):
-        clusters._wait_for_route("127.0.0.1", 1)
+    monkeypatch.setattr(clusters, "HTTP_PORT", 1)
+    with pytest.raises(DemoError, match=r"http://127\.0\.0\.1:1/v2/models/digits .* refused"):
+        clusters._wait_for_model("127.0.0.1", "digits")

@@ -1,8 +1,23 @@
 """The sum of two pytest sessions that ran beside each other."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
-from lanes import BESIDE, MEASURING, PODS, ROOT, beside, closing_line, counts, measured
+from lanes import (
+    BESIDE,
+    MEASURING,
+    PODS,
+    ROOT,
+    beside,
+    causes,
+    closing_causes,
+    closing_line,
+    counts,
+    measured,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +44,37 @@ def test_errors_and_unexpected_passes_are_failures():
     ]
 
     assert closing_line(lanes) == "3 passed, 2 failed, 0 skipped"
+
+
+def test_the_causes_of_failures_are_read_from_the_summary(tmp_path):
+    (tmp_path / "test_three.py").write_text(
+        "import pytest\n"
+        "@pytest.fixture(scope='session')\n"
+        "def demo(): raise ValueError('the first line\\nthe second line')\n"
+        "def test_one(demo): pass\n"
+        "@pytest.mark.parametrize('word', ['a - b', 'c'])\n"
+        "def test_two(demo, word): pass\n"
+        "def test_three(): raise ValueError('FAILED to add 1 - 2')\n"
+        "def test_four(): pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", str(tmp_path)]
+    environment = {**os.environ, "CI": "true"}
+    output = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    ).stdout
+
+    found = causes(output)
+
+    assert [len(each) for each in found.values()] == [3, 1]
+    fixture, raised = found
+    assert raised == "ValueError: FAILED to add 1 - 2"
+    assert "the first line\nthe second line" in fixture
+    assert found[fixture][1].endswith("::test_two[a - b]")
+    assert "test_one and 2 other tests\n" in closing_causes([output, "", output])
+
+
+def test_a_session_without_failures_has_no_causes():
+    assert closing_causes(["== 3 passed in 1.0s ==", ""]) == ""
 
 
 def test_every_file_with_tests_is_in_one_session():
