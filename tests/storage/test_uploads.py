@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from moorage_cli.ask.bucket import upload_to_bucket
+from moorage_cli.ask.google_bucket import upload_to_google
 from moorage_cli.ask.registry import push
 from moorage_cli.commands.model_sources import measured
 from moorage_cli.manifests.deploying import Content, content_of
@@ -25,6 +26,7 @@ from moorage_cli.manifests.stores import Artifact, Bucket, store_of
 from moorage_cli.printing.failures import Failure
 from support.azure_server import AzureServer
 from support.fetching import Fetcher
+from support.gcs_server import GcsServer
 from support.private_registry import PASSWORD, USER, logged_in
 from support.private_registry import registry as docker_registry
 from support.registry import MANIFEST, Registry
@@ -50,6 +52,8 @@ class Upload:
         place = store_of(store, "iris", self.content)
         arguments = (self.content, self.paths, self.progress.append)
         match place:
+            case Bucket(scheme="gs"):
+                return place.uri, upload_to_google(place, *arguments)
             case Bucket():
                 return place.uri, upload_to_bucket(place, *arguments)
             case Artifact():
@@ -71,7 +75,7 @@ def made(tmp_path: Path) -> Callable[[dict[str, bytes]], Upload]:
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A user without a login, whose home has no files."""
-    for name in ("AWS_", "AZURE_", "DOCKER_", "REGISTRY_", "XDG_"):
+    for name in ("AWS_", "AZURE_", "CLOUDSDK_", "DOCKER_", "GOOGLE_", "REGISTRY_", "XDG_"):
         for variable in [each for each in os.environ if each.startswith(name)]:
             monkeypatch.delenv(variable)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -86,11 +90,14 @@ class Target:
     secret: dict[str, str]
 
 
-@pytest.fixture(params=["s3", "azblob", "oci"])
+@pytest.fixture(params=["s3", "gs", "azblob", "oci"])
 def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Target:
     if request.param == "s3":
         s3: S3Server = request.getfixturevalue("s3")
         found = Target("s3://models/up", s3.secret, s3.secret)
+    elif request.param == "gs":
+        gcs: GcsServer = request.getfixturevalue("gcs")
+        found = Target(f"gs://models/up?endpoint={gcs.url}", {}, {})
     elif request.param == "azblob":
         azure: AzureServer = request.getfixturevalue("azure")
         found = Target(f"azblob://{azure.account}/models/up", azure.secret, azure.secret)

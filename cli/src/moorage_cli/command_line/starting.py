@@ -101,7 +101,7 @@ STARTING: tuple[Command, ...] = (
                 metavar="STORE",
                 default="",
                 help="bucket or registry that gets the files, with your own login: "
-                "s3://BUCKET[/FOLDER], "
+                "s3://BUCKET[/FOLDER], gs://BUCKET[/FOLDER], "
                 "azblob://ACCOUNT/CONTAINER[/FOLDER] or oci://REGISTRY[/PATH]",
             ),
             Argument(

@@ -17,6 +17,7 @@ import yaml
 from moorage_cli.ask.api_failures import Forbidden, NoCluster
 from moorage_cli.ask.bucket import upload_to_bucket
 from moorage_cli.ask.cluster import FIELD_MANAGER, Conflict
+from moorage_cli.ask.google_bucket import upload_to_google
 from moorage_cli.ask.interrupts import immediate_interrupt, interrupted_by_signals
 from moorage_cli.ask.onnx_file import external_files, read_onnx
 from moorage_cli.ask.registry import push
@@ -342,6 +343,8 @@ def _to_store(
     store: Store, content: Content, paths: dict[str, Path], progress: Callable[[int], None]
 ) -> bool:
     match store:
+        case Bucket(scheme="gs"):
+            return upload_to_google(store, content, paths, progress)
         case Bucket():
             return upload_to_bucket(store, content, paths, progress)
         case Artifact():

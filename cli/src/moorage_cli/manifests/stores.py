@@ -1,6 +1,6 @@
 """Where `moorage deploy --to` puts a model: a folder of a bucket, or a repository; pure.
 
---to URI, name, Content --> Bucket or Artifact --> ask/bucket or ask/registry; URI of the model
+--to URI, name, Content --> Bucket or Artifact --> an upload of `ask`; URI of the model
 
 Like the name of a ConfigMap, the place contains the digest of the content: changed files are a new
 place, and earlier revisions keep theirs.
@@ -20,10 +20,11 @@ __all__ = ["EXPECTED", "MANIFEST_TYPE", "NO_CONFIG", "Artifact", "Bucket", "Stor
 
 EXPECTED = {
     "s3": "s3://BUCKET[/FOLDER]",
+    "gs": "gs://BUCKET[/FOLDER]",
     "azblob": "azblob://ACCOUNT/CONTAINER[/FOLDER]",
     "oci": "oci://REGISTRY[/PATH]",
 }
-OPTIONS = {"s3": {"endpoint", "region"}, "azblob": {"endpoint"}, "oci": set()}
+OPTIONS = {"s3": {"endpoint", "region"}, "gs": {"endpoint"}, "azblob": {"endpoint"}, "oci": set()}
 ENDPOINT = re.compile(r"https?://[^/?#@\s]+/?")
 # Source: OCI Image Specification, "Image Manifest" and its "Guidance for an Empty Descriptor".
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
@@ -38,8 +39,8 @@ class Bucket:
     """A folder of a bucket, or of a container of a storage account.
 
     Args:
-        scheme: `s3` or `azblob`.
-        account: The storage account; empty for `s3`.
+        scheme: `s3`, `gs` or `azblob`.
+        account: The storage account; empty for `s3` and `gs`.
         bucket: The bucket or container.
         folder: Key of the folder, without slashes around it.
         endpoint: Address of the server; empty for the provider's own.

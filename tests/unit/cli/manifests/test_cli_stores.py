@@ -21,6 +21,7 @@ PLACE = f"iris/{CONTENT.digest}"
         ("s3://models/", "", "models", PLACE),
         ("s3://models/of/team/", "", "models", f"of/team/{PLACE}"),
         ("s3://models/a%20b%2Bc", "", "models", f"a b+c/{PLACE}"),
+        ("gs://models/of/team", "", "models", f"of/team/{PLACE}"),
         ("azblob://account/models", "account", "models", PLACE),
         ("azblob://account/models/team", "account", "models", f"team/{PLACE}"),
     ],
@@ -67,8 +68,10 @@ def test_equal_files_are_one_artifact_by_its_digest(to):
 @pytest.mark.parametrize(
     ("to", "expected"),
     [
-        ("models", "must be one of s3://BUCKET[/FOLDER], azblob://"),
-        ("gs://models", "must be one of s3://BUCKET[/FOLDER], azblob://"),
+        ("models", "must be one of s3://BUCKET[/FOLDER], gs://"),
+        ("minio://models", "must be one of s3://BUCKET[/FOLDER], gs://"),
+        ("gs://", "must be gs://BUCKET[/FOLDER]"),
+        ("gs://models?region=x", "only endpoint may occur"),
         ("s3://", "must be s3://BUCKET[/FOLDER]"),
         ("s3://user:password@models", "must be s3://BUCKET[/FOLDER]"),
         ("s3://models#sha256=00", "must be s3://BUCKET[/FOLDER]"),
