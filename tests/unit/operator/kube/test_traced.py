@@ -4,7 +4,7 @@ import asyncio
 import random
 
 import pytest
-from aiohttp import ClientConnectionError, web
+from aiohttp import ClientConnectionError, ClientTimeout, web
 
 from moorage_operator.kube import kinds, traced
 from moorage_operator.kube.auth import Access
@@ -16,8 +16,8 @@ PATH = "/apis/moorage.dev/v1alpha1/namespaces/{}/inferencemodels"
 
 async def test_answers_for_a_namespace_are_signs_of_life_of_its_watch() -> None:
     at = 0.0
-    livenesses = {name: Liveness("inferencemodels", name, lambda: at) for name in ("a", "b")}
-    codes = {PATH.format("a"): 200, PATH.format("b"): 403}
+    livenesses = {name: Liveness("inferencemodels", name, lambda: at) for name in ("a", "b", "c")}
+    codes = {PATH.format("a"): 200, PATH.format("b"): 403, PATH.format("c"): 400}
 
     async def answer(request: web.Request) -> web.Response:
         if request.path == PATH.format("a") and at > 1000:
@@ -36,12 +36,52 @@ async def test_answers_for_a_namespace_are_signs_of_life_of_its_watch() -> None:
             await (await session.get(server + path)).read()
         assert livenesses["a"].trouble() == ""
         assert "403" in livenesses["b"].failure
+        assert "400" in livenesses["c"].failure
         at = 1001.0
         assert (livenesses["a"].refused_seconds(), livenesses["b"].refused_seconds()) == (0, 1)
 
         with pytest.raises(ClientConnectionError):
             await session.get(server + PATH.format("a"))
-        assert livenesses["a"].failure
+        assert livenesses["a"].failure == "Server disconnected"
+        with pytest.raises(TimeoutError):  # an error without a text
+            await session.get(server + PATH.format("c"), timeout=ClientTimeout(total=0.0001))
+        assert livenesses["c"].failure == "TimeoutError"
+
+
+async def test_a_watch_of_all_namespaces_has_one_liveness() -> None:
+    at = 0.0
+    every = Liveness("inferencemodels", "", lambda: at)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response()
+
+    async with (
+        serving(answer) as server,
+        traced.open_session(Access(server), None, kinds.INFERENCE_MODELS, {"": every}) as session,
+    ):
+        at = 1000.0
+        assert every.trouble() != ""
+        await (await session.get(f"{server}{PATH.replace('/namespaces/{}', '')}")).read()
+        assert every.trouble() == ""
+
+
+@pytest.mark.parametrize(("token", "sent"), [("secret", "Bearer secret"), (None, None)])
+async def test_requests_have_the_token_and_no_limit(token: str | None, sent: str | None) -> None:
+    seen: list[str | None] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(request.headers.get("Authorization"))
+        return web.Response()
+
+    async with (
+        serving(answer) as server,
+        traced.open_session(Access(server), token, kinds.INFERENCE_MODELS, {}) as session,
+    ):
+        await (await session.get(server)).read()
+        assert session.connector is not None
+        assert session.connector.limit == 0  # one watch for each namespace
+        assert not session.trust_env
+    assert seen == [sent]
 
 
 async def test_watches_that_end_at_once_are_opened_less_and_less_often(

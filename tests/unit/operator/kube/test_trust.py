@@ -1,14 +1,16 @@
 """A server whose certificate authority is replaced, and sessions that read it from a file."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import pytest
 from aiohttp import web
 
-from moorage_operator.kube import errors, kinds, traced
+from moorage_operator.kube import errors, kinds, traced, trust
 from moorage_operator.kube.auth import Access, from_kubeconfig, from_service_account
 from moorage_operator.kube.client import KubeClient
 from support.certificates import Authority
@@ -44,8 +46,9 @@ def access_to(port: int, folder: Path, authority: Authority) -> Access:
 
 
 async def test_a_client_trusts_the_authority_that_replaces_the_one_of_its_start(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     before, after = Authority("before"), Authority("after")
     async with AsyncExitStack() as stack:
         async with serving(before, tmp_path) as port:
@@ -61,6 +64,25 @@ async def test_a_client_trusts_the_authority_that_replaces_the_one_of_its_start(
                 await client.server_version()
 
         assert await client.server_version() == {"major": "1"}
+    assert said(caplog) == [
+        "the authority cannot be read", "trusts the new authority of the API server"
+    ]  # fmt: skip
+    assert "empty" in caplog.records[0].__dict__["error"].lower()
+
+
+async def test_a_new_authority_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    before, after, another = (Authority(name) for name in ("before", "after", "another"))
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(serving(another, tmp_path))
+        client = await stack.enter_async_context(KubeClient(access_to(port, tmp_path, before)))
+        (tmp_path / "ca.crt").write_text(after.certificate)
+        for _ in range(2):
+            with pytest.raises(errors.Unreachable):
+                await client.server_version()
+    assert said(caplog) == ["trusts the new authority of the API server"]
 
 
 async def test_a_session_for_kopf_trusts_the_authority_that_replaces_the_one_of_its_start(
@@ -78,15 +100,27 @@ async def test_a_session_for_kopf_trusts_the_authority_that_replaces_the_one_of_
                 assert found.status == 200
 
 
-async def test_another_authority_than_that_of_the_file_is_never_trusted(tmp_path: Path) -> None:
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged about the authority."""
+    return [each.message for each in caplog.records if each.name == trust.__name__]
+
+
+@pytest.mark.parametrize("is_inline", [False, True])
+async def test_another_authority_than_that_of_the_file_is_never_trusted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, is_inline: bool
+) -> None:
+    caplog.set_level(logging.INFO)
     ours, another = Authority("ours"), Authority("another")
-    async with (
-        serving(another, tmp_path) as port,
-        KubeClient(access_to(port, tmp_path, ours)) as client,
-    ):
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(serving(another, tmp_path))
+        access = access_to(port, tmp_path, ours)
+        if is_inline:
+            access = replace(access, ca_path=None)
+        client = await stack.enter_async_context(KubeClient(access))
         for _ in range(3):
             with pytest.raises(errors.Unreachable, match="certificate verify failed"):
                 await client.server_version()
+    assert said(caplog) == []
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def test_only_what_cannot_become_untrue_stays_and_later_passes_change_nothing() 
         "revisions": {"current": "abc"},
     }
     assert (ready["status"], ready["reason"]) == ("False", "Deleting")
+    assert ready["observedGeneration"] == 2
     assert ready["lastTransitionTime"] == "2026-01-01T00:00:00Z"
     whole = {**status, "conditions": [ready]}
     assert status_of_deleted(whole, generation=2, now=NOW + timedelta(hours=1)) == whole
