@@ -8,8 +8,10 @@ models. Otherwise, a thousand models that start at once would write all their in
 and delay each other.
 """
 
+import heapq
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from moorage_operator.api.conditions import ConditionType, find_condition
@@ -52,8 +54,20 @@ def is_urgent(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class _Reservation:
+    """A token by its time, and the time from which the model may use it."""
+
+    token: float
+    due: float
+
+
 class StatusPace:
     """A minimum interval per model, and a token bucket for all models.
+
+    A token that is not needed after all goes to the next model that asks. Otherwise, an edit of an
+    InferenceRuntime of many models that is undone at once, or many models that soon serve, would
+    leave a reserved time in which nothing is written.
 
     Args:
         clock: Returns monotonic seconds.
@@ -61,8 +75,9 @@ class StatusPace:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._free = -math.inf  # the time of the first token that is not reserved
-        self._due: dict[ObjectKey, float] = {}
+        self._free = -math.inf  # the time of the first token that was never reserved
+        self._returned: list[float] = []  # a heap of tokens that were reserved and not used
+        self._reserved: dict[ObjectKey, _Reservation] = {}
         self._written: dict[ObjectKey, float] = {}  # in the order of the writes
 
     def reserve(self, key: ObjectKey, *, is_first: bool) -> float:
@@ -73,23 +88,44 @@ class StatusPace:
             is_first: Whether the model has no status yet, so that its first one is not delayed.
         """
         now = self._clock()
-        if key not in self._due:
-            token = max(self._free, now - PROGRESS_AT_ONCE / PROGRESS_A_SECOND)
-            self._free = token + 1 / PROGRESS_A_SECOND
+        known = self._reserved.get(key)
+        due = known.due if known else math.inf
+        token = self._take(now, known.token if known else math.inf)
+        if known is None or token < known.token:
             written = self._written.get(key, -math.inf)
             soon = now if is_first else now + SOON_SECONDS
-            self._due[key] = max(token, written + APART_SECONDS, soon)
-        return max(self._due[key] - now, 0.0)
+            due = min(due, max(token, written + APART_SECONDS, soon))
+            self._reserved[key] = _Reservation(token, due)
+        return max(due - now, 0.0)
 
     def forget(self, key: ObjectKey) -> None:
         """Drop the reservation of a model whose status is up to date."""
-        self._due.pop(key, None)
+        self._release(key, self._clock())
 
     def wrote(self, key: ObjectKey) -> None:
         """Record that the model's status was written."""
         now = self._clock()
-        self._due.pop(key, None)
+        self._release(key, now)
         self._written.pop(key, None)
         self._written[key] = now
         while now - self._written[first := next(iter(self._written))] > APART_SECONDS:
             del self._written[first]
+
+    def _take(self, now: float, held: float) -> float:
+        """Return the earliest token in exchange for the one that is held, which is inf if none."""
+        oldest = now - PROGRESS_AT_ONCE / PROGRESS_A_SECOND
+        while self._returned and self._returned[0] < oldest:
+            heapq.heappop(self._returned)
+        if held < math.inf:
+            return heapq.heappushpop(self._returned, held)
+        if self._returned:
+            return heapq.heappop(self._returned)
+        token = max(self._free, oldest)
+        self._free = token + 1 / PROGRESS_A_SECOND
+        return token
+
+    def _release(self, key: ObjectKey, now: float) -> None:
+        """End the reservation of a model; its token is returned unless its time has come."""
+        known = self._reserved.pop(key, None)
+        if known and known.due > now:
+            heapq.heappush(self._returned, known.token)

@@ -1,5 +1,6 @@
 """Urgent statuses are written at once, and mere progress within a budget."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -161,3 +162,49 @@ def test_a_status_that_is_up_to_date_needs_no_write(time: Time, pace: StatusPace
     pace.forget(KEY)
 
     assert pace.reserve(KEY, is_first=False) == pytest.approx(SOON_SECONDS)
+
+
+@pytest.mark.parametrize("end", [StatusPace.forget, StatusPace.wrote])
+def test_tokens_that_are_not_needed_go_to_others(
+    time: Time, pace: StatusPace, end: Callable[[StatusPace, ObjectKey], None]
+) -> None:
+    for key in keys(300):
+        pace.reserve(key, is_first=False)
+    time.now += SOON_SECONDS / 2
+
+    for key in keys(300):
+        end(pace, key)  # its status is up to date again, or an urgent change was written
+
+    assert pace.reserve(KEY, is_first=True) == 0.0
+
+
+def test_a_model_that_waits_gets_an_earlier_token_once_one_is_returned(pace: StatusPace) -> None:
+    first, *others, last = keys(100)
+    waits = [pace.reserve(key, is_first=False) for key in (first, *others, last)]
+
+    pace.forget(others[-1])
+
+    assert pace.reserve(last, is_first=False) == waits[-2]
+    assert pace.reserve(KEY, is_first=False) == waits[-1]
+
+
+def test_returned_tokens_do_not_exceed_the_budget(time: Time, pace: StatusPace) -> None:
+    for key in keys(100):
+        pace.reserve(key, is_first=True)
+    for key in keys(100):
+        pace.forget(key)
+    time.now += 60
+
+    waits = [pace.reserve(key, is_first=True) for key in keys(100)]
+
+    assert waits.count(0.0) <= PROGRESS_AT_ONCE + 1
+    assert waits[-1] == pytest.approx((99 - PROGRESS_AT_ONCE) / PROGRESS_A_SECOND)
+
+
+def test_a_used_token_is_not_returned(time: Time, pace: StatusPace) -> None:
+    for _ in range(2):
+        for key in keys(PROGRESS_AT_ONCE + 1):
+            if pace.reserve(key, is_first=True) == 0.0:
+                pace.wrote(key)
+
+    assert pace.reserve(KEY, is_first=True) > 0.0
