@@ -80,6 +80,7 @@ def _newer(kubelet: Kubelet, old: dict) -> list[dict]:
     [
         ({"containers": [{"name": "runtime", "imagePullPolicy": "Sometimes"}]}, "Sometimes"),
         ({"tolerate": []}, ".spec.template.spec.tolerate"),
+        ({"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "512MB"}}]}, "quantities must"),
     ],
 )
 def test_a_refused_pod_template_is_reported_until_it_is_corrected(
@@ -89,6 +90,7 @@ def test_a_refused_pod_template_is_reported_until_it_is_corrected(
     api.apply(model("iris", runtime={"image": "example/server:1"}, podTemplate=bad))
     eventually("named", lambda: api.condition("iris") == ("False", "InvalidPodTemplate"))
     assert named in message(api)
+    assert api.condition("iris", "Stalled") == ("True", "InvalidPodTemplate")
 
     api.patch("InferenceModel", "iris", {"spec": {"podTemplate": None}})
 

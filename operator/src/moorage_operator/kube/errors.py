@@ -118,8 +118,9 @@ BY_CODE: Mapping[int, type[ApiError]] = {
 
 
 # Server-side apply answers 500 for an object that does not match its schema, such as one with an
-# unknown field; retrying does not help.
-UNTYPED = "failed to create typed patch object"
+# unknown field, and for a text of a built-in kind that it cannot parse, such as the quantity
+# "512 MB"; retrying does not help.
+UNTYPED = ("failed to create typed patch object", "unable to convert unstructured object to")
 
 
 def from_status(code: int, status: object, *, retry_after: str | None = None) -> ApiError:
@@ -135,7 +136,7 @@ def from_status(code: int, status: object, *, retry_after: str | None = None) ->
     named: Mapping[str, Any] = details if isinstance(details, dict) else {}
     message = str(fields.get("message") or f"the API server answered {code}")
     kind = BY_CODE.get(code, ServerError if code >= 500 else ApiError)
-    if kind is ServerError and UNTYPED in message:
+    if kind is ServerError and any(each in message for each in UNTYPED):
         kind = Invalid
     return kind(
         message,

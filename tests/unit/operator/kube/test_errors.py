@@ -7,6 +7,12 @@ TYPED = (
     ".spec.template.spec.nope: field not declared in schema"
 )
 
+QUANTITY = (
+    "failed to convert new object (default/iris; apps/v1, Kind=Deployment) to proper version: "
+    "unable to convert unstructured object to apps/v1, Kind=Deployment: quantities must match the "
+    "regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+
 
 @pytest.mark.parametrize(
     ("code", "message", "kind"),
@@ -22,6 +28,7 @@ TYPED = (
         (429, "slow", errors.Throttled),
         (500, "etcd", errors.ServerError),
         (500, TYPED, errors.Invalid),
+        (500, QUANTITY, errors.Invalid),
         (503, "busy", errors.ServerError),
     ],
 )
