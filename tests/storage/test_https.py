@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import os
+import subprocess
 import tarfile
 import zipfile
 
@@ -204,6 +205,24 @@ def test_a_tar_archive_is_unpacked(secure, fetch, trusted, mode):
     assert done.files == {"1/model.onnx": b"weights", "labels.txt": b"setosa"}, done.log
 
 
+def test_a_hard_link_in_a_tar_archive_is_the_same_file(secure, fetch, trusted, tmp_path):
+    """`tar --dereference` writes them for symbolic links to the same file."""
+    cache = tmp_path / "cache"
+    for name in ("iris/1", "blobs"):
+        (cache / name).mkdir(parents=True)
+    (cache / "blobs" / "1").write_bytes(b"weights")
+    for name in ("a.bin", "model.onnx"):
+        (cache / "iris" / "1" / name).symlink_to("../../blobs/1")
+    command = ["tar", "--create", "--dereference", f"--directory={cache}", "iris"]
+    made = subprocess.run(command, capture_output=True, check=True).stdout
+    secure.routes["/iris.tar"] = Route(made)
+
+    done = fetch(f"{secure.url}/iris.tar", trusted)
+
+    expected = {"iris/1/a.bin": b"weights", "iris/1/model.onnx": b"weights"}
+    assert done.files == expected, done.log
+
+
 def test_a_zip_is_unpacked(secure, fetch, trusted):
     secure.routes["/iris.zip"] = Route(zipped({"1/": b"", "1/model.onnx": b"weights"}))
 
@@ -218,9 +237,11 @@ def test_a_zip_is_unpacked(secure, fetch, trusted):
         ("a.tgz", tar({"a/../../evil": b"x"}), "outside of the archive's own folder"),
         ("a.zip", zipped({"../evil": b"x"}), "outside of the archive's own folder"),
         ("a.zip", zipped({"..\\evil": b"x"}), "outside of the archive's own folder"),
-        ("a.tgz", tar_of(link("model.onnx", "/etc/passwd")), "which is a link or a device"),
-        ("a.tgz", tar_of(link("m", "/etc/passwd", tarfile.LNKTYPE)), "a link or a device"),
-        ("a.tgz", tar_of(link("m", "", tarfile.FIFOTYPE)), "a link or a device"),
+        ("a.tgz", tar_of(link("model.onnx", "/etc/passwd")), "a symbolic link or a device"),
+        ("a.tgz", tar_of(link("m", "/etc/passwd", tarfile.LNKTYPE)), "a hard link to '/etc/pass"),
+        ("a.tgz", tar_of(link("m", "../../log", tarfile.LNKTYPE)), "a hard link to '../../log'"),
+        ("a.tgz", tar_of(link("m", "m", tarfile.LNKTYPE)), "a hard link to 'm'"),
+        ("a.tgz", tar_of(link("m", "", tarfile.FIFOTYPE)), "a symbolic link or a device"),
         ("a.tgz", tar({"a": b"x", "a/b": b"y"}), "both as a file and as a folder"),
         ("a.tgz", b"not an archive", "is not a tar archive"),
         ("a.zip", b"not an archive", "is not a zip"),
@@ -235,7 +256,7 @@ def test_a_zip_is_unpacked(secure, fetch, trusted):
     ],
     ids=[
         "parent", "root", "parent in the middle", "zip parent", "zip backslash", "symbolic link",
-        "hard link", "pipe", "file and folder", "no tar", "no zip", "half a tar",
+        "hard link", "hard link outside", "hard link to itself", "pipe", "file and folder", "no tar", "no zip", "half a tar",
         "tar without its end", "tar with a wrong checksum", "tar with a wrong header",
         "half a header", "tar bomb", "tar bomb after the last member", "zip bomb",
     ],

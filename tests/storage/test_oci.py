@@ -1,5 +1,8 @@
 """A real registry: images and artifacts, by tag and by digest."""
 
+import io
+import tarfile
+
 import httpx
 import pytest
 
@@ -22,6 +25,35 @@ def test_layers_are_unpacked_in_order(registry, fetch):
     assert done.files == {"models/a.onnx": b"new"}, done.log
     assert f"at {digest}" in done.log
     assert "skipped 1 links and devices" in done.log
+
+
+def test_hard_links_of_layers_are_the_same_file(registry, fetch):
+    repository = Repository(registry, "models/links")
+    first = layer(("models/a", b"a"), ("usr/b", b"b"))
+    second = links(
+        ("models/again", "/models/a"), ("models/b", "usr/b"), ("models/out", "../volume/parts/x")
+    )
+    third = layer(("models/a", b"new"))
+    repository.image("1", *map(repository.blob, (first, second, third)))
+
+    whole = fetch(f"{repository.uri}:1").files
+    part = fetch(f"{repository.uri}:1?path=models")
+
+    models = {"models/a": b"new", "models/again": b"a"}
+    assert whole == {**models, "models/b": b"b", "usr/b": b"b"}
+    assert part.files == models, part.log
+    assert "skipped 2 links and devices" in part.log
+
+
+def links(*pairs: tuple[str, str]) -> bytes:
+    """A layer of hard links, name to earlier file."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        for name, first in pairs:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.LNKTYPE, first
+            archive.addfile(info)
+    return made.getvalue()
 
 
 def test_only_the_path_of_an_image_is_unpacked(registry, fetch):

@@ -1,7 +1,7 @@
 """Which files are archives, and which of their members are extracted. Pure.
 
-An archive is untrusted. Only regular files and folders are extracted, only below the target
-folder, and only as many bytes as the volume has room for.
+An archive is untrusted. Only regular files, further names of them (hard links) and folders are
+extracted, only below the target folder, and only as many bytes as the volume has room for.
 """
 
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ class Kind(Enum):
 
     FILE = auto()
     FOLDER = auto()
+    HARD_LINK = auto()
     LINK = auto()
     OTHER = auto()
 

@@ -1,7 +1,8 @@
 """Unpacks a download: an archive of a model, or the layers of an image.
 
 This module writes each member itself instead of calling a library's extract function, so that only
-regular files and folders can result, whatever the archive contains.
+regular files and folders can result, whatever the archive contains. A hard link becomes another
+name of a file that came before it.
 """
 
 import bz2
@@ -46,11 +47,12 @@ BROKEN = (
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """One member, with the function that opens it."""
+    """One member, with the function that opens it, or with the name that a hard link points to."""
 
     name: str
     kind: Kind
     open: Any
+    first: str = ""
 
 
 def unpack(archive: Path, name: str, folder: Path, budget: Budget) -> None:
@@ -74,18 +76,25 @@ def unpack(archive: Path, name: str, folder: Path, budget: Budget) -> None:
             path = member_path(member.name, name)
             if member.kind in {Kind.LINK, Kind.OTHER}:
                 raise Corrupt(
-                    f"{name} contains '{path}', which is a link or a device: create the archive "
-                    "with files instead of links (tar --dereference)"
+                    f"{name} contains '{path}', which is a symbolic link or a device: create the "
+                    "archive with files instead of links (tar --dereference)"
                 )
-            if path:
+            if path and member.kind is Kind.HARD_LINK:
+                if not _link(member, folder, path):
+                    raise Corrupt(
+                        f"{name} contains '{path}', a hard link to {member.first[:80]!r}: must be "
+                        "a file that comes before it in the archive"
+                    )
+            elif path:
                 _write(member, folder / path, name, budget)
 
 
 def unpack_layer(layer: Path, name: str, folder: Path, budget: Budget, keep: str) -> None:
     """Unpack one layer of an image over earlier ones.
 
-    Links are skipped, because an image has many that are unrelated to the model. Files outside of
-    `keep` are skipped too; an empty `keep` keeps all. Raises like `unpack`.
+    Symbolic links are skipped, because an image has many that are unrelated to the model, and so
+    are hard links to files that are not kept. Files outside of `keep` are skipped too; an empty
+    `keep` keeps all. Raises like `unpack`.
     """
     left_out = 0
     with _read_errors(name):
@@ -102,6 +111,8 @@ def unpack_layer(layer: Path, name: str, folder: Path, budget: Budget, keep: str
                 continue
             elif member.kind in {Kind.LINK, Kind.OTHER}:
                 left_out += 1
+            elif member.kind is Kind.HARD_LINK:
+                left_out += not _link(member, folder, path)
             else:
                 _write(member, folder / path, name, budget)
     if left_out:
@@ -128,6 +139,25 @@ def _write(member: _Member, target: Path, archive: str, budget: Budget) -> None:
         if error.errno is None:
             raise  # raised by the decompressor, not by the file system
         raise no_space(error) from error
+
+
+def _link(member: _Member, folder: Path, path: str) -> bool:
+    """Give an earlier file another name; False if the hard link points to no such file."""
+    names = [part for part in member.first.split("/") if part not in {"", "."}]
+    first, target = folder.joinpath(*names), folder / path
+    if ".." in names or not first.is_file() or target.is_dir():
+        return False
+    if first == target:
+        return True
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        target.hardlink_to(first)
+    except (FileExistsError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise no_space(error) from error
+    return True
 
 
 def _remove(folder: Path, gone: Whiteout) -> None:
@@ -158,10 +188,13 @@ def _tar(archive: Path, name: str, budget: Budget) -> Iterator[_Member]:
             kind = (
                 Kind.FILE if info.isreg()
                 else Kind.FOLDER if info.isdir()
-                else Kind.LINK if info.issym() or info.islnk()
+                else Kind.HARD_LINK if info.islnk()
+                else Kind.LINK if info.issym()
                 else Kind.OTHER
             )  # fmt: skip
-            yield _Member(info.name, kind, lambda info=info: tar.extractfile(info))
+            yield _Member(
+                info.name, kind, lambda info=info: tar.extractfile(info), info.linkname
+            )
         # tarfile takes a header that it cannot read for the end
         if bounded.latest.strip(b"\0") or len(bounded.latest) not in {0, tarfile.BLOCKSIZE}:
             raise tarfile.ReadError("the header of a member is invalid or incomplete")
