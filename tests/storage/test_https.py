@@ -256,7 +256,8 @@ def test_a_zip_is_unpacked(secure, fetch, trusted):
     ],
     ids=[
         "parent", "root", "parent in the middle", "zip parent", "zip backslash", "symbolic link",
-        "hard link", "hard link outside", "hard link to itself", "pipe", "file and folder", "no tar", "no zip", "half a tar",
+        "hard link", "hard link outside", "hard link to itself", "pipe",
+        "file and folder", "no tar", "no zip", "half a tar",
         "tar without its end", "tar with a wrong checksum", "tar with a wrong header",
         "half a header", "tar bomb", "tar bomb after the last member", "zip bomb",
     ],

@@ -109,34 +109,71 @@ def test_a_registry_gets_its_own_entry_of_a_docker_configuration(name, host):
     entry = {"auth": base64.b64encode(b"user:password").decode()}
     auths = {"other.example": {"auth": "eA=="}, "https://other.example": {}, name: entry}
 
-    assert docker({"auths": auths}).registry(host) == basic("user:password")
+    assert docker({"auths": auths}).registry(host, "iris") == basic("user:password")
 
 
 def test_a_registry_without_an_entry_gets_no_credential():
     entries = {"reg.example": {}, "b.example": "text", "c.example": {"auth": "x"}}
     # the entry of one repository is not that of its registry
     entries |= {"d.example/team": {"auth": "x"}, "https://d.example/v3/": {"auth": "x"}}
-    configuration = {"auths": entries}
+    entries |= {"*.e.example": {"auth": "x"}, "f.*:5000": {"auth": "x"}}
+    configuration = docker({"auths": entries})
 
-    for host in ("reg.example", "b.example", "d.example", "docker.io"):
-        assert docker(configuration).registry(host) == ""
+    hosts = ("reg.example", "b.example", "d.example", "docker.io", "e.example", "a.b.e.example")
+    for host in (*hosts, "f.example", "f.example:5001"):
+        assert configuration.registry(host, "teams/iris") == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "repository", "user"),
+    [
+        ("reg.example", "team/models/iris", "models"),
+        ("reg.example", "team/models", "models"),
+        ("reg.example", "team/other", "team"),
+        ("reg.example", "other/iris", "all"),
+        ("a.registry.example", "iris", "any"),
+        ("own.registry.example", "iris", "own"),
+        ("b.registry.example:5000", "team/iris", "port"),
+        ("[::1]:5000", "iris", "local"),
+    ],
+)
+def test_an_entry_may_be_for_a_folder_of_repositories_or_a_pattern_of_hosts(
+    host, repository, user
+):
+    """As for the kubelet, to which such a Secret gives the right to pull an image."""
+    places = {
+        "reg.example/team": "team",
+        "reg.example": "all",
+        "https://reg.example/v2/team/models/": "models",
+        "*.registry.example": "any",
+        "own.registry.example": "own",
+        "*.registry.example:5000/team": "port",
+        "[::1]:5000": "local",
+    }
+    auths = {place: {"username": name, "password": "p"} for place, name in places.items()}
+
+    assert docker({"auths": auths}).registry(host, repository) == basic(f"{user}:p")
 
 
 def test_a_docker_configuration_may_have_a_user_and_a_password():
     entries = {"a": {"username": "u", "password": "p"}, "b": {"username": "u"}, "c": {"email": ""}}
     found = docker({"auths": entries})
 
-    assert [found.registry(host) for host in "abc"] == [basic("u:p"), basic("u:"), basic(":")]
+    assert [found.registry(host, "iris") for host in "abc"] == [
+        basic("u:p"),
+        basic("u:"),
+        basic(":"),
+    ]
 
 
 def test_without_a_docker_configuration_the_plain_credential_authorizes():
-    assert secret(username="u", password="p").registry("reg.example") == basic("u:p")
+    assert secret(username="u", password="p").registry("reg.example", "iris") == basic("u:p")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "5", "{}", '{"auths": []}', '{"auths": "text"}'])
 def test_another_text_than_a_docker_configuration_is_refused(text):
     with pytest.raises(BadSource) as caught:
-        docker(text).registry("reg.example")
+        docker(text).registry("reg.example", "iris")
 
     assert str(caught.value) == NOT_DOCKER
 
@@ -144,7 +181,7 @@ def test_another_text_than_a_docker_configuration_is_refused(text):
 @pytest.mark.parametrize("auth", ["x", "dTpw!", "dXNlcjr/", "dTpwé", 5])
 def test_an_invalid_auth_is_refused(auth):
     with pytest.raises(BadSource) as caught:
-        docker({"auths": {"reg.example": {"auth": auth}}}).registry("reg.example")
+        docker({"auths": {"reg.example": {"auth": auth}}}).registry("reg.example", "iris")
 
     assert str(caught.value) == (
         "auth in .dockerconfigjson is invalid: must be base64 of user:password"

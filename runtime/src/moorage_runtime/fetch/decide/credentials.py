@@ -10,6 +10,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from moorage_runtime.fetch.decide.failures import BadSource
@@ -21,7 +22,7 @@ PREFIX = "MOORAGE_CREDENTIAL_"
 # The names for Docker Hub in Docker's own tools.
 DOCKER_HUB = ("index.docker.io", "docker.io")
 # What the kubelet ignores in the address of a registry: the scheme, and the version of the API.
-AROUND = re.compile(r"^https?://|/(v[12]/?)?$")
+SCHEME, VERSION = re.compile(r"^https?://"), re.compile(r"^v[12](/|$)")
 
 
 class Credentials:
@@ -78,8 +79,10 @@ class Credentials:
             return f"Bearer {token}"
         return _basic(f"{user}:{password}") if user else ""
 
-    def registry(self, host: str) -> str:
-        """An Authorization header for a registry's token service, or "".
+    def registry(self, host: str, repository: str) -> str:
+        """An Authorization header for a repository of a registry, or "".
+
+        Of several entries that match, the most specific one counts.
 
         Raises:
             BadSource: `.dockerconfigjson` is not a result of `kubectl create secret
@@ -90,9 +93,12 @@ class Credentials:
             return self.basic()
         auths = _auths(text)
         names = DOCKER_HUB if host in {"docker.io", "registry-1.docker.io"} else (host,)
+        # a name sorts after a pattern of it, and a folder after those above it
+        places = sorted((*_place(known), known) for known in auths)
         for name in names:
-            for known, entry in auths.items():
-                if entry and AROUND.sub("", known) == name:
+            for known, path, key in reversed(places):
+                entry = auths[key]
+                if entry and _is_host(known, name) and f"{repository}/".startswith(path):
                     return _entry(entry)
         return ""
 
@@ -108,6 +114,29 @@ def _auths(text: str) -> Mapping[str, Mapping[str, Any]]:
         raise BadSource(wrong)
     found = cast("dict[str, Any]", auths)
     return {host: entry for host, entry in found.items() if isinstance(entry, dict)}
+
+
+def _place(known: str) -> tuple[str, str]:
+    """Host of an entry, and the path of its repositories, which is empty or ends with '/'.
+
+    Source: Kubernetes documentation, "Images", "Interpretation of config.json".
+    """
+    host, _, path = SCHEME.sub("", known).partition("/")
+    folder = VERSION.sub("", path).strip("/")
+    return host, f"{folder}/" if folder else ""
+
+
+def _is_host(known: str, host: str) -> bool:
+    """Whether an entry's host is this one, or a pattern of it: '*' is within one label."""
+    if known == host:
+        return True
+    (pattern, _, port), (name, _, own_port) = known.partition(":"), host.partition(":")
+    patterns, names = pattern.split("."), name.split(".")
+    return (
+        port == own_port
+        and len(patterns) == len(names)
+        and all(fnmatchcase(each, label) for label, each in zip(patterns, names, strict=True))
+    )
 
 
 def _entry(entry: Mapping[str, Any]) -> str:

@@ -40,7 +40,7 @@ class OciStore:
         self._web = web
         host = DOCKER_HUB.get(source.registry, source.registry)
         scheme = "http" if host.partition(":")[0] in LOOPBACK else "https"
-        basic = credentials.registry(source.registry)
+        basic = credentials.registry(source.registry, source.repository)
         self._told = bool(basic)
         self._repository = f"{scheme}://{host}/v2/{source.repository}"
         self._token = RegistryToken(f"{scheme}://{host}", source.repository, basic, web)

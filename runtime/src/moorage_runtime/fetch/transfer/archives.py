@@ -192,9 +192,7 @@ def _tar(archive: Path, name: str, budget: Budget) -> Iterator[_Member]:
                 else Kind.LINK if info.issym()
                 else Kind.OTHER
             )  # fmt: skip
-            yield _Member(
-                info.name, kind, lambda info=info: tar.extractfile(info), info.linkname
-            )
+            yield _Member(info.name, kind, lambda info=info: tar.extractfile(info), info.linkname)
         # tarfile takes a header that it cannot read for the end
         if bounded.latest.strip(b"\0") or len(bounded.latest) not in {0, tarfile.BLOCKSIZE}:
             raise tarfile.ReadError("the header of a member is invalid or incomplete")
