@@ -227,6 +227,22 @@ def test_a_prompt_and_lower_case_precede_the_tokenizer(tmp_path):
     np.testing.assert_allclose(found, tokens[:, 0], atol=1e-6)
 
 
+@pytest.mark.parametrize(("side", "kept"), [(None, "left"), ("right", "right")])
+def test_a_long_text_is_cut_off_where_the_tokenizer_says(tmp_path, side, kept):
+    path = write_encoder(
+        tmp_path, "logits", tokenizer_config={"model_max_length": 4, "truncation_side": side}
+    )
+    file = str(tmp_path / "tokenizer.json")
+    tokenizer = tokenizers.Tokenizer.from_file(file)
+    tokenizer.enable_truncation(5, direction="left")
+    tokenizer.save(file)
+
+    found = infer(load(path), "the model is good answers")["scores"]
+
+    short = {"left": "good answers", "right": "the model"}[kept]
+    np.testing.assert_array_equal(found, infer(load(path), short)["scores"])
+
+
 @pytest.mark.parametrize("modules", [MODULES[:2], None])
 def test_white_space_around_a_text_counts_as_in_the_library_of_the_model(tmp_path, modules):
     path = write_encoder(tmp_path, **({"modules": modules} if modules else {}), **{

@@ -70,7 +70,7 @@ def test_the_files_of_an_embedder():
         lower=True,
         prompt="passage: ",
         pad_id=3,
-        truncate_left=True,
+        truncation_side="left",
     )
 
 
@@ -99,8 +99,57 @@ def test_the_files_of_a_classifier():
         lower=False,
         prompt="",
         pad_id=0,
-        truncate_left=False,
+        truncation_side="right",
     )
+
+
+@pytest.mark.parametrize(
+    ("module", "strip"),
+    [
+        ("sentence_transformers.models.Transformer", True),
+        # from version 5.4 on
+        ("sentence_transformers.base.modules.transformer.Transformer", False),
+    ],
+)
+def test_white_space_is_removed_as_by_the_version_that_saved_the_model(module, strip):
+    modules = [{**TRANSFORMER, "type": module}, POOLING]
+
+    assert described({**EMBEDDER, "modules.json": modules}).strip is strip
+
+
+@pytest.mark.parametrize("side", [{}, {"truncation_side": None}])
+def test_without_a_side_the_file_of_the_tokenizer_decides_where_a_text_is_cut_off(side):
+    files = {"config.json": CLASSIFIER, "tokenizer_config.json": side}
+
+    assert described(files).truncation_side == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"text": {"max_length": 7}}, "processing_kwargs.text is {'max_length': 7}"),
+        ({"common": {"add_special_tokens": False}}, "processing_kwargs.common is {'add_spec"),
+        ({"text": [7]}, "processing_kwargs.text is [7]"),
+    ],
+)
+def test_options_that_change_the_tokens_are_refused(options, shown):
+    own = {"processing_kwargs": options}
+
+    found = refusal({**EMBEDDER, "sentence_bert_config.json": own})
+
+    assert found.startswith(f"sentence_bert_config.json: {shown}")
+    assert found.endswith("is not supported: must have only padding and return_tensors")
+    # the file means nothing without modules.json
+    assert described({"config.json": CLASSIFIER, "sentence_bert_config.json": own})
+
+
+@pytest.mark.parametrize(
+    "options", [None, {}, {"text": {"padding": True}, "image": {"size": 5}}, {"text": None}]
+)
+def test_options_that_change_no_tokens_are_ignored(options):
+    own = {"processing_kwargs": options}
+
+    assert described({**EMBEDDER, "sentence_bert_config.json": own}) == described(EMBEDDER)
 
 
 def test_without_further_files_there_is_no_limit_and_no_prompt():
@@ -332,6 +381,9 @@ def test_a_pooling_without_the_tokens_of_the_prompt_is_refused(name, is_refused)
         (BERT, {"model_max_length": 128}, {"max_seq_length": 64}, 8, 8),
         (BERT, {"model_max_length": 128}, {"max_seq_length": 64}, 0, 64),
         (BERT, {"model_max_length": 128}, {}, None, 128),
+        (BERT, {"model_max_length": 2048}, {"max_seq_length": 1024}, None, 1024),
+        (BERT, {"model_max_length": 2048}, {}, None, 512),
+        (ROBERTA, {"model_max_length": 514}, {}, None, 512),
         (BERT, {}, {}, None, 512),
         ({}, {"model_max_length": 999_999}, {}, None, 999_999),
         ({}, {"model_max_length": 1_000_000}, {}, None, 0),
@@ -354,6 +406,14 @@ def test_the_limit_of_tokens(config, tokenizer, own, option, expected):
     }
 
     assert described(files, None, option).max_tokens == expected
+
+
+def test_only_sentence_transformers_caps_the_limit_of_the_tokenizer():
+    """Transformers does not: relative positions may be more than the configuration says."""
+    tokenizer = {"model_max_length": 2048}
+    files = {"config.json": {**CLASSIFIER, **BERT}, "tokenizer_config.json": tokenizer}
+
+    assert described(files).max_tokens == 2048
 
 
 @pytest.mark.parametrize(

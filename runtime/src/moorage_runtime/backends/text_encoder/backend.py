@@ -249,7 +249,8 @@ def _tokenizer(file: pathlib.Path, told: Description, limit: int) -> Any:
         tokenizer = tokenizers.Tokenizer.from_file(str(file))
         tokenizer.no_padding()
         if limit:
-            side = "left" if told.truncate_left else "right"
+            own = tokenizer.truncation or {}
+            side = told.truncation_side or own.get("direction", "right")
             tokenizer.enable_truncation(limit, direction=side)
         else:
             tokenizer.no_truncation()

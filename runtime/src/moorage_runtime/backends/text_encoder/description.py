@@ -23,11 +23,17 @@ Reader = Callable[[str], Any]
 
 _CONFIG: Final = "config.json"
 _MODULES: Final = "modules.json"
+_TRANSFORMER: Final = "sentence_bert_config.json"
 _PROMPTS: Final = "config_sentence_transformers.json"
 # A tokenizer without a limit has the largest integer of some library.
 _NO_LIMIT: Final = 1_000_000
 # Their positions start after the padding's.
 _SHIFTED: Final = ("camembert", "mpnet", "roberta", "xlm-roberta")
+# The modules of Sentence Transformers up to 5.3, which removes white space around a text. Later
+# versions, and Transformers, do not.
+_OLDER: Final = "sentence_transformers.models."
+# How Sentence Transformers calls a tokenizer; others of its options change the tokens.
+_HARMLESS: Final = frozenset({"padding", "return_tensors"})
 # The names of labels that a file does not name take memory.
 _MOST_UNNAMED: Final = 100_000
 
@@ -69,7 +75,8 @@ class Description(msgspec.Struct, frozen=True):
         lower: Whether text is converted to lower case before it is tokenized.
         prompt: Precedes every text.
         pad_id: Token for a graph with a fixed number of tokens.
-        truncate_left: Whether a text that is too long loses its beginning.
+        truncation_side: Where a text that is too long is cut off: left or right; empty if the
+            tokenizer's own file decides.
     """
 
     task: Task
@@ -82,7 +89,7 @@ class Description(msgspec.Struct, frozen=True):
     lower: bool = False
     prompt: str = ""
     pad_id: int = 0
-    truncate_left: bool = False
+    truncation_side: str = ""
 
 
 def describe(read: Reader, task: str | None = None, max_tokens: int | None = None) -> Description:
@@ -100,7 +107,7 @@ def describe(read: Reader, task: str | None = None, max_tokens: int | None = Non
     modules = _modules(read)
     chosen = Task(task) if task else _task(config, has_modules=modules is not None)
     tokenizer, prompts = _object(read, "tokenizer_config.json"), _object(read, _PROMPTS)
-    own = _object(read, "sentence_bert_config.json") if modules is not None else {}
+    own = _transformer(read) if modules is not None else {}
     labels = _labels(config) if chosen is Task.CLASSIFY else ()
     pooling, with_prompt = _pooling(read, modules)
     prompt = _prompt(prompts) if chosen is Task.EMBED else ""
@@ -115,13 +122,13 @@ def describe(read: Reader, task: str | None = None, max_tokens: int | None = Non
         labels,
         _scores(config, labels),
         pooling,
-        modules is not None and "Normalize" in [kind for kind, _ in modules],
-        max_tokens or _limit(config, tokenizer, own, pad_id),
-        modules is not None,  # as Sentence Transformers does, unlike Transformers
+        "Normalize" in [_kind(module) for module, _ in modules or ()],
+        max_tokens or _limit(config, tokenizer, own, pad_id, is_capped=modules is not None),
+        modules is not None and modules[0][0].startswith(_OLDER),
         own.get("do_lower_case") is True,
         prompt,
         pad_id,
-        tokenizer.get("truncation_side") == "left",
+        side if (side := tokenizer.get("truncation_side")) in {"left", "right"} else "",
     )
 
 
@@ -169,7 +176,7 @@ def _scores(config: Mapping[str, Any], labels: Sequence[str]) -> Scores:
 
 
 def _modules(read: Reader) -> list[tuple[str, str]] | None:
-    """Kind and path of each module of Sentence Transformers; None without modules.json."""
+    """Class and path of each module of Sentence Transformers; None without modules.json."""
     found = read(_MODULES)
     if found is None:
         return None
@@ -179,8 +186,8 @@ def _modules(read: Reader) -> list[tuple[str, str]] | None:
         kind, path = fields.get("type"), fields.get("path")
         if not isinstance(kind, str) or not isinstance(path, str):
             raise InvalidConfig(f"{_MODULES}: {item!r:.100} is invalid: must have type and path")
-        modules.append((kind.rpartition(".")[2], path))
-    kinds = [kind for kind, _ in modules]
+        modules.append((kind, path))
+    kinds = [_kind(module) for module, _ in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         raise InvalidConfig(
             f"{_MODULES}: the modules {', '.join(kinds)} are not supported: must be Transformer, "
@@ -189,9 +196,28 @@ def _modules(read: Reader) -> list[tuple[str, str]] | None:
     return modules
 
 
+def _kind(module: str) -> str:
+    """The name of a module's class without its package, which depends on the version."""
+    return module.rpartition(".")[2]
+
+
+def _transformer(read: Reader) -> Mapping[str, Any]:
+    """The configuration of the Transformer module."""
+    found = _object(read, _TRANSFORMER)
+    calls = found.get("processing_kwargs")
+    for name in ("text", "common") if isinstance(calls, dict) else ():
+        options = cast("dict[str, Any]", calls).get(name)
+        if options and not (isinstance(options, dict) and options.keys() <= _HARMLESS):
+            raise InvalidConfig(
+                f"{_TRANSFORMER}: processing_kwargs.{name} is {options!r:.100}, which is not "
+                f"supported: must have only {' and '.join(sorted(_HARMLESS))}"
+            )
+    return found
+
+
 def _pooling(read: Reader, modules: list[tuple[str, str]] | None) -> tuple[Pooling, bool]:
     """The pooling, and whether it includes the tokens of the prompt."""
-    path = next((path for kind, path in modules or () if kind == "Pooling"), None)
+    path = next((path for module, path in modules or () if _kind(module) == "Pooling"), None)
     if path is None:
         return Pooling.MEAN, True  # the default of Sentence Transformers
     file = f"{path}/{_CONFIG}"
@@ -226,14 +252,27 @@ def _prompt(config: Mapping[str, Any]) -> str:
 
 
 def _limit(
-    config: Mapping[str, Any], tokenizer: Mapping[str, Any], own: Mapping[str, Any], pad_id: int
+    config: Mapping[str, Any],
+    tokenizer: Mapping[str, Any],
+    own: Mapping[str, Any],
+    pad_id: int,
+    *,
+    is_capped: bool,
 ) -> int:
-    limit = _number(own, "max_seq_length") or _number(tokenizer, "model_max_length")
-    if 0 < limit < _NO_LIMIT:
-        return limit
+    """The most tokens of a text, 0 for no limit.
+
+    Sentence Transformers caps the tokenizer's limit at the model's positions; Transformers does
+    not, and a model with relative positions may take more.
+    """
     positions = _number(config, "max_position_embeddings")
     shift = pad_id + 1 if config.get("model_type") in _SHIFTED else 0
-    return max(positions - shift, 0)
+    most = max(positions - shift, 0)
+    chosen, limit = _number(own, "max_seq_length"), _number(tokenizer, "model_max_length")
+    if 0 < chosen < _NO_LIMIT:
+        return chosen
+    if chosen or not 0 < limit < _NO_LIMIT:
+        return most
+    return min(limit, most) if is_capped and most else limit
 
 
 def _number(config: Mapping[str, Any], name: str) -> int:
