@@ -208,6 +208,20 @@ def test_a_long_text_is_cut_off(tmp_path, documents, options, limit):
     assert found["scores"][0] == pytest.approx(sorted(softmax(logits)[0], reverse=True), abs=1e-5)
 
 
+@pytest.mark.parametrize(("wanted", "kept"), [(4, 4), (None, HIDDEN), (99, HIDDEN)])
+@pytest.mark.parametrize("output", ["last_hidden_state", "sentence_embedding"])
+def test_an_embedding_is_shortened_after_it_was_normalized(tmp_path, output, wanted, kept):
+    documents = {"modules": MODULES, "1_Pooling__config": {"pooling_mode_mean_tokens": True}}
+    short = {"config_sentence_transformers": {"truncate_dim": wanted}}
+    whole = infer(load(write_encoder(tmp_path / "whole", output, **documents)), *SENTENCES)
+
+    model = load(write_encoder(tmp_path / "short", output, **documents, **short))
+
+    assert model.outputs[0].shape == (-1, kept)
+    found = infer(model, *SENTENCES)["embedding"]
+    np.testing.assert_array_equal(found, whole["embedding"][:, :kept])
+
+
 def test_a_prompt_and_lower_case_precede_the_tokenizer(tmp_path):
     path = write_encoder(
         tmp_path,

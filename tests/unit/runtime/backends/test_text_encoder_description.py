@@ -55,6 +55,7 @@ def test_the_files_of_an_embedder():
             "config_sentence_transformers.json": {
                 "prompts": {"query": "query: ", "passage": "passage: "},
                 "default_prompt_name": "passage",
+                "truncate_dim": 32,
             },
         }
     )
@@ -65,6 +66,7 @@ def test_the_files_of_an_embedder():
         scores=Scores.SOFTMAX,
         pooling=Pooling.MAX,
         normalize=True,
+        dimensions=32,
         max_tokens=64,
         strip=True,
         lower=True,
@@ -84,6 +86,7 @@ def test_the_files_of_a_classifier():
             "config_sentence_transformers.json": {
                 "prompts": {"query": "query: "},
                 "default_prompt_name": "query",
+                "truncate_dim": 32,
             },
         }
     )
@@ -94,6 +97,7 @@ def test_the_files_of_a_classifier():
         scores=Scores.SOFTMAX,
         pooling=Pooling.MEAN,
         normalize=False,
+        dimensions=0,
         max_tokens=128,
         strip=False,
         lower=False,

@@ -119,7 +119,7 @@ class TextEncoder:
         self._labels = _labels(description, self._output)
         self.merge_obstacle = graph.merge_obstacle
         self.inputs = (_TEXT,)
-        self.outputs = _declared(description.task, len(self._labels), self._output)
+        self.outputs = _declared(description, len(self._labels), self._output)
 
     def infer(self, request: InferRequest) -> tuple[Tensor, ...]:
         """Labels and scores, the best first; or embeddings.
@@ -217,7 +217,8 @@ class TextEncoder:
             return scored(array, self._description.scores)
         if array.ndim == 3:
             array = pooled(array, count, self._description.pooling)
-        return normalized(array) if self._description.normalize else array
+        whole = normalized(array) if self._description.normalize else array
+        return whole[:, : self._description.dimensions or None]
 
 
 def _folder(graph: pathlib.Path) -> pathlib.Path:
@@ -307,9 +308,11 @@ def _labels(told: Description, output: TensorSpec) -> NDArray[np.object_]:
     return np.array([label.encode() for label in labels], np.object_)
 
 
-def _declared(task: Task, labels: int, output: TensorSpec) -> tuple[TensorSpec, ...]:
-    if task is Task.EMBED:
-        return (TensorSpec("embedding", Datatype.FP32, (-1, output.shape[-1])),)
+def _declared(told: Description, labels: int, output: TensorSpec) -> tuple[TensorSpec, ...]:
+    if told.task is Task.EMBED:
+        size = output.shape[-1]
+        kept = min(size, told.dimensions or size)
+        return (TensorSpec("embedding", Datatype.FP32, (-1, kept)),)
     return (
         TensorSpec("labels", Datatype.BYTES, (-1, labels)),
         TensorSpec("scores", Datatype.FP32, (-1, labels)),

@@ -70,6 +70,7 @@ class Description(msgspec.Struct, frozen=True):
         scores: How the logits of a classifier become scores.
         pooling: How an embedding is made.
         normalize: Whether embeddings have the length 1.
+        dimensions: How many numbers of an embedding are kept; 0 is all of them.
         max_tokens: Further tokens of a text are cut off; 0 is no limit.
         strip: Whether white space around a text is removed before it is tokenized.
         lower: Whether text is converted to lower case before it is tokenized.
@@ -84,6 +85,7 @@ class Description(msgspec.Struct, frozen=True):
     scores: Scores = Scores.SOFTMAX
     pooling: Pooling = Pooling.MEAN
     normalize: bool = False
+    dimensions: int = 0
     max_tokens: int = 0
     strip: bool = False
     lower: bool = False
@@ -123,6 +125,7 @@ def describe(read: Reader, task: str | None = None, max_tokens: int | None = Non
         _scores(config, labels),
         pooling,
         "Normalize" in [_kind(module) for module, _ in modules or ()],
+        _number(prompts, "truncate_dim") if modules is not None else 0,
         max_tokens or _limit(config, tokenizer, own, pad_id, is_capped=modules is not None),
         modules is not None and modules[0][0].startswith(_OLDER),
         own.get("do_lower_case") is True,
