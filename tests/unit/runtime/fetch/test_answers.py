@@ -54,7 +54,7 @@ def test_a_refusal_without_credentials_says_how_to_set_them():
 
     assert str(failure) == (
         "access to s3://b/a is denied with status 403; no credentials were sent: set "
-        "model.credentials.secretName"
+        "model.credentials.secretName to a Secret with credentials for this address"
     )
 
 

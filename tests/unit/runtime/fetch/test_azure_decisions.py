@@ -199,7 +199,7 @@ REFUSED = (
 )
 HIDDEN = (
     "azblob://a/c/x does not exist or is not public ({}); no credentials were sent: check the URI "
-    "and set model.credentials.secretName"
+    "and set model.credentials.secretName to a Secret with credentials for this account"
 )
 ANSWERED = "azblob://a/c/x: the server answered with status "
 
@@ -228,7 +228,8 @@ ANSWERED = "azblob://a/c/x: the server answered with status "
          "azblob://a/c/x does not exist (ResourceNotFound: It is wrong.): check the URI"),
         (403, "AuthorizationFailure", WITHOUT_KEY, Denied,
          ("access to azblob://a/c/x is denied with status 403 (AuthorizationFailure: It is wrong.)"
-         "; no credentials were sent: set model.credentials.secretName")),
+         "; no credentials were sent: set model.credentials.secretName to a Secret with "
+         "credentials for this address")),
         (407, "", WITH_KEY, Denied,
          ("access to azblob://a/c/x is denied with status 407 (It is wrong.); check the "
          "credentials in the Secret and their permissions")),

@@ -128,6 +128,17 @@ def test_a_bucket_that_does_not_exist_is_named():
     assert str(failure) == "bucket 'b' does not exist at s3.example: check the URI"
 
 
+def test_an_archived_object_is_no_matter_of_credentials():
+    """S3 answers 403 to a request for an object that must be restored first."""
+    failure = failure_of_s3(403, {}, S3Error("InvalidObjectState", "m"), ASKED, NOW)
+
+    assert type(failure) is BadSource
+    assert str(failure) == (
+        "s3://b/a is in an archive, such as S3 Glacier (InvalidObjectState): restore it, or copy "
+        "it to another storage class"
+    )
+
+
 @pytest.mark.parametrize(
     "code", ["SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable"]
 )

@@ -44,7 +44,8 @@ def failure_of(
         advice = (
             "check the credentials in the Secret and their permissions"
             if told
-            else "no credentials were sent: set model.credentials.secretName"
+            else "no credentials were sent: set model.credentials.secretName to a Secret with "
+            "credentials for this address"
         )
         return Denied(f"access to {what} is denied with status {status}{said}; {advice}")
     if status in {404, 410}:

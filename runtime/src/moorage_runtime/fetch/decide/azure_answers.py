@@ -122,7 +122,8 @@ def failure_of_azure(
     if code in HIDDEN and not asked.key:
         return Denied(
             f"{asked.what} does not exist or is not public ({code}); no credentials were sent: "
-            "check the URI and set model.credentials.secretName"
+            "check the URI and set model.credentials.secretName to a Secret with credentials for "
+            "this account"
         )
     words = ": ".join(text for text in (code, _message(body)) if text)
     told = bool(asked.key)

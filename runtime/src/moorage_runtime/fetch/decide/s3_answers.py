@@ -14,6 +14,7 @@ from moorage_runtime.fetch.decide.amounts import parse_size
 from moorage_runtime.fetch.decide.answers import failure_of, retry_after_seconds
 from moorage_runtime.fetch.decide.entries import Algorithm, Digest
 from moorage_runtime.fetch.decide.failures import (
+    BadSource,
     Corrupt,
     Denied,
     FetchError,
@@ -130,6 +131,11 @@ def failure_of_s3(
         return Denied(f"access to {what} is denied: {denied[said.code]} ({said.code})")
     if said.code == "NoSuchBucket":
         return NotFound(f"bucket '{asked.bucket}' does not exist at {host}: check the URI")
+    if said.code == "InvalidObjectState":
+        return BadSource(
+            f"{what} is in an archive, such as S3 Glacier ({said.code}): restore it, or copy it "
+            "to another storage class"
+        )
     if said.code in {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable"}:
         sentence = f"{what}: {host} answers {said.code}"
         return Unreachable(sentence, retry_after_seconds(headers, now))
