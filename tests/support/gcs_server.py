@@ -1,5 +1,6 @@
 """An emulator of Google Cloud Storage as a process, built from pinned source."""
 
+import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,21 @@ class GcsServer:
         url = f"{self.url}/upload/storage/v1/b/models/o"
         query = {"uploadType": "media", "name": name}
         assert httpx.post(url, params=query, content=body, timeout=10).status_code == 200
+
+    def put_gzip(self, name: str, body: bytes) -> None:
+        """An object with the content encoding gzip, as `gcloud storage cp --gzip-local` makes."""
+        url = f"{self.url}/upload/storage/v1/b/models/o"
+        metadata = json.dumps({"name": name, "contentEncoding": "gzip"}).encode()
+        parts = [(b"application/json", metadata), (b"application/octet-stream", body)]
+        content = b"".join(b"--part\r\nContent-Type: %b\r\n\r\n%b\r\n" % part for part in parts)
+        answer = httpx.post(
+            url,
+            params={"uploadType": "multipart"},
+            content=content + b"--part--",
+            headers={"Content-Type": "multipart/related; boundary=part"},
+            timeout=10,
+        )
+        assert answer.status_code == 200
 
 
 @contextmanager

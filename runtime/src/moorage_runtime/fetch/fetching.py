@@ -26,7 +26,7 @@ from moorage_runtime.fetch.decide.entries import Entry, Listing
 from moorage_runtime.fetch.decide.selection import ALL_FILES, Selection, select
 from moorage_runtime.fetch.decide.source import OciSource, parse
 from moorage_runtime.fetch.stores.choice import make_store
-from moorage_runtime.fetch.transfer.archives import unpack, unpack_layer
+from moorage_runtime.fetch.transfer.archives import decompress, unpack, unpack_layer
 from moorage_runtime.fetch.transfer.download import Download, Stopped, no_space
 from moorage_runtime.fetch.transfer.progress import Progress
 from moorage_runtime.fetch.transfer.pruning import prune
@@ -135,6 +135,8 @@ def _stage(
         elif archive:
             log.info("unpacking %s", entry.path)
             unpack(whole, entry.path, volume.staging, budget)
+        elif entry.gzip:
+            decompress(whole, entry.path, target, budget)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             os.link(whole, target)

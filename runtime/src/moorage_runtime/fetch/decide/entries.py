@@ -54,6 +54,7 @@ class Entry:
         etag: Sent as If-Match, so that a changed object is refused; not sent if it is empty.
         digest: Expected digest of the content, or None.
         layer: It is a layer of an image, to be unpacked over earlier ones.
+        gzip: The store keeps it compressed with gzip, which is not part of its content.
     """
 
     path: str
@@ -63,6 +64,7 @@ class Entry:
     etag: str = ""
     digest: Digest | None = None
     layer: bool = False
+    gzip: bool = False
 
     @property
     def part_name(self) -> str:

@@ -28,7 +28,7 @@ from moorage_runtime.fetch.web import Answer, Web
 __all__ = ["GcsStore"]
 
 ENDPOINT = "https://storage.googleapis.com"
-FIELDS = "items(name,size,md5Hash,generation),nextPageToken"
+FIELDS = "items(name,size,md5Hash,generation,contentEncoding),nextPageToken"
 
 
 class GcsStore:
@@ -99,4 +99,7 @@ class GcsStore:
         except binascii.Error:
             md5 = ""
         digest = Digest(Algorithm.MD5, md5) if md5 else None
-        return Entry(path, url, number(item, "size"), generation, "", digest)
+        # Source: Google's documentation, "Transcoding of gzip-compressed files"
+        is_gzip = text(item, "contentEncoding").lower() == "gzip"
+        size = number(item, "size")
+        return Entry(path, url, size, generation, digest=digest, gzip=is_gzip)

@@ -1,4 +1,4 @@
-"""Unpacks a download: an archive of a model, or the layers of an image.
+"""Unpacks a download: an archive of a model, the layers of an image, or a compressed file.
 
 This module writes each member itself instead of calling a library's extract function, so that only
 regular files and folders can result, whatever the archive contains. A hard link becomes another
@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -32,7 +33,7 @@ from moorage_runtime.fetch.decide.archive_rules import (
 from moorage_runtime.fetch.decide.failures import Corrupt
 from moorage_runtime.fetch.transfer.download import no_space
 
-__all__ = ["unpack", "unpack_layer"]
+__all__ = ["decompress", "unpack", "unpack_layer"]
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +69,8 @@ def unpack(archive: Path, name: str, folder: Path, budget: Budget) -> None:
         Corrupt: The archive is invalid, or has members that are not files below it.
         NoSpace: The volume is full.
     """
-    with _read_errors(name):
-        is_zip = name.lower().endswith(".zip")
+    is_zip = name.lower().endswith(".zip")
+    with _read_errors(name, "zip" if is_zip else "tar archive"):
         members = _zip(archive) if is_zip else _tar(archive, name, budget)
         for member in members:
             budget.spend_member(name)
@@ -97,7 +98,7 @@ def unpack_layer(layer: Path, name: str, folder: Path, budget: Budget, keep: str
     `keep` keeps all. Raises like `unpack`.
     """
     left_out = 0
-    with _read_errors(name):
+    with _read_errors(name, "tar archive"):
         for member in _tar(layer, name, budget):
             budget.spend_member(name)
             path = member_path(member.name, name)
@@ -117,6 +118,15 @@ def unpack_layer(layer: Path, name: str, folder: Path, budget: Budget, keep: str
                 _write(member, folder / path, name, budget)
     if left_out:
         log.warning("%s: skipped %d links and devices of the layer", name, left_out)
+
+
+def decompress(file: Path, name: str, target: Path, budget: Budget) -> None:
+    """Write the content of a file that its store keeps compressed with gzip.
+
+    Raises like `unpack`.
+    """
+    with _read_errors(name, "gzip file"):
+        _write(_Member(name, Kind.FILE, partial(gzip.open, file)), target, name, budget)
 
 
 def _write(member: _Member, target: Path, archive: str, budget: Budget) -> None:
@@ -257,12 +267,11 @@ class _Bounded(io.RawIOBase):
 
 
 @contextmanager
-def _read_errors(name: str) -> Generator[None]:
+def _read_errors(name: str, what: str) -> Generator[None]:
     """Turn a library's exceptions for an invalid archive into one message."""
     try:
         yield
     except (*BROKEN, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        what = "zip" if name.lower().endswith(".zip") else "tar archive"
         raise Corrupt(f"{name} is damaged, or is not a {what}: {error}") from error
