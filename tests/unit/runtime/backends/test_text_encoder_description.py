@@ -148,7 +148,13 @@ def test_options_that_change_the_tokens_are_refused(options, shown):
 
 
 @pytest.mark.parametrize(
-    "options", [None, {}, {"text": {"padding": True}, "image": {"size": 5}}, {"text": None}]
+    "options",
+    [
+        None,
+        {},
+        {"text": {"padding": True, "return_tensors": "np"}, "image": {"size": 5}},
+        {"text": None},
+    ],
 )
 def test_options_that_change_no_tokens_are_ignored(options):
     own = {"processing_kwargs": options}
@@ -394,6 +400,8 @@ def test_a_pooling_without_the_tokens_of_the_prompt_is_refused(name, is_refused)
         (BERT, {"model_max_length": 1e30}, {}, None, 512),
         (BERT, {}, {"max_seq_length": None}, None, 512),
         (BERT, {}, {"max_seq_length": 1}, None, 1),
+        (BERT, {"model_max_length": 1}, {}, None, 1),
+        ({}, {}, {"max_seq_length": 1_000_000}, None, 0),
         ({**ROBERTA, "model_type": "bert"}, {}, {}, None, 514),
         (ROBERTA, {}, {}, None, 512),
         ({**ROBERTA, "model_type": "mpnet", "pad_token_id": 0}, {}, {}, None, 513),

@@ -116,6 +116,7 @@ def test_a_registry_without_an_entry_gets_no_credential():
     entries = {"reg.example": {}, "b.example": "text", "c.example": {"auth": "x"}}
     # the entry of one repository is not that of its registry
     entries |= {"d.example/team": {"auth": "x"}, "https://d.example/v3/": {"auth": "x"}}
+    entries |= {"d.example/X/": {"auth": "x"}}
     entries |= {"*.e.example": {"auth": "x"}, "f.*:5000": {"auth": "x"}}
     configuration = docker({"auths": entries})
 
