@@ -86,6 +86,19 @@ def test_the_image_for_this_machine_is_selected_from_an_index(registry, fetch):
     assert list(fetch(f"{repository.uri}:1").files) in (["amd64"], ["arm64"])
 
 
+def test_files_beside_the_path_do_not_count(registry, fetch):
+    """An image of a whole system has more files than any model."""
+    repository = Repository(registry, "large")
+    files = layer(("models/a", b"a"), *((f"usr/{number}", b"") for number in range(100_001)))
+    repository.image("1", repository.blob(files))
+
+    part = fetch(f"{repository.uri}:1?path=models")
+
+    assert part.files == {"models/a": b"a"}, part.message
+    whole = fetch(f"{repository.uri}:1")
+    assert "has too many members: must have 100000 or fewer" in whole.message
+
+
 @pytest.mark.parametrize(
     ("suffix", "sentence"),
     [

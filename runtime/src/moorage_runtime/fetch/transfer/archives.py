@@ -100,7 +100,6 @@ def unpack_layer(layer: Path, name: str, folder: Path, budget: Budget, keep: str
     left_out = 0
     with _read_errors(name, "tar archive"):
         for member in _tar(layer, name, budget):
-            budget.spend_member(name)
             path = member_path(member.name, name)
             if not path or is_metadata(path):
                 continue
@@ -108,9 +107,11 @@ def unpack_layer(layer: Path, name: str, folder: Path, budget: Budget, keep: str
             if gone is not None:
                 if gone.concerns(keep):
                     _remove(folder, gone)
-            elif keep and not f"{path}/".startswith(f"{keep}/"):
                 continue
-            elif member.kind in {Kind.LINK, Kind.OTHER}:
+            if keep and not f"{path}/".startswith(f"{keep}/"):
+                continue
+            budget.spend_member(name)
+            if member.kind in {Kind.LINK, Kind.OTHER}:
                 left_out += 1
             elif member.kind is Kind.HARD_LINK:
                 left_out += not _link(member, folder, path)
