@@ -236,7 +236,7 @@ def test_a_zip_is_unpacked(secure, fetch, trusted):
         ("a.tgz", tar({"/etc/evil": b"x"}), "outside of the archive's own folder"),
         ("a.tgz", tar({"a/../../evil": b"x"}), "outside of the archive's own folder"),
         ("a.zip", zipped({"../evil": b"x"}), "outside of the archive's own folder"),
-        ("a.zip", zipped({"..\\evil": b"x"}), "outside of the archive's own folder"),
+        ("a.zip", zipped({"..\\evil": b"x"}), "has a member '..\\\\evil' with a backslash"),
         ("a.tgz", tar_of(link("model.onnx", "/etc/passwd")), "a symbolic link or a device"),
         ("a.tgz", tar_of(link("m", "/etc/passwd", tarfile.LNKTYPE)), "a hard link to '/etc/pass"),
         ("a.tgz", tar_of(link("m", "../../log", tarfile.LNKTYPE)), "a hard link to '../../log'"),

@@ -99,6 +99,19 @@ def test_files_beside_the_path_do_not_count(registry, fetch):
     assert "has too many members: must have 100000 or fewer" in whole.message
 
 
+def test_names_of_systems_are_valid(registry, fetch):
+    """systemd has names with a backslash, and some builders write absolute names."""
+    repository = Repository(registry, "names")
+    unit = "usr/lib/systemd/system/system-systemd\\x2dcryptsetup.slice"
+    first = layer((unit, b"u"), ("/models/a", b"a"), ("/models/gone", b"x"))
+    second = layer(("/models/.wh.gone", b""))
+    repository.image("1", *map(repository.blob, (first, second)))
+
+    done = fetch(f"{repository.uri}:1")
+
+    assert done.files == {unit: b"u", "models/a": b"a"}, done.message
+
+
 @pytest.mark.parametrize(
     ("suffix", "sentence"),
     [

@@ -161,6 +161,7 @@ def test_an_archive_is_recognized_by_its_suffix(name, expected):
     ("name", "path"),
     [
         ("a/b", "a/b"), ("./a//b/.", "a/b"), ("./", ""), ("", ""), ("a..b/...", "a..b/..."),
+        ("a\\b", "a\\b"),
         ("x" * 255, "x" * 255), ("é" * 127, "é" * 127), ("\udcff" * 255, "\udcff" * 255),
     ],
 )  # fmt: skip
@@ -168,9 +169,7 @@ def test_a_member_is_below_the_folder(name, path):
     assert member_path(name, "a.tar") == path
 
 
-@pytest.mark.parametrize(
-    "name", ["/a", "..", "a/../b", "a\\b", "a\0b", "x" * 256, "a/" + "é" * 128]
-)
+@pytest.mark.parametrize("name", ["/a", "..", "a/../b", "a\0b", "x" * 256, "a/" + "é" * 128])
 def test_a_member_outside_of_the_folder_is_refused(name):
     with pytest.raises(Corrupt) as caught:
         member_path(name, "a.tar")

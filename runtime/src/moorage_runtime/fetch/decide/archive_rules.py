@@ -44,7 +44,7 @@ def member_path(name: str, archive: str) -> str:
         Corrupt: It is outside of the folder, or not a valid name for a file system.
     """
     parts = [part for part in name.split("/") if part not in {"", "."}]
-    outside = name.startswith("/") or ".." in parts or "\\" in name or "\0" in name
+    outside = name.startswith("/") or ".." in parts or "\0" in name
     if outside or any(len(part.encode(errors="replace")) > NAME_LIMIT_BYTES for part in parts):
         raise Corrupt(
             f"{archive} has a member {name[:80]!r} outside of the archive's own folder: create "

@@ -71,7 +71,7 @@ def unpack(archive: Path, name: str, folder: Path, budget: Budget) -> None:
     """
     is_zip = name.lower().endswith(".zip")
     with _read_errors(name, "zip" if is_zip else "tar archive"):
-        members = _zip(archive) if is_zip else _tar(archive, name, budget)
+        members = _zip(archive, name) if is_zip else _tar(archive, name, budget)
         for member in members:
             budget.spend_member(name)
             path = member_path(member.name, name)
@@ -100,7 +100,8 @@ def unpack_layer(layer: Path, name: str, folder: Path, budget: Budget, keep: str
     left_out = 0
     with _read_errors(name, "tar archive"):
         for member in _tar(layer, name, budget):
-            path = member_path(member.name, name)
+            # some builders write absolute names, which mean the same
+            path = member_path(member.name.lstrip("/"), name)
             if not path or is_metadata(path):
                 continue
             gone = whiteout(path, name)
@@ -224,9 +225,14 @@ def _decompressed(archive: Path) -> BinaryIO:
     return archive.open("rb")
 
 
-def _zip(archive: Path) -> Iterator[_Member]:
+def _zip(archive: Path, name: str) -> Iterator[_Member]:
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
+            if "\\" in info.filename:
+                raise Corrupt(
+                    f"{name} has a member {info.filename[:80]!r} with a backslash: create "
+                    "the archive with '/' between folders"
+                )
             mode = stat.S_IFMT(info.external_attr >> 16)
             kind = (
                 Kind.FOLDER if info.is_dir()
