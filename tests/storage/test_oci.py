@@ -86,6 +86,19 @@ def test_the_image_for_this_machine_is_selected_from_an_index(registry, fetch):
     assert list(fetch(f"{repository.uri}:1").files) in (["amd64"], ["arm64"])
 
 
+def test_a_later_layer_replaces_files_folders_and_links(registry, fetch):
+    """`ln -sf new.onnx model.onnx` leaves no file model.onnx in the image."""
+    repository = Repository(registry, "replaced")
+    first = layer(("m/model.onnx", b"old"), ("m/new.onnx", b"new"), ("m/a/b", b"x"))
+    second = layer(("m/model.onnx", None), ("m/a", b"a"))
+    third = links(("m/new.onnx", "absent"))
+    repository.image("2", *map(repository.blob, (first, second)))
+    repository.image("3", *map(repository.blob, (first, second, third)))
+
+    assert fetch(f"{repository.uri}:2").files == {"m/new.onnx": b"new", "m/a": b"a"}
+    assert fetch(f"{repository.uri}:3").files == {"m/a": b"a"}
+
+
 def test_files_beside_the_path_do_not_count(registry, fetch):
     """An image of a whole system has more files than any model."""
     repository = Repository(registry, "large")

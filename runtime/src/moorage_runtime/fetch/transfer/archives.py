@@ -112,12 +112,15 @@ def unpack_layer(layer: Path, name: str, folder: Path, budget: Budget, keep: str
             if keep and not f"{path}/".startswith(f"{keep}/"):
                 continue
             budget.spend_member(name)
-            if member.kind in {Kind.LINK, Kind.OTHER}:
+            target, kind = folder / path, member.kind
+            if kind is not Kind.FOLDER and target.is_dir():
+                _delete(target)
+            if kind in {Kind.FILE, Kind.FOLDER}:
+                _write(member, target, name, budget)
+            elif kind is not Kind.HARD_LINK or not _link(member, folder, path):
+                # what an earlier layer has there is no longer part of the image
+                _delete(target)
                 left_out += 1
-            elif member.kind is Kind.HARD_LINK:
-                left_out += not _link(member, folder, path)
-            else:
-                _write(member, folder / path, name, budget)
     if left_out:
         log.warning("%s: skipped %d links and devices of the layer", name, left_out)
 
