@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.browser, pytest.mark.timeout(
 
 TENSOR = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
 PICTURE = {"name": "picture", "datatype": "UINT8", "shape": [-1, 4, 4, 3]}
-MODEL = {
+MODEL: dict[str, Any] = {
     "metadata": {"namespace": "models", "name": "iris", "generation": 1},
     "spec": {},
     "status": {
@@ -53,6 +53,8 @@ class Cluster:
         self.more: SimpleQueue[str | None] = SimpleQueue()
         self.notes: list[str] = []
         self.deleted = threading.Event()
+        self.model: dict[str, Any] = MODEL
+        self.values: list[Any] = [LARGE]
         self._counter = itertools.count(1)
 
     def changes(self) -> Iterator[Change]:
@@ -65,7 +67,7 @@ class Cluster:
         assert (namespace, name) == ("models", "iris")
         if self.deleted.is_set():
             raise Missing("inferencemodel models/iris: not found")
-        return details(MODEL, [], datetime.now(UTC))
+        return details(self.model, [], datetime.now(UTC))
 
     def log(self, namespace: str, pod: str) -> Iterator[str]:
         assert namespace == "models"
@@ -79,7 +81,7 @@ class Cluster:
             self.asked.append(json.loads(fields["request"]))
             if len(self.asked) > 1:
                 raise Failure("iris: none of 2 pods is ready: run moorage why iris")
-            return self._answer({"outputs": [{"name": "y", "data": [LARGE]}]})
+            return self._answer({"outputs": [{"name": "y", "data": self.values}]})
         return self._answer({"events": []})
 
     def _replicas(self) -> list[dict[str, Any]]:
@@ -170,6 +172,25 @@ def test_a_request_is_sent_and_its_answer_or_failure_shown(
     page.click("#send")
     page.reads("#answer", "JSON")
     assert len(cluster.asked) == 2
+
+
+def test_a_text_that_looks_like_numbers_stays_as_it_is(page: Browser, cluster: Cluster) -> None:
+    cluster.values = ["[0 1 2]", 'a "[3 4]" \\', "x" * 1_000_000]
+    page.click("#send")
+    page.reads("#answer", "through the API server")
+
+    shown, _, _ = page.run("return document.querySelector('#answer').textContent").rpartition("\n")
+    assert json.loads(shown)["outputs"][0]["data"] == cluster.values
+
+
+def test_a_model_with_a_huge_input_has_no_form(page: Browser, cluster: Cluster) -> None:
+    huge = json.loads(json.dumps(MODEL))
+    huge["status"]["model"]["inputs"][0]["shape"] = [10**9]
+    cluster.model = huge
+    page.run("location.reload()")
+
+    page.reads("#model", "The inputs have too many values for this form")
+    page.reads("#model", "[1000000000]")
 
 
 # A user chooses a file with a picture that is red.

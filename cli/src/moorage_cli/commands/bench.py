@@ -15,7 +15,7 @@ from moorage_cli.ask import load, wire
 from moorage_cli.ask.access import Access
 from moorage_cli.ask.inference import call as inference_grpc
 from moorage_cli.ask.inference import request as inference
-from moorage_cli.ask.inference.sample import sample_request, sample_tensors
+from moorage_cli.ask.inference.sample import SAMPLE_LIMIT_VALUES, sample_request, sample_tensors
 from moorage_cli.commands.access import access_of, access_of_files
 from moorage_cli.commands.pods import GRPC_PORT, HTTP_PORT, address_of
 from moorage_cli.commands.requests import protocol_of, request_of
@@ -192,9 +192,15 @@ def _sample(target: _Target) -> Mapping[str, Any]:
     """A request that is made from the metadata.
 
     Raises:
-        Failure: The tensors are not known.
+        Failure: The tensors are not known or too large.
     """
     tensors = sample_tensors(target.inputs)
     if not tensors:
         raise Failure(f"{target.named}: the tensors of the model are not known: set --data")
-    return sample_request(tensors)
+    sample = sample_request(tensors)
+    if sample is None:
+        raise Failure(
+            f"{target.named}: a sample request would have more than {SAMPLE_LIMIT_VALUES} values: "
+            "set --data"
+        )
+    return sample

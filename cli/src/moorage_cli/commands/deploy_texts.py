@@ -68,10 +68,12 @@ def _commands(
     ]
     if not inputs or model.protocol not in set(inference.InferenceProtocol):
         return lines
-    sample = clean_document(sample_request(inputs))
+    sample = sample_request(inputs)
+    if sample is None:
+        return lines
     protocol = inference.InferenceProtocol(model.protocol)
     try:
-        made = inference.make_request(protocol, model.served_name, "", sample)
+        made = inference.make_request(protocol, model.served_name, "", clean_document(sample))
     except Failure:
         return lines  # the protocol has no JSON for one of the datatypes
     url = f"http://localhost:{given.local_port}{made.path}"

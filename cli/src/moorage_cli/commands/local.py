@@ -173,8 +173,8 @@ def _request_lines(metadata: Mapping[str, Any], url: str, folder: Path) -> str:
     """
     inputs, outputs = (sample_tensors(metadata.get(each)) for each in ("inputs", "outputs"))
     lines = [f"  inputs:  {clean(describe(inputs))}", f"  outputs: {clean(describe(outputs))}"]
-    if not inputs:
+    sample = sample_request(inputs) if inputs else None
+    if sample is None:
         return "\n".join([*lines, f"  url:     {url}", "", ""])
-    body = clean_document(sample_request(inputs))
-    command = sample_command(url, body, folder)
+    command = sample_command(url, clean_document(sample), folder)
     return "\n".join([*lines, "Send it a sample request:", f"  {command}", "", ""])

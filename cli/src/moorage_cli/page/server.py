@@ -172,6 +172,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         path, fields = self._asked()
         try:
             self.server.access.check_host(self.headers, self.server.port)
+            self._check_end(is_empty=True)
             if path == "/healthz":
                 self._send(HTTPStatus.OK, b"ok\n", "text/plain")
             elif path in self.server.files:
@@ -201,6 +202,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         try:
             self.server.access.check_host(self.headers, self.server.port)
             visit = self.server.access.admit(self.headers)
+            self._check_end(is_empty=False)
             fields = self._body()
             if path != "/api/do" or not isinstance(fields, dict):
                 self._refuse(HTTPStatus.NOT_FOUND, f"{path} does not exist")
@@ -208,6 +210,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._answer(visit.actions.do(str(fields.get("command", "")), fields))
         except Failure as failure:
             self._fail(failure)
+
+    def _check_end(self, *, is_empty: bool) -> None:
+        """Refuse a request whose end is not where this server sees it.
+
+        What follows would be taken for another request, which a proxy answers to another user.
+        """
+        sizes = self.headers.get_all("Content-Length", [])
+        if is_empty and set(sizes) - {"0"}:
+            raise Refused(HTTPStatus.BAD_REQUEST, "a GET request must not have a body")
+        if len(sizes) > 1 or "Transfer-Encoding" in self.headers:
+            sentence = "the length of a body must be told by one Content-Length"
+            raise Refused(HTTPStatus.BAD_REQUEST, sentence)
 
     def _body(self) -> Any:
         """The JSON that was sent.

@@ -6,6 +6,7 @@ import shlex
 import pytest
 
 from moorage_cli.ask.inference.sample import (
+    SAMPLE_LIMIT_VALUES,
     SampleTensor,
     curl,
     describe,
@@ -31,9 +32,15 @@ from moorage_cli.ask.inference.sample import (
 def test_a_sample_has_values_that_fit_the_datatype_and_1_for_any_size(
     datatype, shape, sizes, data
 ):
-    (made,) = sample_request([SampleTensor("x", datatype, shape)])["inputs"]
+    made = sample_request([SampleTensor("x", datatype, shape)])
 
-    assert made == {"name": "x", "shape": sizes, "datatype": datatype, "data": data}
+    tensor = {"name": "x", "shape": sizes, "datatype": datatype, "data": data}
+    assert made == {"inputs": [tensor]}
+
+
+@pytest.mark.parametrize("shapes", [[(10**9,)], [(-1, 10**15)], [(SAMPLE_LIMIT_VALUES,), (1,)]])
+def test_a_sample_that_does_not_fit_into_memory_is_not_made(shapes):
+    assert sample_request([SampleTensor("x", "FP32", shape) for shape in shapes]) is None
 
 
 @pytest.mark.parametrize(

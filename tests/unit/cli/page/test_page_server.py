@@ -192,6 +192,31 @@ def test_a_body_that_is_too_large_or_not_json_is_refused(server: PageServer) -> 
         assert client.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("GET /", "Content-Length: {size}"),
+        ("GET /api/models", "Content-Length: {size}"),
+        ("GET /", "Transfer-Encoding: chunked"),
+        ("POST /api/do", "Content-Length: 2\r\nTransfer-Encoding: chunked"),
+        ("POST /api/do", "Content-Length: 2\r\nContent-Length: {size}"),
+    ],
+)
+def test_a_body_is_never_taken_for_another_request(
+    server: PageServer, line: str, fields: str
+) -> None:
+    host = f"Host: {HOST}:{server.port}"
+    hidden = f"{{}}GET /healthz HTTP/1.1\r\n{host}\r\n\r\n"
+    lines = [f"{line} HTTP/1.1", host, "Content-Type: application/json"]
+    lines += [f"{name}: {value}" for name, value in headers(server).items()]
+    lines += [fields.format(size=len(hidden)), "", hidden]
+    with socket.create_connection((HOST, server.port), SECONDS) as client:
+        client.sendall("\r\n".join(lines).encode())
+        answers = b"".join(iter(lambda: client.recv(1 << 16), b""))
+    assert answers.startswith(b"HTTP/1.1 400 ")
+    assert answers.count(b"HTTP/1.1 ") == 1
+
+
 def test_a_request_that_does_not_arrive_ends_its_connection(
     server: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-__all__ = ["SampleTensor", "curl", "describe", "sample_request", "sample_tensors"]
+__all__ = ["SAMPLE_LIMIT_VALUES", "SampleTensor", "curl", "describe", "sample_request", "sample_tensors"]
 
 TEXT = "some text"
 FRACTION = 0.5
 WHOLE = 1
+# About 20 MB of JSON. A server can declare any size, and the values are all in memory.
+SAMPLE_LIMIT_VALUES = 1 << 22
 FRACTIONS = frozenset({"FP16", "BF16", "FP32", "FP64"})
 
 
@@ -48,8 +50,10 @@ def sample_tensors(listed: object) -> list[SampleTensor]:
     return found
 
 
-def sample_request(inputs: Sequence[SampleTensor]) -> dict[str, Any]:
-    """An Open Inference request with one row of plausible values."""
+def sample_request(inputs: Sequence[SampleTensor]) -> dict[str, Any] | None:
+    """An Open Inference request with one row of plausible values; None if it is too large."""
+    if sum(math.prod(each.sizes) for each in inputs) > SAMPLE_LIMIT_VALUES:
+        return None
     return {
         "inputs": [
             {

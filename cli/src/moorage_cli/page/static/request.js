@@ -5,6 +5,10 @@ import { make, section } from "./elements.js";
 
 export function makeForm(found) {
   if (!found.inputs.length) return "";
+  if (!found.sample) {
+    const why = "The inputs have too many values for this form: send a request with moorage infer.";
+    return section("Try it", make("p", { class: "dim" }, why));
+  }
   const body = make("textarea", { spellcheck: "false", "aria-label": "Request in JSON" });
   body.value = pretty(found.sample);
   const answer = make("pre", { id: "answer", "aria-live": "polite", tabindex: "0", "aria-label": "Answer", hidden: true });
@@ -41,8 +45,9 @@ export function makeForm(found) {
   return section("Try it", make("div", { class: "card" }, body, make("div", { class: "bar" }, send, ...pictures), answer));
 }
 
-// JSON with arrays of numbers on one line each.
-const compact = (text) => text.replace(/\[[\s\d.,eE+-]*\]/g, (found) => found.replace(/\s+/g, ""));
+// JSON with arrays of numbers on one line each. A string may look like such an array, and stays.
+const compact = (text) => text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|\[[\s\d.,eE+-]*\]/g,
+  (found) => (found[0] === '"' ? found : found.replace(/\s+/g, "")));
 const pretty = (value) => compact(JSON.stringify(value, null, 1));
 
 // Keeps the spelling of a number that JavaScript would round.
