@@ -24,6 +24,18 @@ def test_both_transports_have_the_same_answer(server, protocol):
     assert values(grpc.document) == values(http.document) == TENSOR["data"]
 
 
+def test_both_transports_send_numbers_that_json_lacks(server):
+    text = '{"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [NaN, -Infinity]}]}'
+    document = inference.read_document(text, "--file")
+    asked = InferenceProtocol.OPEN_INFERENCE, "identity_fp32", "", document
+
+    request, call = inference.make_request(*asked), inference_grpc.make_call(*asked)
+    http = inference.answered(request, *wire.post(server.http, request, 20))
+    grpc = inference_grpc.answered_call(call, wire.infer(server.grpc, call, 20))
+
+    assert [str(values(each.document)) for each in (http, grpc)] == ["[nan, -inf]"] * 2
+
+
 def values(document):
     if "outputs" in document:
         return document["outputs"][0]["data"]

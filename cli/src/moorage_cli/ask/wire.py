@@ -3,6 +3,7 @@
 Responses are untrusted: their size is limited, and redirects are not followed.
 """
 
+import json
 import time
 from typing import Any
 
@@ -30,16 +31,16 @@ def post(
         Failure: There is no response, or it is too large.
     """
     url, deadline = f"{access.scheme}://{address}{request.path}", time.monotonic() + seconds
+    body = json.dumps(dict(request.body)).encode()  # httpx would refuse NaN
+    kind = {"Content-Type": "application/json"}
     try:
         with (
             _client(access, seconds) as http,
             http.stream(
-                "POST", url, json=dict(request.body), extensions=host_name(access)
+                "POST", url, content=body, headers=kind, extensions=host_name(access)
             ) as answer,
         ):
             return answer.status_code, _read(answer, ANSWER_LIMIT, deadline)
-    except ValueError as error:
-        raise Failure(f"the request cannot be sent as JSON: {error}") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         reason = _reason(error, access)
         raise Failure(f"no response to POST {request.path} from {address}: {reason}") from error

@@ -69,7 +69,9 @@ def page_actions(shell: Shell, connect: Callable[[], ClusterLike]) -> Actions:
             raise Failure(f"command: {command!r} is unknown: must be one of {', '.join(COMMANDS)}")
         with tempfile.TemporaryDirectory(prefix="moorage-ui-") as folder:
             report = COMMANDS[command](user, _arguments(fields, Path(folder)))
-        return clean_document({"text": report.text, "document": report.document, "ok": report.ok})
+        # an answer can have NaN, which a browser reads as text only
+        document = None if command == "infer" else report.document
+        return clean_document({"text": report.text, "document": document, "ok": report.ok})
 
     return Actions(show, log, do)
 

@@ -4,6 +4,7 @@ import argparse
 import base64
 import contextlib
 import json
+import math
 import socket
 from types import SimpleNamespace
 
@@ -311,6 +312,11 @@ def test_the_form_of_the_page_uses_the_secrets_too(runtime, secrets):
 
     fields = {"namespace": "models", "name": "digits", "request": SAMPLE.read_text()}
     assert actions.do("infer", fields)["ok"] is True
+    asked = json.loads(fields["request"])
+    asked["inputs"][0]["data"] = [float("nan")] * math.prod(asked["inputs"][0]["shape"])
+    answer = actions.do("infer", fields | {"request": json.dumps(asked)})
+    assert "NaN" in answer["text"]
+    json.dumps(answer, allow_nan=False)  # a browser reads JSON without NaN
     with pytest.raises(Failure, match="request: must be a text"):
         actions.do("infer", fields | {"request": json.loads(SAMPLE.read_text())})
     assert actions.do("top", {"namespace": "models", "name": "digits"})["document"]["notes"] == []
