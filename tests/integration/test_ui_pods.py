@@ -157,6 +157,18 @@ def test_a_log_is_followed_and_keeps_its_last_lines(page: Browser, cluster: Clus
     assert page.run(pressed) == "iris-b"
 
 
+def test_a_busy_log_is_drawn_as_fast_as_it_comes(page: Browser, cluster: Cluster) -> None:
+    page.click("#model button", "iris-b")
+    page.reads("#lines", f"iris-b line {LINES - 1}")
+    for number in range(10_000):
+        cluster.more.put(f"{number} " + "word " * 40)
+    cluster.more.put("the last line")
+
+    page.reads("#lines", "the last line")
+    end = "const log = document.querySelector('#lines'); return log.scrollHeight - log.scrollTop"
+    assert page.run(f"{end} - log.clientHeight < 5")
+
+
 def test_a_request_is_sent_and_its_answer_or_failure_shown(
     page: Browser, cluster: Cluster
 ) -> None:
@@ -172,6 +184,15 @@ def test_a_request_is_sent_and_its_answer_or_failure_shown(
     page.click("#send")
     page.reads("#answer", "JSON")
     assert len(cluster.asked) == 2
+
+
+def test_a_request_can_have_the_numbers_that_json_lacks(page: Browser, cluster: Cluster) -> None:
+    body = '{"inputs": [{"name": "x", "data": [NaN, -Infinity, 1.5]}], "id": "NaN"}'
+    page.run(f"document.querySelector('#model textarea').value = '{body}'")
+    page.click("#send")
+
+    page.reads("#answer", "through the API server")
+    assert str(cluster.asked[0]["inputs"][0]["data"]) == "[nan, -inf, 1.5]"
 
 
 def test_a_text_that_looks_like_numbers_stays_as_it_is(page: Browser, cluster: Cluster) -> None:

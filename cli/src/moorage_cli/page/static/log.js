@@ -12,6 +12,7 @@ export function makeLog(model, place) {
   let abort = new AbortController();
   let chosen = "";
   let names = [];
+  let waiting = []; // lines that the next frame draws
   place.replaceChildren(bar, text);
 
   function show(pods) {
@@ -30,18 +31,31 @@ export function makeLog(model, place) {
     show(names);
     text.hidden = false;
     text.textContent = "";
+    waiting = [];
     try {
       const query = new URLSearchParams({ namespace: model.namespace, pod });
       for await (const line of lines(await call(`/api/logs?${query}`, { signal: mine.signal }))) {
-        const isAtEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 4;
-        text.append(`${line}\n`);
-        while (text.childNodes.length > LINES) text.firstChild.remove();
-        if (isAtEnd) text.scrollTop = text.scrollHeight;
+        if (mine === abort) add(line);
       }
-      text.append("(the log has ended)\n");
+      if (mine === abort) add("(the log has ended)");
     } catch (error) {
-      if (mine === abort) text.append(`${error.message}\n`);
+      if (mine === abort) add(error.message);
     }
+  }
+
+  function add(line) {
+    waiting.push(line);
+    if (waiting.length > LINES) waiting.shift();
+    if (waiting.length === 1) requestAnimationFrame(drawWaiting);
+  }
+
+  // All at once, and each a block of its own: a line that is added changes the layout of no other.
+  function drawWaiting() {
+    const isAtEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 4;
+    text.append(...waiting.map((line) => make("span", {}, `${line}\n`)));
+    waiting = [];
+    while (text.childNodes.length > LINES) text.firstChild.remove();
+    if (isAtEnd) text.scrollTop = text.scrollHeight;
   }
 
   return { show, close: () => abort.abort() };
