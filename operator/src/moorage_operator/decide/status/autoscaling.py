@@ -54,7 +54,7 @@ def _working(
             sentence = f"the {kind} cannot scale: {condition.reason}: {condition.message}"
             if model.replicas == 0 and kind == AUTOSCALER:  # which never changes a size of 0
                 least = model.scaling.min_replicas
-                sentence += f"; set spec.replicas to {least} or more: until then none run"
+                sentence += f"; set spec.replicas to {least} or more: until then no replica runs"
             return False, Finding(Reason.AUTOSCALER_FAILING, sentence)
     if not all(condition and condition.status for condition in wanted):
         return None, Finding(Reason.AWAITING_AUTOSCALER, f"the {kind} has not measured yet")

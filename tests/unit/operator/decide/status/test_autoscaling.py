@@ -257,7 +257,7 @@ def test_the_condition_follows_the_autoscalers_conditions(
 @pytest.mark.parametrize(
     ("kind", "replicas", "advice"),
     [
-        (HPA, 0, "; set spec.replicas to 2 or more: until then none run"),
+        (HPA, 0, "; set spec.replicas to 2 or more: until then no replica runs"),
         (HPA, 1, ""),
         (SCALED_OBJECT, 0, ""),
     ],
