@@ -203,8 +203,18 @@ def test_returned_tokens_do_not_exceed_the_budget(time: Time, pace: StatusPace) 
 
 def test_a_used_token_is_not_returned(time: Time, pace: StatusPace) -> None:
     for _ in range(2):
-        for key in keys(PROGRESS_AT_ONCE + 1):
+        for key in keys(PROGRESS_AT_ONCE):
             if pace.reserve(key, is_first=True) == 0.0:
                 pace.wrote(key)
 
-    assert pace.reserve(KEY, is_first=True) > 0.0
+    late = PROGRESS_AT_ONCE / PROGRESS_A_SECOND
+    assert pace.reserve(KEY, is_first=True) == pytest.approx(late)
+
+
+def test_a_returned_token_is_as_old_as_before(pace: StatusPace) -> None:
+    pace.reserve(KEY, is_first=False)
+    pace.forget(KEY)
+
+    waits = [pace.reserve(key, is_first=True) for key in keys(PROGRESS_AT_ONCE + 1)]
+
+    assert waits == pytest.approx([0.0] * len(waits))
