@@ -243,6 +243,7 @@ def test_a_zip_is_unpacked(secure, fetch, trusted):
         ("a.tgz", tar_of(link("m", "m", tarfile.LNKTYPE)), "a hard link to 'm'"),
         ("a.tgz", tar_of(link("m", "", tarfile.FIFOTYPE)), "a symbolic link or a device"),
         ("a.tgz", tar({"a": b"x", "a/b": b"y"}), "both as a file and as a folder"),
+        ("a.tgz", tar({}), "a.tgz contains no files: check the URI"),
         ("a.tgz", b"not an archive", "is not a tar archive"),
         ("a.zip", b"not an archive", "is not a zip"),
         ("a.tgz", tar({"a": os.urandom(90_000)})[:60_000], "is not a tar archive"),
@@ -257,7 +258,7 @@ def test_a_zip_is_unpacked(secure, fetch, trusted):
     ids=[
         "parent", "root", "parent in the middle", "zip parent", "zip backslash", "symbolic link",
         "hard link", "hard link outside", "hard link to itself", "pipe",
-        "file and folder", "no tar", "no zip", "half a tar",
+        "file and folder", "empty tar", "no tar", "no zip", "half a tar",
         "tar without its end", "tar with a wrong checksum", "tar with a wrong header",
         "half a header", "tar bomb", "tar bomb after the last member", "zip bomb",
     ],

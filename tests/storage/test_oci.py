@@ -63,6 +63,21 @@ def test_only_the_path_of_an_image_is_unpacked(registry, fetch):
     assert fetch(f"{repository.uri}:1?path=models").files == {"models/a": b"a"}
 
 
+@pytest.mark.parametrize("path", ["absent", "model", "models/link"])
+def test_a_path_without_files_is_reported(registry, fetch, path):
+    repository = Repository(registry, "models/path")
+    image = layer(("models/a", b"a"), ("models/link", None))
+    repository.image("1", repository.blob(image))
+
+    done = fetch(f"{repository.uri}:1?path={path}")
+
+    assert done.message == (
+        f"{repository.uri}:1?path={path} contains no files: check the path; symbolic links are "
+        "left out"
+    )
+    assert not (done.volume / "model").exists()
+
+
 def test_files_of_an_artifact_are_downloaded_by_digest(registry, fetch):
     repository = Repository(registry, "artifact")
     file = repository.blob(b"weights", "application/octet-stream", **{TITLE: "1/model.onnx"})

@@ -23,6 +23,7 @@ from moorage_runtime.fetch.decide.amounts import in_bytes
 from moorage_runtime.fetch.decide.archive_rules import Budget, is_archive
 from moorage_runtime.fetch.decide.credentials import Credentials
 from moorage_runtime.fetch.decide.entries import Entry, Listing
+from moorage_runtime.fetch.decide.failures import NotFound
 from moorage_runtime.fetch.decide.selection import ALL_FILES, Selection, select
 from moorage_runtime.fetch.decide.source import OciSource, parse
 from moorage_runtime.fetch.stores.choice import make_store
@@ -89,6 +90,9 @@ def fetch(
         wholes = _download_all(download, listing.entries, stop)
         _stage(listing, wholes, volume, keep, archive=archive)
         if archive or any(entry.layer for entry in listing.entries):
+            if not any(path.is_file() for path in volume.staging.rglob("*")):
+                advice = "check the path; symbolic links are left out" if keep else "check the URI"
+                raise NotFound(f"{shown(uri)} contains no files: {advice}")
             prune(volume.staging, selection, shown(uri))
         volume.publish(uri, selection, listing.revision)
     except OSError as error:
