@@ -22,6 +22,7 @@ from moorage_cli.page.rows import details
 from moorage_cli.page.server import PageServer
 from moorage_cli.printing.failures import Failure
 from support.browser import Browser
+from support.page_looks import overflow_problems
 
 pytestmark = [pytest.mark.integration, pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -212,6 +213,25 @@ def test_a_model_with_a_huge_input_has_no_form(page: Browser, cluster: Cluster) 
 
     page.reads("#model", "The inputs have too many values for this form")
     page.reads("#model", "[1000000000]")
+
+
+@pytest.mark.parametrize("width", [320, 1200])
+def test_words_of_any_length_fit_the_window(
+    page: Browser, cluster: Cluster, width: int
+) -> None:
+    pod, url = f"iris-{'p' * 58}", f"https://bucket.example/{'a' * 3000}"
+    wide = json.loads(json.dumps(MODEL))
+    wide["status"]["conditions"][0] |= {"status": "False", "reason": "R" * 200, "message": url}
+    wide["status"]["replicaStatuses"].append({"pod": pod, "reason": "R" * 200, "message": url})
+    wide["status"]["endpoints"] = [{"protocol": "OpenInference", "transport": "HTTP", "url": url}]
+    wide["status"]["model"]["inputs"][1]["name"] = "x" * 200
+    cluster.model = wide
+    page.resize(width, 800, phone=width == 320)
+    page.run("location.reload()")
+    page.reads("#model", "Log")
+    page.reads("#model", pod)
+
+    assert overflow_problems(page) == []
 
 
 # A user chooses a file with a picture that is red.
