@@ -266,6 +266,7 @@ def test_without_the_operators_deployment_the_upload_asks_for_an_image(
     assert code == 1
     assert "the runtime's image is unknown" in err
     assert "set --image" in err
+    assert "claim store is created" not in err
 
 
 def test_a_uri_is_deployed_without_an_upload_and_another_scheme_is_wrong_usage(

@@ -56,10 +56,10 @@ def upload_to_claim(  # noqa: PLR0913, PLR0917 -- who asks, what is sent, and to
         Failure: The pod cannot start, or does not get what it expects.
     """
     name = claim["metadata"]["name"]
+    image, pull_secrets = _image_of(cluster, given)  # a new claim without files may cost a disk
     if cluster.objects.find("PersistentVolumeClaim", target.namespace, name) is None:
         cluster.objects.create(claim)
         shell.tell(f"{target.name}: claim {name} is created")
-    image, pull_secrets = _image_of(cluster, given)
     program = upload.receiver_program()
     on_openshift = cluster.objects.has_group(deploying.OPENSHIFT_GROUP)
     pod = deploying.upload_pod(

@@ -220,7 +220,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if is_empty and set(sizes) - {"0"}:
             raise Refused(HTTPStatus.BAD_REQUEST, "a GET request must not have a body")
         if len(sizes) > 1 or "Transfer-Encoding" in self.headers:
-            sentence = "the length of a body must be told by one Content-Length"
+            sentence = "a body must have exactly one Content-Length header"
             raise Refused(HTTPStatus.BAD_REQUEST, sentence)
 
     def _body(self) -> Any:
