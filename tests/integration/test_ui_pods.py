@@ -83,6 +83,8 @@ class Cluster:
             if len(self.asked) > 1:
                 raise Failure("iris: none of 2 pods is ready: run moorage why iris")
             return self._answer({"outputs": [{"name": "y", "data": self.values}]})
+        if self.notes:
+            raise Failure(f"events of models: {self.notes[0]}")
         return self._answer({"events": []})
 
     def _replicas(self) -> list[dict[str, Any]]:
@@ -141,9 +143,12 @@ def test_requests_are_drawn_over_time_from_the_differences_of_counters(page: Bro
     )
 
 
-def test_missing_metrics_are_explained(page: Browser, cluster: Cluster) -> None:
-    cluster.notes.append("pods of models: access is denied")
+def test_what_cannot_be_read_is_explained(page: Browser, cluster: Cluster) -> None:
+    cluster.notes.append("access is denied")
     page.reads(".plots", "access is denied")
+
+    page.run("location.reload()")
+    page.reads("#model", "events of models: access is denied")
 
 
 def test_a_log_is_followed_and_keeps_its_last_lines(page: Browser, cluster: Cluster) -> None:

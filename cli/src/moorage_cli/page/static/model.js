@@ -44,7 +44,7 @@ export async function refresh() {
   try {
     const query = new URLSearchParams({ namespace: at.namespace, name: at.name });
     const found = await (await call(`/api/model?${query}`)).json();
-    const events = await run("events", at).then((each) => each.document.events, () => []);
+    const events = await run("events", at).then((each) => each.document, (error) => ({ events: [], problem: error.message }));
     if (at === opened) show(at, found, events);
   } catch (error) {
     if (at !== opened) return;
@@ -78,7 +78,8 @@ function show(at, found, events) {
     table("Tensors", ["direction", "name", "datatype", "shape"], [
       ...found.inputs.map((each) => ["input", each.name, each.datatype, shapeOf(each)]),
       ...found.outputs.map((each) => ["output", each.name, each.datatype, shapeOf(each)])]),
-    table("Events", ["last", "object", "reason", "message"], events.slice(-10).reverse().map((each) =>
+    events.problem ? section("Events", make("p", { class: "dim" }, events.problem)) : "",
+    table("Events", ["last", "object", "reason", "message"], events.events.slice(-10).reverse().map((each) =>
       [moment(each.last), `${each.kind}/${each.name}`, each.reason, each.message]))]);
   at.log.show((found.replicaStatuses || []).map((each) => each.pod));
 }
