@@ -8,6 +8,7 @@ import itertools
 import json
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any
@@ -218,6 +219,22 @@ def test_a_model_with_a_huge_input_has_no_form(page: Browser, cluster: Cluster) 
 
     page.reads("#model", "The inputs have too many values for this form")
     page.reads("#model", "[1000000000]")
+
+
+def test_each_of_many_tabs_is_live_when_it_is_seen(page: Browser, cluster: Cluster) -> None:
+    address = page.run("return location.href")
+    token = page.run("return sessionStorage.getItem('token')")
+    with ExitStack() as tabs:
+        for _ in range(7):
+            tabs.enter_context(page.another_window())
+            page.open(address.replace("#", f"#{token}"))
+            page.reads("#live", "live")
+            page.reads("#model", "Tensors")
+        cluster.deleted.set()
+        page.reads(".title .state", "not found")
+
+    page.reads(".title .state", "not found")
+    page.reads("#live", "live")
 
 
 @pytest.mark.parametrize("width", [320, 1200])

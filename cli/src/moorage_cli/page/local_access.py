@@ -42,7 +42,9 @@ class LocalAccess:
     def check_host(self, headers: Headers, port: int) -> None:
         """Refuse a Host header that is not an address of loopback."""
         if headers.get("Host", "") not in {f"{HOST}:{port}", f"localhost:{port}"}:
-            sentence = "the Host header is not an address of this page"
+            sentence = (
+                f"the page is at {HOST}:{port} and localhost:{port} only: forward the same port"
+            )
             raise Refused(HTTPStatus.FORBIDDEN, sentence)
 
     def admit(self, headers: Headers) -> Visit:

@@ -8,6 +8,7 @@ const SILENCE_MS = 15000;
 const SILENT = signIn.isAsked ? "the page's server does not answer" : "moorage ui does not answer";
 const AWAY = `${SILENT}: ${signIn.isAsked
   ? "if a proxy signs you in, reload the page" : "if it has ended, run it again with the same --port"}`;
+const HIDDEN = new Error("the tab is hidden");
 const ENDED = signIn.isAsked ? "the connection has ended" : "moorage ui has ended: run it again with the same --port";
 
 let token = sessionStorage.getItem("token") || "";
@@ -75,10 +76,17 @@ export async function* lines(response) {
   }
 }
 
+// All tabs of a browser share six connections to a server. A hidden tab gives up its stream, so that
+// the visible one gets answers.
+document.addEventListener("visibilitychange", () => { if (document.hidden) stream.abort(HIDDEN); });
+const visibilityChange = () =>
+  new Promise((done) => document.addEventListener("visibilitychange", done, { once: true }));
+
 // Passes on every message of the program, {lost: sentence} if there are none, and {refused: sentence}
 // before it asks the user to sign in.
 export async function follow(take) {
   for (;;) {
+    while (document.hidden) await visibilityChange();
     const silence = stream = new AbortController();
     let timer = 0;
     let refused = null;
@@ -95,6 +103,7 @@ export async function follow(take) {
       }
       take({ lost: ENDED });
     } catch (error) {
+      if (silence.signal.reason === HIDDEN) continue;
       // a stream that breaks off has no text of its own
       const isBroken = error.name === "TypeError";
       if (signIn.isAsked && [400, 401, 403].includes(error.status)) refused = error.message;
