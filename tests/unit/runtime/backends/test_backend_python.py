@@ -60,6 +60,15 @@ def test_declared_tensors_are_the_metadata(tmp_path):
     assert not model.dynamic
 
 
+@pytest.mark.parametrize("item", ['("x", "FP32", -1)', '("x", "float32", [-1])'])
+def test_a_malformed_tensor_is_quoted_beside_what_is_allowed(tmp_path, item):
+    with pytest.raises(InvalidConfig) as caught:
+        load(tmp_path, f"inputs = [{item}]\ndef predict(self, inputs, request): ...")
+
+    for fact in ("Model.inputs[0] is ('x', ", "a shape such as [-1, 4]", "a datatype of BOOL, UINT8"):
+        assert fact in caught.value.message
+
+
 def test_load_gets_folder_and_parameters(tmp_path):
     (tmp_path / "words.txt").write_text("hello")
     model = load(

@@ -365,7 +365,8 @@ def _declared(
         except (TypeError, ValueError) as error:
             raise InvalidConfig(
                 f"{source.path.name}: {chosen.__name__}.{field}[{index}] is {item!r:.100}: must "
-                f"be (name, datatype, shape) with a datatype of {', '.join(Datatype)}"
+                "be (name, datatype, shape) with a shape such as [-1, 4] and a datatype of "
+                f"{', '.join(Datatype)}"
             ) from error
         if any(spec.name == specs[-1].name for spec in specs[:-1]):
             raise InvalidConfig(
