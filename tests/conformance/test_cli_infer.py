@@ -25,7 +25,8 @@ def test_both_transports_have_the_same_answer(server, protocol):
 
 
 def test_both_transports_send_numbers_that_json_lacks(server):
-    text = '{"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [NaN, -Infinity]}]}'
+    tensor = '{"name": "x", "shape": [2], "datatype": "FP32", "data": [NaN, -Infinity]}'
+    text = f'{{"inputs": [{tensor}]}}'
     document = inference.read_document(text, "--file")
     asked = InferenceProtocol.OPEN_INFERENCE, "identity_fp32", "", document
 

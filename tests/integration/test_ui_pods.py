@@ -238,9 +238,7 @@ def test_each_of_many_tabs_is_live_when_it_is_seen(page: Browser, cluster: Clust
 
 
 @pytest.mark.parametrize("width", [320, 1200])
-def test_words_of_any_length_fit_the_window(
-    page: Browser, cluster: Cluster, width: int
-) -> None:
+def test_words_of_any_length_fit_the_window(page: Browser, cluster: Cluster, width: int) -> None:
     pod, url = f"iris-{'p' * 58}", f"https://bucket.example/{'a' * 3000}"
     wide = json.loads(json.dumps(MODEL))
     wide["status"]["conditions"][0] |= {"status": "False", "reason": "R" * 200, "message": url}

@@ -65,7 +65,7 @@ def test_a_malformed_tensor_is_quoted_beside_what_is_allowed(tmp_path, item):
     with pytest.raises(InvalidConfig) as caught:
         load(tmp_path, f"inputs = [{item}]\ndef predict(self, inputs, request): ...")
 
-    for fact in ("Model.inputs[0] is ('x', ", "a shape such as [-1, 4]", "a datatype of BOOL, UINT8"):
+    for fact in ("Model.inputs[0] is ('x', ", "shape such as [-1, 4]", "datatype of BOOL, UINT8"):
         assert fact in caught.value.message
 
 

@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-__all__ = ["SAMPLE_LIMIT_VALUES", "SampleTensor", "curl", "describe", "sample_request", "sample_tensors"]
+__all__ = [
+    "SAMPLE_LIMIT_VALUES",
+    "SampleTensor",
+    "curl",
+    "describe",
+    "sample_request",
+    "sample_tensors",
+]
 
 TEXT = "some text"
 FRACTION = 0.5
