@@ -234,8 +234,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.headers.get_content_type() != "application/json":
             sentence = "the Content-Type must be application/json"
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, sentence)
-        if not size.isdecimal() or int(size) > limit:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"a body has at most {limit} bytes")
+        if not size.isdecimal():
+            sentence = "the Content-Length header must be the length of the body in bytes"
+            raise Refused(HTTPStatus.BAD_REQUEST, sentence)
+        if len(size) > len(str(limit)) or int(size) > limit:
+            sentence = f"the request is larger than {limit >> 20} MiB: send it with moorage infer"
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
         is_large = int(size) > LARGE_BODY_BYTES
         if is_large and not self.server.large_bodies.acquire(blocking=False):
             sentence = f"{LARGE_BODY_LIMIT} large requests are being read: try again"
