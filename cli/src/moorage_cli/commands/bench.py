@@ -192,7 +192,7 @@ def _sample(target: _Target) -> Mapping[str, Any]:
     """A request that is made from the metadata.
 
     Raises:
-        Failure: The tensors are not known or too large.
+        Failure: The tensors are not known, too large, or have no form in JSON.
     """
     tensors = sample_tensors(target.inputs)
     if not tensors:
@@ -200,7 +200,7 @@ def _sample(target: _Target) -> Mapping[str, Any]:
     sample = sample_request(tensors)
     if sample is None:
         raise Failure(
-            f"{target.named}: a sample request would have more than {SAMPLE_LIMIT_VALUES} values: "
-            "set --data"
+            f"{target.named}: the inputs have more than {SAMPLE_LIMIT_VALUES} values, or the "
+            "datatype BF16, which JSON lacks: set --data to a request of your own"
         )
     return sample

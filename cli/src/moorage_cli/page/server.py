@@ -238,7 +238,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             sentence = "the Content-Length header must be the length of the body in bytes"
             raise Refused(HTTPStatus.BAD_REQUEST, sentence)
         if len(size) > len(str(limit)) or int(size) > limit:
-            sentence = f"the request is larger than {limit >> 20} MiB: send it with moorage infer"
+            sentence = f"the request is larger than {limit >> 20} MiB: use moorage infer"
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
         is_large = int(size) > LARGE_BODY_BYTES
         if is_large and not self.server.large_bodies.acquire(blocking=False):

@@ -20,7 +20,6 @@ from moorage_cli.ask.inference.sample import (
     [
         ("FP32", (-1, 2), [1, 2], [0.5, 0.5]),
         ("FP16", (), [], [0.5]),
-        ("BF16", (1,), [1], [0.5]),
         ("FP64", (-1, -1), [1, 1], [0.5]),
         ("INT64", (-1,), [1], [1]),
         ("UINT8", (2,), [2], [1, 1]),
@@ -41,6 +40,12 @@ def test_a_sample_has_values_that_fit_the_datatype_and_1_for_any_size(
 @pytest.mark.parametrize("shapes", [[(10**9,)], [(-1, 10**15)], [(SAMPLE_LIMIT_VALUES,), (1,)]])
 def test_a_sample_that_does_not_fit_into_memory_is_not_made(shapes):
     assert sample_request([SampleTensor("x", "FP32", shape) for shape in shapes]) is None
+
+
+def test_a_sample_that_no_server_would_read_is_not_made():
+    tensors = [SampleTensor("x", "FP32", (1,)), SampleTensor("y", "BF16", (1,))]
+
+    assert sample_request(tensors) is None
 
 
 @pytest.mark.parametrize(

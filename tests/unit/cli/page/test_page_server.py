@@ -176,21 +176,25 @@ def test_a_command_is_accepted_as_json_only_which_other_sites_cannot_send(
         assert answer.status_code == status
 
 
-def test_a_body_that_is_too_large_or_not_json_is_refused(server: PageServer) -> None:
+@pytest.mark.parametrize("body", [b"{", b"[" * 50_000])
+def test_a_body_that_is_not_json_is_refused(server: PageServer, body: bytes) -> None:
     kind = {**headers(server), "Content-Type": "application/json"}
-    for body, sentence in ((b"{", "is not JSON"), (b"[" * 50_000, "is not JSON")):
-        answer = httpx.post(url(server, "/api/do"), content=body, headers=kind, timeout=SECONDS)
-        assert (answer.status_code, sentence in answer.json()["error"]) == (400, True)
-    for length, status in ((str(1 << 40), 413), ("9" * 5000, 413), ("-1", 400)):
-        with socket.create_connection((HOST, server.port), SECONDS) as client:
-            lines = [
-                "POST /api/do HTTP/1.1",
-                f"Host: {HOST}:{server.port}",
-                f"Content-Length: {length}",
-            ]
-            lines += [f"{name}: {value}" for name, value in kind.items()]
-            client.sendall("\r\n".join([*lines, "", ""]).encode())
-            assert client.recv(100).startswith(f"HTTP/1.1 {status} ".encode())
+    answer = httpx.post(url(server, "/api/do"), content=body, headers=kind, timeout=SECONDS)
+    assert (answer.status_code, answer.json()["error"]) == (400, "the body is not JSON")
+
+
+@pytest.mark.parametrize(
+    ("length", "status"), [(str(1 << 40), 413), ("9" * 5000, 413), ("-1", 400)]
+)
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(
+    server: PageServer, length: str, status: int
+) -> None:
+    kind = {**headers(server), "Content-Type": "application/json", "Content-Length": length}
+    lines = ["POST /api/do HTTP/1.1", f"Host: {HOST}:{server.port}"]
+    lines += [f"{name}: {value}" for name, value in kind.items()]
+    with socket.create_connection((HOST, server.port), SECONDS) as client:
+        client.sendall("\r\n".join([*lines, "", ""]).encode())
+        assert client.recv(100).startswith(f"HTTP/1.1 {status} ".encode())
 
 
 @pytest.mark.parametrize(

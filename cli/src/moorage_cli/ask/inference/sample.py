@@ -26,7 +26,7 @@ FRACTION = 0.5
 WHOLE = 1
 # About 20 MB of JSON. A server can declare any size, and the values are all in memory.
 SAMPLE_LIMIT_VALUES = 1 << 22
-FRACTIONS = frozenset({"FP16", "BF16", "FP32", "FP64"})
+FRACTIONS = frozenset({"FP16", "FP32", "FP64"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,12 @@ def sample_tensors(listed: object) -> list[SampleTensor]:
 
 
 def sample_request(inputs: Sequence[SampleTensor]) -> dict[str, Any] | None:
-    """An Open Inference request with one row of plausible values; None if it is too large."""
+    """An Open Inference request with one row of plausible values.
+
+    None if it is too large, or has the datatype BF16, which JSON lacks.
+    """
+    if any(each.datatype == "BF16" for each in inputs):
+        return None
     if sum(math.prod(each.sizes) for each in inputs) > SAMPLE_LIMIT_VALUES:
         return None
     return {

@@ -6,7 +6,7 @@ import { make, section } from "./elements.js";
 export function makeForm(found) {
   if (!found.inputs.length) return "";
   if (!found.sample) {
-    const why = "The inputs have too many values for this form: send a request with moorage infer.";
+    const why = "The inputs have too many values for this form, or the datatype BF16, which JSON lacks.";
     return section("Try it", make("p", { class: "dim" }, why));
   }
   const body = make("textarea", { spellcheck: "false", "aria-label": "Request in JSON" });
