@@ -100,7 +100,7 @@ def test_a_user_sees_the_wall_and_asks_the_model_with_their_own_rights(
         assert "pods/portforward" in refused.text
         answer = page.post("/api/do", json=body, headers=editor).json()
         assert answer["ok"] is True, answer
-        assert answer["document"]["outputs"]
+        assert json.loads(answer["text"])["outputs"]
 
 
 def test_the_page_has_no_account_to_act_with(installed: None, kubectl: Kubectl) -> None:
