@@ -60,7 +60,7 @@ def test_a_dry_run_of_a_private_uri_names_the_secret(deploy):
         (MODEL, ["--to=s3://models", "--claim=models"], "--claim: requires an upload to a claim"),
         (MODEL, ["--to=s3://models", "--image=i"], "--image: requires an upload to a claim"),
         ("s3://models/iris", ["--to=s3://models"], "--to: requires a local path"),
-        (MODEL, ["--to=gs://models"], "--to: 'gs://models' is invalid"),
+        (MODEL, ["--to=minio://models"], "--to: 'minio://models' is invalid"),
         (MODEL, ["--to=s3://m"], "got 's3://m/iris/"),
     ],
 )
