@@ -26,7 +26,8 @@ REQUIREMENT = re.compile(
 )
 LABEL_VALUE = re.compile(_WORD)
 BETWEEN_REQUIREMENTS = re.compile(r",(?![^(]*\))")
-DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+DOMAIN = re.compile(rf"{_PART}(\.{_PART})*")
 # Kubernetes sets variables of this form in pods for every Service of the namespace, and one of
 # these Services may be called moorage.
 SERVICE_LINK = re.compile(r".*_(SERVICE_(HOST|PORT(_.*)?)|PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)")
@@ -90,6 +91,8 @@ def _namespaces(text: str) -> tuple[str, ...]:
     for name in names:
         if not NAMESPACE.fullmatch(name):
             raise ValueError(f"namespace names separated by commas; {name!r} is not one")
+    if text.strip() and not names:  # empty means all
+        raise ValueError("namespace names separated by commas, or empty for all namespaces")
     return tuple(dict.fromkeys(names))
 
 
