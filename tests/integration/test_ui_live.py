@@ -257,9 +257,33 @@ def test_the_page_says_that_the_program_is_lost_and_follows_the_next_one(
     ui.stop()
     ui.start()
     wall.reads("#live", "Not live:")
-    wall.open(ui.url)  # only the fragment differs, so nothing is loaded again
+    wall.open(ui.url)  # only the fragment differs
     wall.eventually("live", "return document.querySelector('#live').innerText === 'live'")
     assert json.dumps(wall.run("return location.hash")) == '""'
+    wall.run("window.marker = 1")  # the page was loaded again
+
+
+def test_a_page_never_continues_with_another_cluster(
+    wall: Browser, ui: Ui, api: Api, tmp_path: Path
+) -> None:
+    wall.reads("#cluster", "https://127.0.0.1:")
+    other = tmp_path / "other"
+    other.write_text(api.kubeconfig.read_text().replace("127.0.0.1", "localhost"))
+    ui.stop()
+    with Ui(other, api.namespace, ui.port) as another:
+        wall.reads("#live", "open the URL that moorage ui printed")
+        with wall.another_window():
+            wall.open(another.url)
+            wall.reads("#states", f"{COUNT} models")
+            wall.reads("#cluster", "//localhost:")
+        wall.reads("#live", "open the URL that moorage ui printed")
+        wall.reads("#cluster", "//127.0.0.1:")
+
+        wall.open(another.url)  # in the same tab, where only the fragment differs
+        wall.reads("#cluster", "//localhost:")
+        wall.eventually("live", "return document.querySelector('#live').innerText === 'live'")
+        wall.run("window.marker = 1")  # the page was loaded again
+    ui.start()
 
 
 def test_the_page_says_that_the_program_is_suspended(wall: Browser, ui: Ui) -> None:

@@ -109,7 +109,7 @@ def cluster() -> Cluster:
 def page(browser: Browser, cluster: Cluster) -> Iterator[Browser]:
     """The page of the model."""
     feed = Feed(cluster.changes)
-    access = LocalAccess(feed, Actions(cluster.details, cluster.log, cluster.do))
+    access = LocalAccess("test", feed, Actions(cluster.details, cluster.log, cluster.do))
     server = PageServer(HOST, 0, access)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
     thread.start()

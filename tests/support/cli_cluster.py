@@ -77,6 +77,7 @@ class FakeCluster:
     """A cluster with one model and one pod, whose port is the server's."""
 
     namespace = "models"
+    place = "test, https://cluster.example"
     found_events = ()
     node = "node-1"
 

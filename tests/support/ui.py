@@ -18,20 +18,21 @@ class Ui:
     Args:
         kubeconfig: The cluster.
         namespace: The models that it shows.
+        port: Where it listens; 0 is any free port.
     """
 
-    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str, port: int = 0) -> None:
         self._command = [str(MOORAGE), "ui", "--no-browser", "--kubeconfig", str(kubeconfig)]
         self._command += ["-n", namespace]
-        self._port = 0
+        self.port = port
         self.url = ""
 
     def start(self) -> None:
-        command = [*self._command, "--port", str(self._port)]
+        command = [*self._command, "--port", str(self.port)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().strip()
-        self._port = int(self.base.rpartition(":")[2])
+        self.port = int(self.base.rpartition(":")[2])
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         self._process.send_signal(number)

@@ -94,6 +94,7 @@ class Cluster:
     def __init__(
         self, kubeconfig: str = "", context: str = "", *, account: TokenAccount | None = None
     ) -> None:
+        self._context = ""
         if account is not None:
             self.namespace = "default"
             self._configuration = account.configuration()
@@ -105,13 +106,20 @@ class Cluster:
         self._has_ended = False
 
     @property
+    def place(self) -> str:
+        """The context, if there is one, and the address of the API server."""
+        return ", ".join(filter(None, [self._context, self._configuration.host]))
+
+    @property
     def objects(self) -> Objects:
         """The objects beside models."""
         return Objects(self._client)
 
     def _load(self, kubeconfig: str, context: str) -> None:
         try:
-            self._configuration, self.namespace = load_kubeconfig(kubeconfig, context)
+            loaded = load_kubeconfig(kubeconfig, context)
+            self._configuration, self.namespace = loaded.configuration, loaded.namespace
+            self._context = loaded.context
         except NoCluster:
             if context or not self._load_in_cluster():
                 raise

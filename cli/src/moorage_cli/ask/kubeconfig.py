@@ -29,7 +29,7 @@ from moorage_cli.manifests.object_names import NAMESPACE_NAME, is_namespace_name
 from moorage_cli.printing.failures import Failure, reason_of
 from moorage_cli.printing.sanitizing import clean
 
-__all__ = ["load_kubeconfig"]
+__all__ = ["Loaded", "load_kubeconfig"]
 
 DEFAULT_PATH = "~/.kube/config"
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
@@ -62,8 +62,23 @@ class _Entry:
     file: str = ""
 
 
-def load_kubeconfig(given: str, context: str) -> tuple[Any, str]:
-    """The client's configuration, and the namespace of the context.
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a kubeconfig says.
+
+    Args:
+        configuration: Of the client.
+        context: Name of the context.
+        namespace: Of the context.
+    """
+
+    configuration: Any
+    context: str
+    namespace: str
+
+
+def load_kubeconfig(given: str, context: str) -> Loaded:
+    """Load a context.
 
     Args:
         given: The path of `--kubeconfig`; empty for KUBECONFIG or ~/.kube/config.
@@ -109,7 +124,7 @@ def _document(path: str) -> Mapping[str, Any] | None:
     return cast("Mapping[str, Any]", found)
 
 
-def _loaded(files: Mapping[str, Mapping[str, Any]], context: str) -> tuple[Any, str]:
+def _loaded(files: Mapping[str, Mapping[str, Any]], context: str) -> Loaded:
     documents = list(files.values())
     contexts = _section(files, "contexts")
     current = next((found for each in documents if (found := each.get("current-context"))), "")
@@ -133,7 +148,7 @@ def _loaded(files: Mapping[str, Mapping[str, Any]], context: str) -> tuple[Any, 
         raise _Wrong(f"{path}.namespace: {namespace!r} is invalid: must be {NAMESPACE_NAME}")
     _check_cluster(cluster)
     _check_user(user)
-    return _configuration(list(files), chosen, cluster, user), namespace
+    return Loaded(_configuration(list(files), chosen, cluster, user), chosen, namespace)
 
 
 def _section(files: Mapping[str, Mapping[str, Any]], section: str) -> dict[str, _Entry]:

@@ -42,7 +42,8 @@ def run_ui(shell: Shell, given: argparse.Namespace) -> Report:
         return shell.connect(given).feed(namespace)
 
     feed = Feed(changes)
-    access = LocalAccess(feed, page_actions(shell, lambda: shell.connect(given)))
+    actions = page_actions(shell, lambda: shell.connect(given))
+    access = LocalAccess(cluster.place, feed, actions)
     server = PageServer(HOST, given.port, access)
     url = access.url(server.port)
     shell.show(Report(f"{url}\nPress Ctrl-C to end.\n", {}, ok=True))

@@ -28,6 +28,11 @@ class ClusterLike(Protocol):
     namespace: str
 
     @property
+    def place(self) -> str:
+        """The context, if there is one, and the address of the API server."""
+        ...
+
+    @property
     def objects(self) -> "Objects":
         """The objects beside models."""
         ...

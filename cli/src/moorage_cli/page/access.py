@@ -74,6 +74,9 @@ class Headers(Protocol):
 class Access(Protocol):
     """A kind of access."""
 
+    place: str
+    """The cluster; empty for the one that serves the page."""
+
     has_sign_in: bool
     """Whether users sign in with a token of the cluster."""
 

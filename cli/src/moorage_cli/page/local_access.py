@@ -23,6 +23,7 @@ class LocalAccess:
     """One feed and one set of actions, for whoever has the URL.
 
     Args:
+        place: The cluster, as the page shows it.
         feed: The models.
         actions: What the page can ask for.
     """
@@ -30,7 +31,8 @@ class LocalAccess:
     has_sign_in = False
     body_limit = 32 << 20
 
-    def __init__(self, feed: Feed, actions: Actions) -> None:
+    def __init__(self, place: str, feed: Feed, actions: Actions) -> None:
+        self.place = place
         self.token = secrets.token_urlsafe(24)
         self._feed = feed
         self._actions = actions

@@ -8,6 +8,7 @@ cookie. A command is therefore accepted only as JSON, which a browser does not s
 site without asking it first.
 """
 
+import html
 import http.server
 import io
 import json
@@ -69,7 +70,7 @@ class PageServer(http.server.ThreadingHTTPServer):
         self, host: str, port: int, access: Access, connection_limit: int = CONNECTION_LIMIT
     ) -> None:
         self.access = access
-        self.files = _files(has_sign_in=access.has_sign_in)
+        self.files = _files(access)
         self.large_bodies = threading.BoundedSemaphore(LARGE_BODY_LIMIT)
         self._connections = threading.BoundedSemaphore(connection_limit)
         if host == ALL and not socket.has_dualstack_ipv6():
@@ -135,7 +136,7 @@ class _TimedReader(io.RawIOBase):
             self._connection.settimeout(REQUEST_SECONDS)
 
 
-def _files(*, has_sign_in: bool) -> dict[str, tuple[bytes, str]]:
+def _files(access: Access) -> dict[str, tuple[bytes, str]]:
     """The content and the type of each path."""
     found: dict[str, tuple[bytes, str]] = {}
     for file in resources.files("moorage_cli.page").joinpath("static").iterdir():
@@ -143,8 +144,10 @@ def _files(*, has_sign_in: bool) -> dict[str, tuple[bytes, str]]:
         if suffix in TYPES:
             path = "/" if file.name == "index.html" else f"/{file.name}"
             text = file.read_bytes()
-            if has_sign_in:
-                text = text.replace(b'<html lang="en">', b'<html lang="en" data-signs-in>')
+            if path == "/":
+                told = f'data-cluster="{html.escape(access.place)}"'
+                told += " data-signs-in" if access.has_sign_in else ""
+                text = text.replace(b'<html lang="en">', f'<html lang="en" {told}>'.encode())
             found[path] = text, f"{TYPES[suffix]}; charset=utf-8"
     return found
 

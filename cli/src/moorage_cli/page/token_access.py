@@ -60,6 +60,7 @@ class TokenAccess:
         feed_limit: How many feeds there may be at a time.
     """
 
+    place = ""
     has_sign_in = True
     body_limit = 4 << 20
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moorage_cli.ask.api_failures import NoCluster
-from moorage_cli.ask.cluster import Cluster
+from moorage_cli.ask.cluster import Cluster, TokenAccount
 from moorage_cli.ask.kubeconfig import load_kubeconfig
 from moorage_cli.printing.failures import Failure
 
@@ -136,12 +136,23 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
             Cluster(str(path))
 
 
+def test_the_place_of_a_cluster_is_its_context_and_address(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(config())
+    loaded = load_kubeconfig(str(path), "")
+
+    assert Cluster(str(path)).place == f"{loaded.context}, {loaded.configuration.host}"
+    assert loaded.context
+    account = TokenAccount("https://10.96.0.1", "", "token")
+    assert Cluster(account=account).place == "https://10.96.0.1"
+
+
 def test_a_token_of_a_file_may_end_with_a_newline(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t\n")
     path = tmp_path / "kubeconfig"
     path.write_text(config(user="tokenFile: token"))
 
-    configuration, _ = load_kubeconfig(str(path), "")
+    configuration = load_kubeconfig(str(path), "").configuration
     headers = [configuration.auth_settings()["BearerToken"]["value"] for _ in range(2)]
 
     assert headers == ["Bearer t", "Bearer t"]
@@ -158,7 +169,7 @@ def test_a_token_of_a_file_is_read_again_and_goes_before_that_of_the_kubeconfig(
     def header() -> str:
         return configuration.auth_settings()["BearerToken"]["value"]
 
-    configuration, _ = load_kubeconfig(str(path), "")
+    configuration = load_kubeconfig(str(path), "").configuration
     headers = [header()]
     token.write_text("second\n")
     headers.append(header())
@@ -206,7 +217,7 @@ def test_a_plugin_that_does_not_renew_the_token_is_reported_once(
     path = tmp_path / "kubeconfig"
     path.write_text(config(user=f"exec: {{{EXEC}, command: {plugin}}}"))
 
-    configuration, _ = load_kubeconfig(str(path), "")
+    configuration = load_kubeconfig(str(path), "").configuration
     headers = [configuration.auth_settings()["BearerToken"]["value"] for _ in range(2)]
 
     assert headers == ["Bearer t", "Bearer t"]

@@ -58,7 +58,7 @@ def test_a_proxy_of_the_environment_needs_no_scheme(kubeconfig) -> None:
 def test_the_loopback_address_needs_no_proxy_of_the_environment(kubeconfig, server: str) -> None:
     # "socks9" would be refused if it were used
     for proxy in ("http://proxy.invalid:1", "socks9://proxy.invalid:1"):
-        configuration, _ = load_kubeconfig(kubeconfig(server, HTTP_PROXY=proxy), "")
+        configuration = load_kubeconfig(kubeconfig(server, HTTP_PROXY=proxy), "").configuration
 
         assert proxy_of(configuration) == ""
 
@@ -66,7 +66,7 @@ def test_the_loopback_address_needs_no_proxy_of_the_environment(kubeconfig, serv
 def test_the_proxy_of_a_kubeconfig_counts_for_every_address(kubeconfig) -> None:
     path = kubeconfig("http://127.0.0.1:1", "http://proxy.invalid", NO_PROXY="*")
 
-    configuration, _ = load_kubeconfig(path, "")
+    configuration = load_kubeconfig(path, "").configuration
 
     # with a port, which port-forwards need
     assert proxy_of(configuration) == "http://proxy.invalid:80"
@@ -78,7 +78,7 @@ def test_the_login_of_a_proxy_is_sent_to_it(kubeconfig) -> None:
         kubeconfig("http://api.invalid", url),
         kubeconfig("http://api.invalid", HTTP_PROXY=url),
     ):
-        configuration, _ = load_kubeconfig(path, "")
+        configuration = load_kubeconfig(path, "").configuration
 
         assert proxy_of(configuration) == "http://[::1]:8080"
         assert configuration.proxy_headers == {"proxy-authorization": LOGIN}

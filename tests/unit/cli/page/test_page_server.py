@@ -60,7 +60,7 @@ def feed(watch: Watch) -> Feed:
 @pytest.fixture
 def server(feed: Feed, watch: Watch) -> Iterator[PageServer]:
     actions = Actions(lambda _, name: {"name": name}, no_log, do_nothing)
-    made = PageServer(HOST, 0, LocalAccess(feed, actions), connection_limit=2)
+    made = PageServer(HOST, 0, LocalAccess("test", feed, actions), connection_limit=2)
     thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield made
@@ -82,6 +82,14 @@ def url(server: PageServer, path: str) -> str:
 def headers(server: PageServer) -> dict[str, str]:
     assert isinstance(server.access, LocalAccess)
     return {"X-Moorage-Token": server.access.token}
+
+
+def test_the_page_names_its_cluster_as_text(feed: Feed) -> None:
+    actions = Actions(lambda _, name: {"name": name}, no_log, do_nothing)
+    with PageServer(HOST, 0, LocalAccess('a">b, https://x', feed, actions)) as made:
+        page, _ = made.files["/"]
+
+    assert b'<html lang="en" data-cluster="a&quot;&gt;b, https://x">' in page
 
 
 def test_every_file_is_served_with_its_type_and_the_policy(server: PageServer) -> None:
@@ -265,7 +273,7 @@ def test_all_addresses_are_those_of_both_families(
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: has_ipv6)
     actions = Actions(lambda _, name: {"name": name}, no_log, do_nothing)
     found: list[str] = []
-    with PageServer("::", 0, LocalAccess(feed, actions)) as made:
+    with PageServer("::", 0, LocalAccess("test", feed, actions)) as made:
         for address in ("127.0.0.1", "::1"):
             with suppress(OSError):
                 socket.create_connection((address, made.port), timeout=SECONDS).close()

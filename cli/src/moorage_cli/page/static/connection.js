@@ -16,15 +16,18 @@ let offered = "";
 let stream = new AbortController();
 
 // A program that was started again has another token. The page that opens its URL passes the token
-// on to the pages that are still open.
+// on to the pages of the same cluster that are still open.
+export const cluster = document.documentElement.dataset.cluster;
 const channel = new BroadcastChannel("token");
-channel.onmessage = (event) => { offered = String(event.data); };
+channel.onmessage = ({ data }) => { if (data.cluster === cluster) offered = data.token; };
+
+export const isOther = (given) => !signIn.isAsked && given !== token;
 
 export function takeToken(given) {
   if (signIn.isAsked) return;
   token = given;
   sessionStorage.setItem("token", token);
-  channel.postMessage(token);
+  channel.postMessage({ cluster, token });
 }
 
 export async function call(path, options = {}) {

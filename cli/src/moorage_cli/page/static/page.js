@@ -1,10 +1,12 @@
 // The page: the wall or one model, whichever the address names. One stream of rows keeps both live.
 
-import { follow, takeToken } from "./connection.js";
+import { cluster, follow, isOther, takeToken } from "./connection.js";
 import { byId } from "./elements.js";
 import * as model from "./model.js";
 import * as signIn from "./sign_in.js";
 import * as wall from "./wall.js";
+
+byId("cluster").textContent = cluster;
 
 let shown = ""; // the key of the model that is shown; empty for the wall
 
@@ -70,7 +72,12 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !isTyping && !shown) { event.preventDefault(); byId("search").focus(); }
   if (event.key === "Escape" && !byId("ask").open && shown && !isTyping) location.hash = "#";
 });
-window.addEventListener("hashchange", route);
+// Another program may serve another cluster, so its URL loads the page again.
+window.addEventListener("hashchange", () => {
+  const [token] = location.hash.slice(1).split("!");
+  if (token && isOther(token)) location.reload();
+  else route();
+});
 
 wall.start();
 signIn.start();
