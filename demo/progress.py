@@ -24,6 +24,8 @@ LOG_TAIL_LINES = 15
 # Time that an interrupted program has to clean up.
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
+# A mirror that fails once often answers a little later.
+AGAIN_SECONDS = 10.0
 
 
 class Progress:
@@ -34,7 +36,7 @@ class Progress:
         self._started = time.monotonic()
         self._lock = threading.Lock()
         self._children: set[subprocess.Popen[bytes]] = set()
-        self._stopped = False
+        self._stopped = threading.Event()
         log_dir.mkdir(parents=True, exist_ok=True)
 
     def say(self, text: str) -> None:
@@ -79,19 +81,20 @@ class Progress:
             name: Of the log.
             command: Program and arguments.
             env: Its complete environment; None inherits that of this process.
-            downloads: Where the command downloads from; shown if it fails.
+            downloads: Where the command downloads from. Such a command is tried twice; if it
+                fails again, this is shown.
 
         Raises:
             DemoError: The command failed; the text contains the last lines of the log.
         """
         log = self._log_dir / f"{name}.log"
         words = [str(word) for word in command]
-        with log.open("ab") as sink:
-            start = sink.tell()
-            sink.write(f"$ {' '.join(words)}\n".encode())
-            sink.flush()
-            code = self._wait(words, sink, env)
-        output = log.read_bytes()[start:].decode(errors="replace")
+        code, output = self._try(log, words, env)
+        if code and downloads and not self._stopped.is_set():
+            again = f"trying again in {AGAIN_SECONDS:.0f} s"
+            self.say(f"  {name} failed, perhaps because of a download: {again}")
+            self._stopped.wait(AGAIN_SECONDS)
+            code, output = self._try(log, words, env)
         if code:
             tail = "\n".join(output.splitlines()[-LOG_TAIL_LINES:])
             hint = f"\nCheck that {downloads} can be reached." if downloads else ""
@@ -101,9 +104,18 @@ class Progress:
             )
         return output
 
+    def _try(self, log: Path, words: list[str], env: Mapping[str, str] | None) -> tuple[int, str]:
+        """The exit code of a command and what it wrote to its log."""
+        with log.open("ab") as sink:
+            start = sink.tell()
+            sink.write(f"$ {' '.join(words)}\n".encode())
+            sink.flush()
+            code = self._wait(words, sink, env)
+        return code, log.read_bytes()[start:].decode(errors="replace")
+
     def _wait(self, words: list[str], sink: BinaryIO, env: Mapping[str, str] | None) -> int:
         with self._lock:
-            if self._stopped:
+            if self._stopped.is_set():
                 raise DemoError(f"{words[0]} was not started, because the demo is stopping")
             try:
                 child = subprocess.Popen(
@@ -121,7 +133,7 @@ class Progress:
     def stop(self) -> None:
         """Start no further commands; interrupt the running ones, then kill them."""
         with self._lock:
-            self._stopped = True
+            self._stopped.set()
             children = list(self._children)
         for child in children:
             child.send_signal(signal.SIGINT)
