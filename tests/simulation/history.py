@@ -363,7 +363,8 @@ class _Player:
     def _tamper(self) -> None:
         world = self._world
         plural, change = self._chance.choice(TAMPERS)
-        if change is disown and not world.api.all("inferencemodels", NAMESPACE):
+        models = world.api.all("inferencemodels", NAMESPACE)
+        if change is disown and all("deletionTimestamp" in each["metadata"] for each in models):
             return  # like `delete --cascade=orphan`: the child must stay
         plural = self._routes.chosen(plural)
         for body in world.api.all(plural, NAMESPACE):

@@ -187,11 +187,15 @@ def _has_served(pod: PodObserved, progress: CanaryProgress) -> bool:
     """Whether a pod served when the step began, which is when all wanted replicas did.
 
     The Deployment may have had further pods then, such as one that replaces another. Such a pod is
-    as old, but its container starts for the first time.
+    as old, but its container starts for the first time, or was found ready for the first time
+    since. Its last answer can be from before that.
     """
-    has_started = pod.runtime.started or pod.runtime.restart_count > 0
-    is_older = bool(progress.since) and pod.created < datetime.fromisoformat(progress.since)
-    return has_started and is_older
+    if not progress.since:
+        return False
+    since, restarted = datetime.fromisoformat(progress.since), pod.runtime.restart_count > 0
+    became_ready = pod.ready and pod.ready_since is not None and pod.ready_since >= since
+    has_started = restarted or (pod.runtime.started and not became_ready)
+    return has_started and pod.created < since
 
 
 def _at(split: Split, step: int) -> CanaryProgress:

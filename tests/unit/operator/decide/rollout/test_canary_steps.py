@@ -176,6 +176,27 @@ def test_a_replica_that_started_before_the_step_has_served(of: PodObserved, stop
     assert (found is not None) is stops
 
 
+@pytest.mark.parametrize(
+    ("facts", "stops"),
+    [
+        ({"ready_since": NOW}, False),
+        ({"ready_since": NOW, "runtime": running(restart_count=1)}, True),
+        ({"ready_since": NOW - timedelta(seconds=1)}, True),
+        ({"ready_since": None}, True),
+        ({"ready_since": NOW, "ready": False}, True),
+    ],
+)
+def test_a_replica_that_became_ready_during_the_step_has_not_served(
+    facts: dict[str, Any], stops: bool
+) -> None:
+    ready = dataclasses.replace(OLDER, **{"ready": True, "unready_message": "", **facts})
+    asked = dataclasses.replace(said(ready)[ready.uid], model_ready=no(AnswerReason.LOADING))
+
+    found = stopped(split(1, 20), [replica(ready, result=asked)], Observed())
+
+    assert (found is not None) is stops
+
+
 @pytest.mark.parametrize("facts", [{}, {"gated": True, "gate_open": True}])
 def test_a_replica_of_a_failed_node_has_not_stopped(facts: dict[str, bool]) -> None:
     lost = dataclasses.replace(OLDER, unready_message="", **facts)
