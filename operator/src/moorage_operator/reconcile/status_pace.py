@@ -34,12 +34,15 @@ def is_urgent(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether the change of the status is more than progress. Pure.
 
     Such changes are a new generation of the spec, another status of Ready or UpToDate, a new
-    failure, and a condition that is no longer met for a reason that is not transient. The first
-    status of a model is progress if the model only waits for its children.
+    failure, a step of a rollout, which is recorded before it is taken, and a condition that is no
+    longer met for a reason that is not transient. The first status of a model is progress if the
+    model only waits for its children.
     """
     if before and before.get("observedGeneration") != after.get("observedGeneration"):
         return True
     if before.get("lastFailure") != after.get("lastFailure"):
+        return True
+    if before and before.get("revisions") != after.get("revisions"):
         return True
     for condition in after.get("conditions") or ():
         known = find_condition(before, condition["type"])

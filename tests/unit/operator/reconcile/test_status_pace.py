@@ -49,6 +49,12 @@ SERVING = status(Ready="True Serving", UpToDate="True RolloutComplete")
         (SERVING, status(Ready="True Serving", UpToDate="False RollingOut"), True),
         (SERVING, status(Ready="True ServingPreviousRevision"), False),
         (SERVING, {**SERVING, "replicaSummary": "1/2"}, False),
+        ({}, {**STARTING, "revisions": {"current": "a"}}, False),
+        (
+            {**SERVING, "revisions": {"current": "b", "canary": {"weight": 0}}},
+            {**SERVING, "revisions": {"current": "b", "canary": {"weight": 10}}},
+            True,
+        ),
         # a failure that is already known
         (status(Ready="False InvalidSpec"), status(Ready="False InvalidSpec"), False),
         (
