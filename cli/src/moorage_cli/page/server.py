@@ -145,9 +145,9 @@ def _files(access: Access) -> dict[str, tuple[bytes, str]]:
             path = "/" if file.name == "index.html" else f"/{file.name}"
             text = file.read_bytes()
             if path == "/":
-                told = f'data-cluster="{html.escape(access.place)}"'
-                told += " data-signs-in" if access.has_sign_in else ""
-                text = text.replace(b'<html lang="en">', f'<html lang="en" {told}>'.encode())
+                attributes = f'lang="en" data-cluster="{html.escape(access.place)}"'
+                attributes += " data-signs-in" if access.has_sign_in else ""
+                text = text.replace(b'<html lang="en">', f"<html {attributes}>".encode())
             found[path] = text, f"{TYPES[suffix]}; charset=utf-8"
     return found
 
