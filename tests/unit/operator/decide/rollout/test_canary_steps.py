@@ -176,6 +176,10 @@ def test_a_replica_that_started_before_the_step_has_served(of: PodObserved, stop
     assert (found is not None) is stops
 
 
+def test_no_replica_has_served_during_a_step_that_has_not_begun() -> None:
+    assert stopped(split(1, 20, since=""), [replica(OLDER)], Observed()) is None
+
+
 @pytest.mark.parametrize(
     ("facts", "stops"),
     [
