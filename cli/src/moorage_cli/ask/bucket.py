@@ -12,14 +12,15 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from moorage_cli.ask.changing_file import read_unchanged
+from moorage_cli.ask.bucket_files import send_missing
 from moorage_cli.manifests.deploying import Content
 from moorage_cli.manifests.stores import Bucket
 from moorage_cli.printing.failures import Failure
@@ -95,32 +96,28 @@ def _upload(
     paths: dict[str, Path],
     progress: Callable[[int], None],
 ) -> bool:
+    store = _store(bucket)
+    return send_missing(
+        bucket.folder, content, paths, progress, partial(_is_there, store), partial(_put, store)
+    )
+
+
+def _put(store: "ObjectStore", key: str, size: int, data: Iterator[bytes]) -> None:
     import obstore  # noqa: PLC0415 - optional
 
-    sent, is_new, store = 0, False, _store(bucket)
-    for path, (size, digest) in content.files.items():
-        key = f"{bucket.folder}/{path}"
-        if not _is_there(store, key, size):
-            data = read_unchanged(
-                paths[path], size, digest, lambda n, base=sent: progress(base + n)
-            )
-            is_large = size > PART_BYTES
-            obstore.put(
-                store,
-                key,
-                data if is_large else b"".join(data),
-                use_multipart=is_large,
-                chunk_size=max(PART_BYTES, size // PARTS),
-                max_concurrency=AT_ONCE,
-            )
-            is_new = True
-        sent += size
-        progress(sent)
-    return is_new
+    is_large = size > PART_BYTES
+    obstore.put(
+        store,
+        key,
+        data if is_large else b"".join(data),
+        use_multipart=is_large,
+        chunk_size=max(PART_BYTES, size // PARTS),
+        max_concurrency=AT_ONCE,
+    )
 
 
 def _is_there(store: "ObjectStore", key: str, size: int) -> bool:
-    """Whether an object has this size; the folder's name has the digest of its content."""
+    """Whether an object has this size."""
     import obstore  # noqa: PLC0415 - optional
     from obstore.exceptions import BaseError  # noqa: PLC0415
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import httpx
 
-from moorage_cli.ask.changing_file import read_unchanged
+from moorage_cli.ask.bucket_files import send_missing
 from moorage_cli.manifests.deploying import Content
 from moorage_cli.manifests.stores import Bucket
 from moorage_cli.printing.failures import Failure, reason_of
@@ -67,20 +67,9 @@ def upload_to_google(
     """
     endpoint = bucket.endpoint or ENDPOINT
     token = "" if endpoint.startswith(PLAIN) else _token(bucket)
-    sent, is_new = 0, False
     with httpx.Client(timeout=TIMEOUT) as client:
         objects = _Objects(bucket, endpoint, client, token)
-        for path, (size, digest) in content.files.items():
-            key = f"{bucket.folder}/{path}"
-            if not objects.has(key, size):
-                data = read_unchanged(
-                    paths[path], size, digest, lambda n, base=sent: progress(base + n)
-                )
-                objects.put(key, size, data)
-                is_new = True
-            sent += size
-            progress(sent)
-    return is_new
+        return send_missing(bucket.folder, content, paths, progress, objects.has, objects.put)
 
 
 class _Objects:
@@ -100,7 +89,7 @@ class _Objects:
         return f"{self._objects}/{quote(key, safe='')}"
 
     def has(self, key: str, size: int) -> bool:
-        """Whether an object has this size; the folder's name has the digest of its content."""
+        """Whether an object has this size."""
         answer = self._again(lambda: self._own("GET", self._object(key), {"fields": "size"}))
         # a user who may only write gets no size: the upload shows what is wrong
         return answer.status_code == 200 and str(_document(answer).get("size")) == str(size)
