@@ -7,6 +7,7 @@ from the time that the operator took:
 - While the only replica is replaced, by its deletion or by strategy Recreate, there is none.
 - A kubelet that starts again takes containers for unready until it has probed them.
 - While a part of the control plane is away, endpoints do not change, even if their pods end.
+- kube-proxy may follow the EndpointSlices late: after an outage it backs off for up to a minute.
 
 Faults of the operator, rolling and blue-green edits, and the deletion of one replica of several
 explain nothing.
@@ -86,6 +87,9 @@ class Window:
 Readiness = Sequence[tuple[float, int]]
 """Changes of the number of ready endpoints, in the order of time."""
 
+Addresses = Sequence[tuple[float, frozenset[str]]]
+"""Changes of a set of addresses, in the order of time."""
+
 
 def explanation(failure: Failure, windows: Iterable[Window]) -> str:
     """What explains a failure; empty where nothing does."""
@@ -129,6 +133,31 @@ def windows_of(
                 for each in frozen
                 if each.overlaps(replaced)
             ]
+    return found
+
+
+def behind(offered: Addresses, routed: Addresses, end: float) -> list[Window]:
+    """When kube-proxy sent requests to other addresses than the EndpointSlices offered.
+
+    Args:
+        offered: By the EndpointSlices, among them those of ending pods where no other is ready.
+        routed: By the rules of the node.
+        end: Of the run.
+    """
+    changes = sorted([(at, 0, new) for at, new in offered] + [(at, 1, new) for at, new in routed])
+    now: list[frozenset[str] | None] = [None, None]
+    found: list[Window] = []
+    differed: float | None = None
+    for at, which, new in [*changes, (end, -1, frozenset[str]())]:
+        if which >= 0:
+            now[which] = new
+        differs = which >= 0 and None not in now and now[0] != now[1]
+        if differs and differed is None:
+            differed = at
+        elif not differs and differed is not None:
+            if at - differed > ROUTES_SECONDS:
+                found.append(Window(Span(differed, at), "kube-proxy behind the EndpointSlices"))
+            differed = None
     return found
 
 

@@ -18,7 +18,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "localcluster")]
 
-from chaos.explain import Failure, Happened, Span, explanation, restarts_explained, windows_of
+from chaos.explain import (
+    Failure,
+    Happened,
+    Span,
+    Window,
+    behind,
+    explanation,
+    restarts_explained,
+    windows_of,
+)
 from chaos.models import MODELS
 from chaos.node import Node
 from chaos.schedule import PARTS, Fault, Step, schedule
@@ -27,6 +36,7 @@ from support.manifests import digits_files
 from support.testbed.api import Api, Object, Refused, endpoint_of, until
 
 READY_SECONDS = 300.0
+BEFORE_SECONDS = 30.0
 CHART = ROOT / "charts" / "moorage"
 CHILDREN = ("Deployment", "Service")
 
@@ -169,11 +179,13 @@ class Chaos:
         seen, end = self.watching, self.watching.now()
         windows = {
             name: windows_of(model, self.happened, seen.ready[name], end)
+            + behind(seen.offered[name], seen.routed[name], end)
             for name, model in MODELS.items()
         }
         bad = list(self.wrong)
         print(f"requests: {seen.requests.total()} ({dict(seen.requests)})")
         bad += _explained("failed requests", "unexplained", seen.failures, windows)
+        self._tell_around(windows)
         print(f"Ready=True checked: {seen.checks}")
         bad += _explained("Ready=True without an answer", "false Ready", seen.claims, windows)
         restarts = {key: count for key, count in seen.restarts.items() if count}
@@ -190,9 +202,22 @@ class Chaos:
         print(f"{len(bad)} failed")
         return len(bad)
 
+    def _tell_around(self, windows: dict[str, list[Window]]) -> None:
+        """Print what happened around the failures that nothing explains."""
+        for name in MODELS:
+            spans = [
+                Span(each.span.began - BEFORE_SECONDS, each.span.ended + 1)
+                for each in self.watching.failures
+                if each.model == name and not explanation(each, windows[name])
+            ]
+            if spans:
+                whole = Span(spans[0].began, max(each.ended for each in spans))
+                print(f"around the failures of {name}:")
+                print(*self.watching.told(name, whole), sep="\n")
+
 
 def _explained(
-    what: str, name: str, failures: list[Failure], windows: dict[str, list]
+    what: str, name: str, failures: list[Failure], windows: dict[str, list[Window]]
 ) -> list[str]:
     """Print failures by their explanation; one line for each that has none."""
     told = [(each, explanation(each, windows[each.model])) for each in failures]

@@ -8,13 +8,15 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
 
 import aiohttp
 
 from support.digits_client import Address, DigitsClient
 from support.testbed.api import Api, Object, Refused
 
+from . import routes
 from .explain import ROUTES_SECONDS, Failure, Span
 from .models import MODELS, Model
 
@@ -24,8 +26,11 @@ OPERATORS = "app.kubernetes.io/name=moorage"
 PAUSE_SECONDS = 0.1
 REQUEST_SECONDS = 5.0
 LOOK_SECONDS = 2.0
+ROUTES_LOOK_SECONDS = 0.25
 AWAY = (Refused, aiohttp.ClientError, TimeoutError, ValueError, OSError)
 """What a request to an API server that is away comes to."""
+
+T = TypeVar("T")
 
 
 class Watching:
@@ -35,6 +40,9 @@ class Watching:
         requests: How many were sent, by model.
         failures: Those without the right answer.
         ready: Changes of the number of ready endpoints, by model.
+        offered: Changes of the addresses that its EndpointSlices offer, by model.
+        routed: Changes of the addresses that the node's rules send to, by model.
+        story: What else changed, by model: conditions of the model and of its pods.
         checks: How many written Ready=True were held against an inference.
         claims: Those that no inference confirmed within the propagation allowance.
         restarts: The most restarts seen of each container, by namespace, pod and container.
@@ -45,6 +53,9 @@ class Watching:
         self.requests: Counter[str] = Counter()
         self.failures: list[Failure] = []
         self.ready: dict[str, list[tuple[float, int]]] = {name: [] for name in MODELS}
+        self.offered: dict[str, list[tuple[float, frozenset[str]]]] = {name: [] for name in MODELS}
+        self.routed: dict[str, list[tuple[float, frozenset[str]]]] = {name: [] for name in MODELS}
+        self.story: dict[str, list[tuple[float, str]]] = {name: [] for name in MODELS}
         self.checks = 0
         self.claims: list[Failure] = []
         self.restarts: dict[tuple[str, str, str], int] = {}
@@ -53,8 +64,17 @@ class Watching:
         self._began = time.monotonic()
         self._last: dict[str, object] = {}
         self._slices: dict[str, Object] = {}
+        self._told: dict[tuple[str, str], str] = {}
         self._looks: set[asyncio.Task[None]] = set()
         self._addresses: dict[str, Address] = {}
+
+    def told(self, model: str, span: Span) -> list[str]:
+        """Return what changed around a model in a span, for the reader of a report."""
+        lines = list(self.story[model])
+        for what, seen in (("offered", self.offered[model]), ("routed", self.routed[model])):
+            lines += [(at, f"{what}: {' '.join(sorted(where))}") for at, where in seen]
+        within = (each for each in sorted(lines) if span.began <= each[0] <= span.ended)
+        return [f"{at:7.1f} s  {said}" for at, said in within]
 
     def now(self) -> float:
         """Seconds since the start."""
@@ -72,6 +92,8 @@ class Watching:
                 for each in (
                     *(self._ask(client, model) for model in MODELS.values() for _ in range(2)),
                     self._follow("EndpointSlice", self._see_slice),
+                    self._follow("Pod", self._see_pod),
+                    self._look_at_routes(),
                     self._follow(
                         "InferenceModel", lambda type_, body: self._see_model(client, type_, body)
                     ),
@@ -107,24 +129,50 @@ class Watching:
 
     def _see_slice(self, type_: str, body: Object) -> None:
         self._slices[body["metadata"]["name"]] = {} if type_ == "DELETED" else body
-        for name, seen in self.ready.items():
-            count = len(
-                {
-                    address
-                    for each in self._slices.values()
-                    if each
-                    and each["metadata"]["labels"].get("kubernetes.io/service-name") == name
-                    for endpoint in each["endpoints"] or []
-                    if (endpoint.get("conditions") or {}).get("ready")
-                    for address in endpoint["addresses"]
-                }
-            )
-            if not seen or seen[-1][1] != count:
-                seen.append((self.now(), count))
+        for name in MODELS:
+            endpoints = [
+                (endpoint.get("conditions") or {}, frozenset(endpoint["addresses"]))
+                for each in self._slices.values()
+                if each and each["metadata"]["labels"].get("kubernetes.io/service-name") == name
+                for endpoint in each["endpoints"] or []
+            ]
+            ready = _all_of(where for says, where in endpoints if says.get("ready"))
+            ending = _all_of(where for says, where in endpoints if says.get("serving"))
+            _note(self.ready[name], self.now(), len(ready))
+            _note(self.offered[name], self.now(), ready or ending)
+
+    def _see_pod(self, type_: str, body: Object) -> None:
+        name = body["metadata"].get("labels", {}).get("moorage.dev/model")
+        if name not in MODELS:
+            return
+        status = body.get("status") or {}
+        true = [
+            each["type"] for each in status.get("conditions") or [] if each["status"] == "True"
+        ]
+        ending = " ending" if "deletionTimestamp" in body["metadata"] else ""
+        said = f"{type_}{ending} {status.get('podIP', '')} {' '.join(sorted(true))}"
+        self._tell(name, f"pod {body['metadata']['name']}", said)
+
+    def _tell(self, model: str, about: str, said: str) -> None:
+        if self._told.get((model, about)) != said:
+            self._told[model, about] = said
+            self.story[model].append((self.now(), f"{about}: {said}"))
+
+    async def _look_at_routes(self) -> None:
+        while True:
+            found = await routes.read(NAMESPACE)
+            for name, seen in self.routed.items():
+                if found is not None:
+                    _note(seen, self.now(), found.get(name, frozenset()))
+            await asyncio.sleep(ROUTES_LOOK_SECONDS)
 
     def _see_model(self, client: DigitsClient, type_: str, body: Object) -> None:
         name, status = body["metadata"]["name"], body.get("status") or {}
         is_new, self._last[name] = self._last.get(name) != status, status
+        if name in MODELS:
+            conditions = status.get("conditions") or []
+            said = (f"{each['type']}={each['status']}/{each['reason']}" for each in conditions)
+            self._tell(name, "model", " ".join(said))
         if type_ != "DELETED" and is_new and says(body, "Ready") and name in MODELS:
             self.checks += 1
             task = asyncio.create_task(self._hold(client, MODELS[name], status))
@@ -154,6 +202,15 @@ class Watching:
                 for each in pod.get("status", {}).get("containerStatuses") or []:
                     key = namespace, pod["metadata"]["name"], each["name"]
                     self.restarts[key] = max(each["restartCount"], self.restarts.get(key, 0))
+
+
+def _note(seen: list[tuple[float, T]], at: float, new: T) -> None:
+    if not seen or seen[-1][1] != new:
+        seen.append((at, new))
+
+
+def _all_of(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset[str]().union(*sets)
 
 
 def says(body: Object, type_: str) -> bool:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from chaos.explain import Failure, Happened, Span, explanation, restarts_explained, windows_of
+from chaos.explain import (
+    Failure,
+    Happened,
+    Span,
+    behind,
+    explanation,
+    restarts_explained,
+    windows_of,
+)
 from chaos.models import MODELS
 from chaos.schedule import Fault
 
@@ -141,3 +149,34 @@ def test_restarts_are_explained_by_kills_of_the_same_pod_and_silence_of_the_api_
     assert restarts_explained("moorage-2", happened, operator=True) == 1
     assert restarts_explained("calls-1", happened, operator=False) == 1
     assert restarts_explained("calls-2", happened, operator=False) == 0
+
+
+OLD, NEW = frozenset({"10.244.0.5"}), frozenset({"10.244.0.9"})
+
+
+def spans(offered, routed):
+    """When kube-proxy was behind."""
+    return [(each.span.began, each.span.ended) for each in behind(offered, routed, END)]
+
+
+def test_rules_that_follow_in_time_explain_nothing():
+    assert spans([(0.0, OLD), (100.0, NEW)], [(0.0, OLD), (102.5, NEW)]) == []
+
+
+def test_rules_that_follow_late_explain_failures_until_they_do():
+    assert spans([(0.0, OLD), (100.0, NEW)], [(0.0, OLD), (130.0, NEW)]) == [(100.0, 130.0)]
+
+
+def test_several_changes_that_kube_proxy_missed_are_one_window():
+    offered = [(0.0, OLD), (100.0, frozenset()), (104.0, NEW)]
+
+    assert spans(offered, [(0.0, OLD), (120.0, NEW)]) == [(100.0, 120.0)]
+
+
+def test_rules_that_never_follow_explain_failures_to_the_end():
+    assert spans([(0.0, OLD), (100.0, NEW)], [(0.0, OLD)]) == [(100.0, END)]
+
+
+def test_rules_are_not_judged_before_both_are_known():
+    assert spans([(50.0, OLD)], [(0.0, NEW), (51.0, OLD)]) == []
+    assert spans([(50.0, OLD)], []) == []
