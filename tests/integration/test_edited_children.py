@@ -266,3 +266,20 @@ def test_a_child_that_a_cleanup_deletes_each_time_is_not_created_without_end(api
     assert CONTESTED.format("Service") in accepted(api)["message"]
     assert len(deleted) == 11  # the first one, and ten that restored it
     eventually("no traffic", lambda: api.condition("iris") == ("False", "ApplyRefused"))
+
+
+@pytest.mark.usefixtures("served")
+def test_a_status_that_another_program_replaces_each_time_is_not_written_without_end(
+    api: Api, operator: OperatorProcess
+) -> None:
+    def is_reported() -> bool:
+        if api.condition("iris")[0] == "True":
+            status = api.get("InferenceModel", "iris")["status"]
+            for each in status["conditions"]:
+                each["status"] = "Unknown"
+            api.patch_status("InferenceModel", "iris", status)
+        return bool(operator.logged(CONTESTED.format("(the status of InferenceModel)")))
+
+    before = operator.metric("moorage_status_writes_total")
+    eventually("the contest is reported", is_reported, seconds=60)
+    assert operator.metric("moorage_status_writes_total") - before == 11

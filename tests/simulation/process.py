@@ -209,6 +209,7 @@ class Process:
                 selector=selector,
                 turns=Turns(PLACES),
                 wrote=lambda _: None,
+                clock=loop.time,
             ),
             poller,
             lookups,

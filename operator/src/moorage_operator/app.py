@@ -387,6 +387,7 @@ class App:
                 selector=self._settings.watch_label_selector,
                 turns=Turns(STATUSES * self._settings.workers),
                 wrote=self._metrics.wrote,
+                clock=self._clock,
             ),
             self._poller,
             self._lookups,

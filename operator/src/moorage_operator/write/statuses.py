@@ -5,6 +5,9 @@
 A status is written if it differs from that at the API server. The result goes into the store, so
 that the next reconcile never sees an older one.
 
+Another program may write its own status after each of ours, such as a second installation of the
+operator. The status of one generation is therefore restored only so often (`contests`).
+
 An admission webhook that hangs delays a write by up to 30 s, and its namespace may have hundreds
 of models. So the number of concurrent writes in a namespace is limited (`turns`).
 """
@@ -26,6 +29,7 @@ from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.plan import PodGate
 
+from .contests import Contests, Place
 from .turns import Turns
 
 __all__ = ["StatusWriter"]
@@ -58,9 +62,10 @@ class StatusWriter:
         selector: Label selector of the models of this installation; "" for all.
         turns: Limits the concurrent writes of a namespace.
         wrote: Called with the kind of each write, "status" for a model's.
+        clock: Monotonic seconds.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- collaborators and two injected functions
         self,
         client: KubeClient,
         store: Store,
@@ -69,14 +74,17 @@ class StatusWriter:
         selector: str,
         turns: Turns,
         wrote: Callable[[str], None],
+        clock: Callable[[], float],
     ) -> None:
         self._client = client
+        self._contests = Contests(clock)
         self._store = store
         self._existence = existence
         self._selector = selector
         self._turns = turns
         self._wrote = wrote
         self._pruned: dict[str, _Pruned] = {}
+        self._kept: dict[str, bytes] = {}  # digests of the last written statuses as stored
         self._is_outdated = False
 
     async def write(self, record: ModelRecord, status: dict[str, Any]) -> bool:
@@ -84,11 +92,17 @@ class StatusWriter:
 
         Raises:
             ModelGone: The model no longer exists.
+            Contested: Another program has replaced the status too often; retry later.
             ApiError: It could not be written; retry. After a Conflict, the store has the current
                 version of the model.
         """
         if status == record.status or self._was_pruned(record, status):
             return False
+        uid, generation = record.model.uid, str(record.model.generation)
+        place = Place(uid, f"the status of {names.KIND}", record.key.name)
+        is_restored = self._kept.get(uid, kept := _digest(record.status)) != kept
+        if is_restored:
+            self._contests.check(place, generation)
         metadata = {
             "name": record.key.name,
             "namespace": record.key.namespace,
@@ -112,12 +126,14 @@ class StatusWriter:
         except (errors.NotFound, errors.Conflict):
             await self._read_again(record)
             raise
-        uid = record.model.uid
-        kept = written.get("status") or {}
-        if kept == status:
+        if is_restored:
+            self._contests.wrote(place, generation)
+        stored = written.get("status") or {}
+        self._kept[uid] = _digest(stored)
+        if stored == status:
             self._pruned.pop(uid, None)
         else:
-            self._pruned[uid] = _Pruned(_digest(status), _digest(kept))
+            self._pruned[uid] = _Pruned(_digest(status), _digest(stored))
         self._existence.saw(uid)
         self._wrote("status")
         self._store.put_written(record, written)
@@ -197,6 +213,7 @@ class StatusWriter:
     def forget(self, uid: str) -> None:
         """Forget a deleted model."""
         self._pruned.pop(uid, None)
+        self._kept.pop(uid, None)
 
     def _was_pruned(self, record: ModelRecord, status: Mapping[str, Any]) -> bool:
         """Whether the stored status results from this one without its unknown fields.

@@ -195,6 +195,7 @@ class World:
             selector="",
             turns=Turns(places),
             wrote=self.wrote.append,
+            clock=lambda: self.now,
         )
         self.turns = RecordedTurns(places)
         self.applier = Applier(

@@ -16,6 +16,7 @@ from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.values.plan import PodGate
 from moorage_operator.values.urgency import Urgency
+from moorage_operator.write.contests import TIMES, WITHIN_SECONDS, Contested
 from moorage_operator.write.statuses import OUTDATED, StatusWriter
 from moorage_operator.write.turns import Turns
 from support.operator_values import deaf_store
@@ -32,6 +33,7 @@ class World:
             "spec": {},
         }
         self.writes = 0
+        self.now = 0.0
         self.prunes = False
         self.crd_is_missing = False
         self.is_lent = False
@@ -53,6 +55,7 @@ class World:
             selector="team=ours",
             turns=Turns(1),
             wrote=self.wrote.append,
+            clock=lambda: self.now,
         )
 
     async def apply(
@@ -97,6 +100,14 @@ class World:
             raise errors.NotFound("the server could not find the requested resource", code=404)
         return Page([] if self.is_lent or not self.live else [self.live], "50", "")
 
+    def replaced_by_another(self, status: dict[str, Any]) -> None:
+        """Another program writes its status."""
+        metadata = self.live["metadata"]
+        version = str(int(metadata["resourceVersion"]) + 1000)
+        self.live = {**self.live, "metadata": {**metadata, "resourceVersion": version}}
+        self.live["status"] = status
+        self.store.put_model(self.live)
+
     @property
     def record(self) -> ModelRecord:
         found = self.store.model(KEY)
@@ -129,6 +140,38 @@ async def test_a_status_is_written_when_it_differs(world: World) -> None:
 
     assert world.wrote == ["status", "status"]
     assert world.record.status == {"a": 2}
+
+
+async def test_a_status_that_another_program_replaces_is_restored_only_so_often(
+    world: World,
+) -> None:
+    await world.writer.write(world.record, {"a": 1})
+    for number in range(TIMES + 1):  # the first one begins the count
+        world.replaced_by_another({"b": number})
+        assert await world.writer.write(world.record, {"a": 1})
+    world.replaced_by_another({"b": 1})
+
+    with pytest.raises(Contested, match="status of InferenceModel 'iris' 10 times within 3 minut"):
+        await world.writer.write(world.record, {"a": 2})
+
+    world.now = WITHIN_SECONDS
+    assert await world.writer.write(world.record, {"a": 2})
+
+
+async def test_an_edit_is_reported_in_spite_of_a_contest(world: World) -> None:
+    await world.writer.write(world.record, {"a": 1})
+    for number in range(TIMES + 1):  # the first one begins the count
+        world.replaced_by_another({"b": number})
+        assert await world.writer.write(world.record, {"a": 1})
+    world.live["metadata"]["generation"] = 2
+    world.replaced_by_another({"b": 1})
+
+    assert await world.writer.write(world.record, {"a": 1})
+
+
+async def test_changes_of_our_own_are_no_contest(world: World) -> None:
+    for number in range(3 * TIMES):
+        assert await world.writer.write(world.record, {"a": number})
 
 
 async def test_a_status_with_pruned_fields_is_written_once(world: World) -> None:
@@ -323,6 +366,7 @@ async def test_hanging_writes_of_a_namespace_leave_places_for_another() -> None:
         selector="",
         turns=Turns(1),
         wrote=lambda _: None,
+        clock=lambda: 0.0,
     )
 
     def record(namespace: str, name: str) -> ModelRecord:

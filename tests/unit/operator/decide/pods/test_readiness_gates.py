@@ -294,6 +294,7 @@ def writer(pods: Pods, wrote: list[str]) -> tuple[StatusWriter, Any]:
         selector="",
         turns=Turns(1),
         wrote=wrote.append,
+        clock=lambda: 0.0,
     )
     return made, record
 
