@@ -32,6 +32,7 @@ from moorage_operator.values.answers import ProbeResult
 from moorage_operator.values.objects import PodObserved
 from moorage_operator.values.observed import Refusal
 from moorage_operator.write import children
+from simulation import process
 from simulation.history import Outcome
 from simulation.run import command, parts_of, play_part
 
@@ -145,6 +146,15 @@ def trust_labels() -> None:
     plan.template_state = lambda *_: TemplateState.PLANNED
 
 
+def lead_without_reading() -> None:
+    """Write as the new leader before the watch has shown what the former one acted on."""
+
+    async def broken(*_: Any, **__: Any) -> None:
+        return None
+
+    process.catch_up = broken
+
+
 BREAKS: Mapping[str, Callable[[], None]] = {
     "status-without-version": write_statuses_without_version,
     "write-without-leading": write_without_leading,
@@ -157,6 +167,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "trusted-silence": trust_silence,
     "size-without-bounds": size_without_bounds,
     "trusted-labels": trust_labels,
+    "lead-without-reading": lead_without_reading,
 }
 
 

@@ -4,14 +4,15 @@ seed --> steps under faults --> calm --> end state == a fresh model's --> idle -
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from simulation.admission import Admission
 from simulation.api_server import Object, labels_of
 from simulation.clock import timestamp
 from simulation.holds import Holds
+from simulation.lags import Lags
 from simulation.losses import Losses
 from simulation.network import AFTER, BEFORE, Ambush
 from simulation.pods import key_of
@@ -124,6 +125,14 @@ LEADER_AMBUSH_SHARE = 0.6
 """The same for two processes."""
 
 
+class Extra(Protocol):
+    """A feature of some histories, with random numbers of its own."""
+
+    def after_step(self) -> None:
+        """Do something after a step, perhaps."""
+        ...
+
+
 @dataclass
 class Outcome:
     """The result of a seed."""
@@ -153,7 +162,8 @@ def play(seed: int) -> Outcome:
     outcome = Outcome(seed, history=world.history)
     try:
         fields = random.Random(f"fields {seed}")
-        losses = Losses(world, watchdog, seed)
+        losses, load = Losses(world, watchdog, seed), Load(world, seed)
+        edits, admission = HandEdits(world, seed), Admission(world, seed)
         player = _Player(
             world,
             watchdog,
@@ -161,11 +171,10 @@ def play(seed: int) -> Outcome:
             fields,
             lending,
             losses,
-            Load(world, seed),
+            load,
             routes,
-            HandEdits(world, seed),
-            Admission(world, seed),
             Holds(world, NAME, seed),
+            (losses, load, edits, admission, Lags(world, seed)),
         )
         player.play(outcome)
     finally:
@@ -185,9 +194,8 @@ class _Player:
     _losses: Losses
     _load: Load
     _routes: Routes
-    _edits: HandEdits
-    _admission: Admission
     _holds: Holds
+    _extras: Sequence[Extra]
 
     def play(self, outcome: Outcome) -> None:
         """Play the steps, end all faults, and check the end state."""
@@ -209,10 +217,8 @@ class _Player:
                 self._do(do)
             if world.selector and self._lending.random() < LEND_SHARE:
                 self._prepare_to_lend()
-            self._losses.after_step()
-            self._load.after_step()
-            self._edits.after_step()
-            self._admission.after_step()
+            for each in self._extras:
+                each.after_step()
         world.run(chance.choice(PAUSES))
         self._holds.release()
         if chance.random() < 0.8:
@@ -248,15 +254,9 @@ class _Player:
     def _idle(self) -> list[str]:
         """Check that an idle operator writes nothing and the end state persists."""
         world, watchdog = self._world, self._watchdog
-        pods = [each["spec"] for each in world.api.all("pods", NAMESPACE)]
-        # The pods of a Deployment may not be created yet.
-        deployments = world.api.all("deployments", NAMESPACE)
-        pods += [each["spec"]["template"]["spec"] for each in deployments]
-        images = {each["containers"][0]["image"] for each in pods}
-        crashes = any(image in IMAGES and IMAGES[image].crashes for image in images)
         deadline = world.loop.time() + SETTLE_SECONDS
         # A container that keeps crashing is not idle.
-        while not crashes:
+        while not self._crashes():
             since = max(watchdog.last_write, deadline - SETTLE_SECONDS)
             if world.loop.time() - since >= QUIET_SECONDS:
                 break
@@ -265,6 +265,7 @@ class _Player:
             world.run(QUIET_SECONDS / 4)
         else:
             world.run(QUIET_SECONDS)
+        crashes = self._crashes()
         watchdog.patience = MOMENT_SECONDS
         world.note("idle")
         if self._chance.random() < IDLE_SHARE:
@@ -280,6 +281,15 @@ class _Player:
             if world.loop.time() - watchdog.last_write < IDLE_SECONDS / 3 and not crashes:
                 return ["never idle: something is written again and again"]
         return [f"after a while: {each}" for each in self._wrong()]
+
+    def _crashes(self) -> bool:
+        """Whether a container keeps crashing, or will: a Deployment may have no pods yet."""
+        world = self._world
+        pods = [each["spec"] for each in world.api.all("pods", NAMESPACE)]
+        deployments = world.api.all("deployments", NAMESPACE)
+        pods += [each["spec"]["template"]["spec"] for each in deployments]
+        images = {each["containers"][0]["image"] for each in pods}
+        return any(image in IMAGES and IMAGES[image].crashes for image in images)
 
     def _end(self) -> list[str]:
         """Check that a deleted model leaves nothing behind and nothing is recreated."""

@@ -37,6 +37,7 @@ class Weather:
         old_lists: Whether a restarted process first receives outdated lists.
         ambush: An action that happens during a later write.
         admission: The status of every write of a kind of children.
+        lags: Returns how far a watch that is opened now is behind; None if none is.
     """
 
     requests: float = 0.0
@@ -44,12 +45,13 @@ class Weather:
     old_lists: bool = False
     ambush: "Ambush | None" = None
     admission: dict[str, int] = field(default_factory=dict[str, int])
+    lags: Callable[[], float] | None = None
 
     def clear(self) -> None:
         """End all faults."""
         self.requests = self.events = 0.0
         self.old_lists = False
-        self.ambush = None
+        self.ambush = self.lags = None
         self.admission.clear()
 
     def strike(self, moment: str) -> None:
@@ -262,6 +264,7 @@ class SimulatedClient(KubeClient):
             raise errors.Gone("too old resource version", code=410)
         began()
         loop = asyncio.get_running_loop()
+        lag = network.weather.lags() if network.weather.lags else 0.0
         ends = loop.time() + seconds
         news = asyncio.Event()
         follow = _Follower(kind.plural, news)
@@ -275,6 +278,7 @@ class SimulatedClient(KubeClient):
                         continue
                     held = network.hold()
                     due = event.at + network.event_delay(held)
+                    due += lag if network.weather.lags else 0.0
                     await asyncio.sleep(max(0.0, due - loop.time()))
                     await network.connected()
                     if held == "drop" or network.resets != resets:

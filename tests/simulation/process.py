@@ -30,6 +30,7 @@ from moorage_operator.store.store import Store
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.watch import kopf_source
 from moorage_operator.watch.arrival import Arrival
+from moorage_operator.watch.catching_up import catch_up
 from moorage_operator.watch.models import SWEEP_SECONDS
 from moorage_operator.watch.references import Lookups
 from moorage_operator.watch.reflectors import Watches
@@ -240,7 +241,6 @@ class Process:
             for reflector in reflectors:
                 await reflector.synced.wait()
             store.put_available_kinds(frozenset(self._optional))
-            leads = asyncio.Event()
             if self.identity:
                 self.leadership = Leadership(
                     client,
@@ -251,11 +251,9 @@ class Process:
                     now=now,
                 )
                 client.write_seconds = self.leadership.write_seconds
-                leads = self.leadership.acquired
                 group.create_task(self.leadership.run())
-            else:
-                leads.set()
-            await leads.wait()
+                await self.leadership.acquired.wait()
+                await catch_up(client, store, (), selector=selector)
             group.create_task(work(queue, reconcile, lambda *_: None, loop.time))
             group.create_task(poller.run())
             if self._has_runtimes:

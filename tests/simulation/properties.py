@@ -11,6 +11,7 @@ from simulation.api_server import Object, Write, owners_of
 from simulation.controllers import COLLECTED
 from simulation.pods import is_over, is_ready, key_of
 from simulation.replica_sets import is_active
+from simulation.reversals import Reversals
 from simulation.routes import PLURALS, kinds_of
 from simulation.scaling import Sizes, unscaled
 from simulation.servers import SERVING
@@ -84,6 +85,7 @@ class Watchdog:
         self._edited: set[str] = set()  # revisions, while an operator may not see the edit
         self._images: dict[str, str] = {}  # by revision
         self._sizes = Sizes(world)
+        self._reversals = Reversals(world)
         self._touched: dict[str, float] = {}  # when others last changed a Service, by its name
         self._made: dict[str, float] = {}  # when each pod was created, by its uid
         self._lent: dict[str, float] = {}  # since when, by the uid of the model
@@ -97,6 +99,7 @@ class Watchdog:
             self._follow_pause(write)
             self._follow_lending(write)
         self._fail_for(self._sizes.follow(write))
+        self._fail_for(self._reversals.follow(write))
         now = self._world.loop.time()
         if not write.who.startswith("operator"):
             self._changed = now

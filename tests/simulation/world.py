@@ -123,7 +123,8 @@ class World:
     @property
     def is_disturbed(self) -> bool:
         """Whether an operator may know the cluster as it was long ago."""
-        return self._was_cut or bool(self.weather.requests or self.weather.events)
+        weather = self.weather
+        return self._was_cut or bool(weather.requests or weather.events or weather.lags)
 
     def cut(self, slot: int, seconds: float, *, reset: bool) -> None:
         """Disconnect the operator of a slot from the network for a while."""

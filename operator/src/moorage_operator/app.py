@@ -343,9 +343,16 @@ class App:
 
     async def _lead(self, leadership: Leadership) -> None:
         """Acquire leadership; meanwhile the store is kept up to date."""
-        announcing = asyncio.create_task(leadership.acquired.wait())
-        announcing.add_done_callback(lambda _: self._leads.set())
-        await leadership.run()
+        beginning = asyncio.create_task(self._begin_to_lead(leadership))
+        try:
+            await leadership.run()
+        finally:
+            beginning.cancel()
+
+    async def _begin_to_lead(self, leadership: Leadership) -> None:
+        await leadership.acquired.wait()
+        await self._models.catch_up()
+        self._leads.set()
 
     async def _once_leading(self, coroutine: Coroutine[Any, Any, None]) -> None:
         try:

@@ -56,6 +56,38 @@ async def test_a_stuck_worker_fails_the_liveness_check(app: App) -> None:
     assert "worker is stuck" in trouble
 
 
+class Leader:
+    """Leads at once, until cancelled."""
+
+    def __init__(self) -> None:
+        self.acquired = asyncio.Event()
+
+    async def run(self) -> None:
+        self.acquired.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_new_leader_reads_the_models_before_its_worker_starts(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, read = asyncio.Event(), asyncio.Event()
+
+    async def catch_up() -> None:
+        reading.set()
+        await read.wait()
+
+    monkeypatch.setattr(app._models, "catch_up", catch_up)
+    leading = asyncio.create_task(app._lead(Leader()))  # type: ignore[arg-type]
+    async with asyncio.timeout(5):
+        await reading.wait()
+        assert not app._leads.is_set()
+
+        read.set()
+
+        await app._leads.wait()
+    leading.cancel()
+
+
 async def test_a_long_queue_is_live_while_reconciles_finish(app: App) -> None:
     app._queue.add(ObjectKey("ns", "iris"), Urgency.SPEC)
     app._leads.set()

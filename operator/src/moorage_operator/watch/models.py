@@ -17,6 +17,7 @@ from moorage_operator.store.existence import Existence
 from moorage_operator.store.store import Store
 
 from . import kopf_source
+from .catching_up import catch_up
 from .model_watch import ModelWatch
 from .namespaces import Namespaces
 
@@ -88,6 +89,10 @@ class Models:
                 await self._forget_missed()
             except errors.ApiError as error:
                 logger.warning("check for missed deletions failed", extra={"error": error.message})
+
+    async def catch_up(self) -> None:
+        """Read the models that the watch has not shown in their latest version."""
+        await catch_up(self._client, self._store, self.served(), selector=self._selector)
 
     async def wait_for_crd(self) -> None:
         """Wait until the API server answers, is new enough and has the CRD."""

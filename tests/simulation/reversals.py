@@ -1,0 +1,56 @@
+"""Checks that no operator takes back what another one has written for the present spec.
+
+The former leader may have seen an edit of which the watch of the new one does not know yet.
+"""
+
+from collections.abc import Iterator
+
+from simulation.api_server import Object, Write, owners_of
+from simulation.scaling import size_of
+from simulation.world import World
+
+JUST_SECONDS = 1.0
+"""An operator may still act on a spec that was edited less than this ago."""
+
+
+class Reversals:
+    """The last writer of each Deployment, and the time of the last edit of each model."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._writers: dict[str, str] = {}  # by the uid of the Deployment
+        self._edited: dict[str, float] = {}  # by the uid of the model
+
+    def follow(self, write: Write) -> Iterator[str]:
+        """Return what is wrong with a write; an operator that gets old lists may repeat one."""
+        if write.after is None or write.part or self._world.weather.old_lists:
+            return
+        uid = write.after["metadata"]["uid"]
+        if write.plural == "inferencemodels":
+            self._edited[uid] = self._world.loop.time()
+        elif write.plural == "deployments":
+            former = self._writers.get(uid, "")
+            self._writers[uid] = write.who
+            is_other = former.startswith("operator") and former != write.who
+            if write.who.startswith("operator") and is_other:
+                yield from self._undone(write)
+
+    def _undone(self, write: Write) -> Iterator[str]:
+        """Return what a write took back of a Deployment that was as the spec asks for."""
+        for model in self._world.api.all("inferencemodels", write.key[0]):
+            uid, spec = model["metadata"]["uid"], model["spec"]
+            ago = self._world.loop.time() - self._edited.get(uid, 0.0)
+            revisions = (model.get("status") or {}).get("revisions") or {}
+            is_back = revisions.get("rejected") or spec.get("rollout", {}).get("abort")
+            is_settled = ago > JUST_SECONDS and not is_back
+            if write.before is None or uid not in owners_of(write.before) or not is_settled:
+                continue
+            if _fits(write.before, spec) and not _fits(write.after or {}, spec):
+                yield f"{write.who} takes back what {write.key[1]} got for the present spec"
+
+
+def _fits(deployment: Object, spec: Object) -> bool:
+    template, size = deployment["spec"]["template"], deployment["spec"]["replicas"]
+    image = template["spec"]["containers"][0]["image"]
+    wanted = 0 if spec.get("suspend") else size_of(spec)
+    return image == spec["runtime"]["image"] and size == wanted
