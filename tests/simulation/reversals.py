@@ -14,38 +14,39 @@ JUST_SECONDS = 1.0
 
 
 class Reversals:
-    """The last writer of each Deployment, and the time of the last edit of each model."""
+    """The last write of each Deployment, and the time of the last edit of each model."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._writers: dict[str, str] = {}  # by the uid of the Deployment
+        self._writes: dict[str, tuple[str, float]] = {}  # by whom and when, by the uid
         self._edited: dict[str, float] = {}  # by the uid of the model
 
     def follow(self, write: Write) -> Iterator[str]:
         """Return what is wrong with a write; an operator that gets old lists may repeat one."""
         if write.after is None or write.part or self._world.weather.old_lists:
             return
-        uid = write.after["metadata"]["uid"]
+        uid, now = write.after["metadata"]["uid"], self._world.loop.time()
         if write.plural == "inferencemodels":
-            self._edited[uid] = self._world.loop.time()
+            self._edited[uid] = now
         elif write.plural == "deployments":
-            former = self._writers.get(uid, "")
-            self._writers[uid] = write.who
+            former, at = self._writes.get(uid, ("", 0.0))
+            self._writes[uid] = write.who, now
             is_other = former.startswith("operator") and former != write.who
             if write.who.startswith("operator") and is_other:
-                yield from self._undone(write)
+                yield from self._undone(write, at)
 
-    def _undone(self, write: Write) -> Iterator[str]:
+    def _undone(self, write: Write, at: float) -> Iterator[str]:
         """Return what a write took back of a Deployment that was as the spec asks for."""
         for model in self._world.api.all("inferencemodels", write.key[0]):
             uid, spec = model["metadata"]["uid"], model["spec"]
-            ago = self._world.loop.time() - self._edited.get(uid, 0.0)
+            edited = self._edited.get(uid, 0.0)
+            is_settled = edited < at and self._world.loop.time() - edited > JUST_SECONDS
             revisions = (model.get("status") or {}).get("revisions") or {}
             is_back = revisions.get("rejected") or spec.get("rollout", {}).get("abort")
-            is_settled = ago > JUST_SECONDS and not is_back
-            if write.before is None or uid not in owners_of(write.before) or not is_settled:
+            if write.before is None or uid not in owners_of(write.before) or is_back:
                 continue
-            if _fits(write.before, spec) and not _fits(write.after or {}, spec):
+            was, is_ = _fits(write.before, spec), _fits(write.after or {}, spec)
+            if is_settled and was and not is_:
                 yield f"{write.who} takes back what {write.key[1]} got for the present spec"
 
 
