@@ -26,6 +26,7 @@ from moorage_operator.kube.bodies import Page
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import INFERENCE_MODEL_STATUS, Kind
 from moorage_operator.kube.reflector import Reflector
+from moorage_operator.reconcile.runtime_fleet import RuntimeFleet
 from moorage_operator.reconcile.workqueue import WorkQueue
 from moorage_operator.store.store import Store
 from moorage_operator.values.answers import ProbeResult
@@ -155,6 +156,11 @@ def lead_without_reading() -> None:
     process.catch_up = broken
 
 
+def overlook_runtimes() -> None:
+    """Reconcile no model after a change of its InferenceRuntime."""
+    RuntimeFleet.runtime_changed = lambda *_: None
+
+
 BREAKS: Mapping[str, Callable[[], None]] = {
     "status-without-version": write_statuses_without_version,
     "write-without-leading": write_without_leading,
@@ -168,6 +174,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "size-without-bounds": size_without_bounds,
     "trusted-labels": trust_labels,
     "lead-without-reading": lead_without_reading,
+    "overlooked-runtimes": overlook_runtimes,
 }
 
 

@@ -31,6 +31,7 @@ from simulation.properties import (
     write_model,
 )
 from simulation.routes import GATEWAY_SHARE, Routes
+from simulation.runtimes import Runtimes, do_happen
 from simulation.scaling import Load
 from simulation.servers import IMAGES, SERVING
 from simulation.specs import with_fields
@@ -155,6 +156,7 @@ def play(seed: int) -> Outcome:
     world = World(
         seed,
         leaders=leaders,
+        has_runtimes=do_happen(seed),
         selector=selector,
         routes=routes.kinds,
     )
@@ -163,6 +165,7 @@ def play(seed: int) -> Outcome:
     try:
         fields = random.Random(f"fields {seed}")
         losses, load = Losses(world, watchdog, seed), Load(world, seed)
+        runtimes = Runtimes(world, seed)
         edits, admission = HandEdits(world, seed), Admission(world, seed)
         player = _Player(
             world,
@@ -173,8 +176,9 @@ def play(seed: int) -> Outcome:
             losses,
             load,
             routes,
+            runtimes,
             Holds(world, NAME, seed),
-            (losses, load, edits, admission, Lags(world, seed)),
+            (losses, load, edits, admission, Lags(world, seed), runtimes),
         )
         player.play(outcome)
     finally:
@@ -194,6 +198,7 @@ class _Player:
     _losses: Losses
     _load: Load
     _routes: Routes
+    _runtimes: Runtimes
     _holds: Holds
     _extras: Sequence[Extra]
 
@@ -226,6 +231,7 @@ class _Player:
         # The last failure must be repaired without further events.
         world.run(chance.choice(PAUSES))
         self._release()
+        self._runtimes.finish()
         world.note("calm")
         world.clear()
         outcome.failures += self._losses.recover() or self._settle()
@@ -484,4 +490,4 @@ class _Player:
             **route,
             **({"rollout": rollout} if rollout else {}),
         }
-        return self._load.scaled(with_fields(self._fields, spec))
+        return self._runtimes.named(self._load.scaled(with_fields(self._fields, spec)))

@@ -13,6 +13,7 @@ from simulation.pods import is_over, is_ready, key_of
 from simulation.replica_sets import is_active
 from simulation.reversals import Reversals
 from simulation.routes import PLURALS, kinds_of
+from simulation.runtimes import runtime_of, write_runtime
 from simulation.scaling import Sizes, unscaled
 from simulation.servers import SERVING
 from simulation.world import NAMESPACE, USER, World
@@ -424,7 +425,8 @@ def strange(world: World) -> Iterator[str]:
         if not is_served(model["spec"]) or _is_on_the_other_side(world, model):
             continue
         spec = msgspec.json.encode(model["spec"], order="sorted")
-        expected = fresh_state(model["metadata"]["name"], spec)
+        runtime = msgspec.json.encode(runtime_of(world), order="sorted")
+        expected = fresh_state(model["metadata"]["name"], spec, runtime)
         yield from differences(msgspec.json.decode(expected), state(world))
 
 
@@ -437,13 +439,15 @@ def _is_on_the_other_side(world: World, model: Object) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def fresh_state(name: str, spec: bytes) -> bytes:
+def fresh_state(name: str, spec: bytes, runtime: bytes = b"null") -> bytes:
     """Return the end state of a fresh model, as JSON."""
     before = random.getstate()
-    wanted = msgspec.json.decode(spec)
-    world = World("fresh", routes=kinds_of(wanted))
+    wanted, shared = msgspec.json.decode(spec), msgspec.json.decode(runtime)
+    world = World("fresh", has_runtimes=shared is not None, routes=kinds_of(wanted))
     try:
         watchdog = Watchdog(world)
+        if shared is not None:
+            write_runtime(world, shared)
         write_model(world, name, wanted)
         wrong = [""]
         while wrong and world.loop.time() < FRESH_SECONDS:

@@ -29,6 +29,9 @@ _OTHERS = {"ScalingActive"}
 _PAST = {"unproven"}
 """A record of earlier revisions, on which no decision of the operator depends."""
 
+_COUNTED = {"generation"}
+"""How often an InferenceRuntime was edited."""
+
 _VARIES = {"lastTransitionTime", "time", "since", "at", "startedAt", "completedAt", "message"}
 """Times, and messages that contain a pod's name."""
 
@@ -98,11 +101,16 @@ def _model(body: Object) -> Object:
         for key, each in _timeless(status.get("revisions") or {}).items()
         if key not in _PAST
     }
+    runtime = {
+        key: each
+        for key, each in _timeless(status.get("runtime") or {}).items()
+        if key not in _COUNTED
+    }
     return {
         "conditions": conditions,
         "observed": status.get("observedGeneration") == body["metadata"]["generation"],
         "revisions": revisions,
-        "runtime": _timeless(status.get("runtime") or {}),
+        "runtime": runtime,
         "url": status.get("url"),
         "endpoints": status.get("endpoints"),
         "model": _timeless(status.get("model") or {}),
