@@ -36,6 +36,7 @@ from simulation.scaling import Load
 from simulation.servers import IMAGES, SERVING
 from simulation.specs import with_fields
 from simulation.tampers import TAMPERS, HandEdits, carefully, disown
+from simulation.webhooks import Webhooks
 from simulation.world import NAMESPACE, USER, World
 
 NAME = "iris"
@@ -165,7 +166,7 @@ def play(seed: int) -> Outcome:
     try:
         fields = random.Random(f"fields {seed}")
         losses, load = Losses(world, watchdog, seed), Load(world, seed)
-        runtimes = Runtimes(world, seed)
+        lags, runtimes = Lags(world, seed), Runtimes(world, seed)
         edits, admission = HandEdits(world, seed), Admission(world, seed)
         player = _Player(
             world,
@@ -178,7 +179,7 @@ def play(seed: int) -> Outcome:
             routes,
             runtimes,
             Holds(world, NAME, seed),
-            (losses, load, edits, admission, Lags(world, seed), runtimes),
+            (losses, load, edits, admission, lags, runtimes, Webhooks(world, seed)),
         )
         player.play(outcome)
     finally:

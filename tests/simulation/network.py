@@ -37,6 +37,7 @@ class Weather:
         old_lists: Whether a restarted process first receives outdated lists.
         ambush: An action that happens during a later write.
         admission: The status of every write of a kind of children.
+        slow: The seconds that every write of a kind takes.
         lags: Returns how far a watch that is opened now is behind; None if none is.
     """
 
@@ -45,6 +46,7 @@ class Weather:
     old_lists: bool = False
     ambush: "Ambush | None" = None
     admission: dict[str, int] = field(default_factory=dict[str, int])
+    slow: dict[str, float] = field(default_factory=dict[str, float])
     lags: Callable[[], float] | None = None
 
     def clear(self) -> None:
@@ -53,6 +55,7 @@ class Weather:
         self.old_lists = False
         self.ambush = self.lags = None
         self.admission.clear()
+        self.slow.clear()
 
     def strike(self, moment: str) -> None:
         """Run the action that is due at this moment of a write."""
@@ -155,10 +158,10 @@ class Network:
             await self._open.wait()
         if fault == "reset" or self._losses != losses:
             return None
-        if fault.isdigit():
-            return _refusal(int(fault))
-        if fault == "old":
-            return self._old_list(path, query)
+        if fault.isdigit() or fault == "old":
+            return self._old_list(path, query) if fault == "old" else _refusal(int(fault))
+        if is_write and (seconds := self.weather.slow.get(parse(path)[0])):
+            await asyncio.sleep(seconds)
         handle = self.api.handle
         answer = Context().run(handle, method, path, query, body, self.who, content_type)
         if is_write:

@@ -124,7 +124,8 @@ class World:
     def is_disturbed(self) -> bool:
         """Whether an operator may know the cluster as it was long ago."""
         weather = self.weather
-        return self._was_cut or bool(weather.requests or weather.events or weather.lags)
+        late = weather.requests, weather.events, weather.lags, weather.slow
+        return self._was_cut or any(late)
 
     def cut(self, slot: int, seconds: float, *, reset: bool) -> None:
         """Disconnect the operator of a slot from the network for a while."""
