@@ -10,7 +10,7 @@ resourceVersion are consistent.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.client import KubeClient
@@ -29,14 +29,21 @@ RETRY_LAST_SECONDS = 10.0
 
 
 async def catch_up(
-    client: KubeClient, store: Store, namespaces: Sequence[str], *, selector: str = ""
+    client: KubeClient, store: Store, served: Callable[[], Sequence[str]], *, selector: str = ""
 ) -> None:
-    """Read the known models that have changed; no namespaces means all. Retries until it works.
+    """Read the known models that have changed. Retries until it works.
 
     Models that are not known yet will arrive in their latest version.
+
+    Args:
+        client: The API.
+        store: Has the known models.
+        served: Returns the namespaces that are served at the moment, "" for all. Lists of others
+            may be refused, and must not keep the leader from the served ones.
+        selector: Label selector of the models to watch; "" for all.
     """
     delays = Delays(RETRY_FIRST_SECONDS, RETRY_LAST_SECONDS)
-    while True:
+    while namespaces := served():
         try:
             await _read_changed(client, store, namespaces, selector)
         except errors.ApiError as error:

@@ -92,7 +92,13 @@ class Models:
 
     async def catch_up(self) -> None:
         """Read the models that the watch has not shown in their latest version."""
-        await catch_up(self._client, self._store, self.served(), selector=self._selector)
+        names, is_served = self._namespaces.names, self._namespaces.is_served
+        await catch_up(
+            self._client,
+            self._store,
+            lambda: [name for name in names if is_served(name)],
+            selector=self._selector,
+        )
 
     async def wait_for_crd(self) -> None:
         """Wait until the API server answers, is new enough and has the CRD."""

@@ -35,7 +35,7 @@ class Models(KubeClient):
     ) -> Page:
         assert (kind.plural, selector, continue_) == ("inferencemodels", "team=a", "")
         assert metadata_only is not bool(name)
-        assert namespace == ("ns" if name else "")
+        assert namespace in (("ns",) if name else ("", "ns", "gone"))
         if self.failures:
             self.failures -= 1
             raise errors.Unreachable("no answer")
@@ -65,7 +65,7 @@ def store() -> Store:
 async def test_only_models_that_are_newer_than_known_are_read(store: Store) -> None:
     client = Models(iris="5", rose="7", violet="6")
 
-    await catch_up(client, store, (), selector="team=a")
+    await catch_up(client, store, lambda: ("",), selector="team=a")
 
     assert client.read == ["rose"]
     assert [version(store, each) for each in ("iris", "rose", "tulip")] == ["5", "7", "5"]
@@ -79,7 +79,27 @@ async def test_it_is_repeated_until_it_works(
     client = Models(failures=2, rose="7")
 
     async with asyncio.timeout(5):
-        await catch_up(client, store, (), selector="team=a")
+        await catch_up(client, store, lambda: ("",), selector="team=a")
 
     assert version(store, "rose") == "7"
     assert caplog.text.count("models not read by the new leader") == 2
+
+
+async def test_a_namespace_that_is_refused_meanwhile_keeps_no_leader_from_the_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catching_up, "RETRY_FIRST_SECONDS", 0.001)
+    client, answers = Models(failures=1, rose="7"), iter([("gone", "ns"), ("ns",)])
+
+    async with asyncio.timeout(5):
+        await catch_up(client, store, lambda: next(answers), selector="team=a")
+
+    assert version(store, "rose") == "7"
+
+
+async def test_nothing_is_read_while_no_namespace_is_served(store: Store) -> None:
+    client = Models(rose="7")
+
+    await catch_up(client, store, tuple, selector="team=a")
+
+    assert client.read == []
