@@ -155,6 +155,20 @@ def test_a_recreated_model_waits_for_the_deletion_of_former_children(
     assert conditions(api)["Accepted"] == ("True", "Valid")
 
 
+def test_a_child_that_a_finalizer_keeps_is_reported_until_it_is_created_again(
+    served: dict[str, Any], api: Api
+) -> None:
+    api.patch("Service", "iris", {"metadata": {"finalizers": ["example.com/hold"]}})
+    api.delete("Service", "iris")
+
+    eventually("waits", lambda: conditions(api).get("Accepted") == ("False", "AwaitingDeletion"))
+    assert conditions(api)["Ready"] == ("True", "Serving")
+
+    api.patch("Service", "iris", {"metadata": {"finalizers": None}})
+    eventually("created", lambda: conditions(api)["Accepted"] == ("True", "Valid"))
+    assert "deletionTimestamp" not in api.get("Service", "iris")["metadata"]
+
+
 def test_a_model_that_finalizers_keep_says_that_it_is_being_deleted(
     served: dict[str, Any], api: Api, operator: OperatorProcess
 ) -> None:

@@ -128,6 +128,7 @@ class ApiServer:
     Attributes:
         version: The last resourceVersion.
         compacted: Versions below this one are too old to watch from.
+        held: The uids of objects that a finalizer keeps when they are deleted.
         followers: Called with each change, in order; they must not write.
     """
 
@@ -136,6 +137,7 @@ class ApiServer:
         self.compacted = 0
         self.followers: list[Callable[[Write], None]] = []
         self.uids: set[str] = set()
+        self.held: set[str] = set()
         self._clock = clock
         self._objects: dict[str, dict[Key, Stored]] = {}
         self._log: dict[str, list[Event]] = {}
@@ -321,6 +323,7 @@ class ApiServer:
             if metadata[name] != wanted:
                 message = f"Precondition failed: {name}: {wanted} is not {metadata[name]}"
                 raise Refused(409, "Conflict", message, key[1])
+        held = held or metadata["uid"] in self.held
         if (plural in GRACEFUL or held) and not now:
             if "deletionTimestamp" not in metadata:
                 marked = {**metadata, "deletionTimestamp": timestamp(self._clock())}

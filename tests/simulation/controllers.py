@@ -107,6 +107,9 @@ class Controllers:
             if uid in owners_of(body)
         }
         name = f"{key[1]}-{template_hash(spec['template'])}"
+        if "deletionTimestamp" in deployment["metadata"]:
+            self._report(deployment, name, sets)
+            return
         if name not in sets and not spec.get("paused"):
             try:
                 sets[name] = self._make_set(deployment, name)

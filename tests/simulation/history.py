@@ -6,11 +6,13 @@ seed --> steps under faults --> calm --> end state == a fresh model's --> idle -
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from simulation.admission import Admission
 from simulation.api_server import Object, labels_of
 from simulation.clock import timestamp
+from simulation.extras import Extra
+from simulation.finalizers import Finalizers
 from simulation.holds import Holds
 from simulation.lags import Lags
 from simulation.losses import Losses
@@ -127,14 +129,6 @@ LEADER_AMBUSH_SHARE = 0.6
 """The same for two processes."""
 
 
-class Extra(Protocol):
-    """A feature of some histories, with random numbers of its own."""
-
-    def after_step(self) -> None:
-        """Do something after a step, perhaps."""
-        ...
-
-
 @dataclass
 class Outcome:
     """The result of a seed."""
@@ -167,6 +161,7 @@ def play(seed: int) -> Outcome:
         fields = random.Random(f"fields {seed}")
         losses, load = Losses(world, watchdog, seed), Load(world, seed)
         lags, runtimes = Lags(world, seed), Runtimes(world, seed)
+        webhooks, finalizers = Webhooks(world, seed), Finalizers(world, seed)
         edits, admission = HandEdits(world, seed), Admission(world, seed)
         player = _Player(
             world,
@@ -179,7 +174,8 @@ def play(seed: int) -> Outcome:
             routes,
             runtimes,
             Holds(world, NAME, seed),
-            (losses, load, edits, admission, lags, runtimes, Webhooks(world, seed)),
+            finalizers,
+            (losses, load, edits, admission, lags, runtimes, webhooks, finalizers),
         )
         player.play(outcome)
     finally:
@@ -201,6 +197,7 @@ class _Player:
     _routes: Routes
     _runtimes: Runtimes
     _holds: Holds
+    _finalizers: Finalizers
     _extras: Sequence[Extra]
 
     def play(self, outcome: Outcome) -> None:
@@ -233,9 +230,11 @@ class _Player:
         world.run(chance.choice(PAUSES))
         self._release()
         self._runtimes.finish()
+        self._finalizers.release()
         world.note("calm")
         world.clear()
         outcome.failures += self._losses.recover() or self._settle()
+        outcome.failures = outcome.failures or self._finalizers.check(self._settle)
         if outcome.failures:
             return
         outcome.failures += self._idle()

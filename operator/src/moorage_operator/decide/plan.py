@@ -285,8 +285,12 @@ def _standing(
 def _is_service_refused(
     model: InferenceModel, objects: Sequence[dict[str, Any]], observed: Observed
 ) -> bool:
-    """Whether the last write of the planned Service was refused."""
-    refused = {each.applied_hash for each in observed.refusals if each.is_reported}
+    """Whether the last write of the planned Service was refused.
+
+    One that was being deleted is created again as soon as it is gone.
+    """
+    reported = [each for each in observed.refusals if each.is_reported]
+    refused = {each.applied_hash for each in reported if each.reason != "BeingDeleted"}
     return any(
         each["kind"] == "Service"
         and each["metadata"]["name"] == names.service(model.name)

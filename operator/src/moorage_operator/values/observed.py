@@ -60,7 +60,8 @@ class Refusal:
     affected. `reason` is that of the Status object (Invalid, Forbidden, ...). It is
     `AlreadyExists` if another object has the name; the message then names its owner. It is
     `AwaitingDeletion` if that owner is a deleted model of the same name, whose children the
-    garbage collector has not deleted yet. `transient` marks a failed write without a decision on
+    garbage collector has not deleted yet, and `BeingDeleted` if a child of this model is being
+    deleted. `transient` marks a failed write without a decision on
     the object (a 5xx of an admission webhook, a timeout), `tries` counts consecutive ones, and
     `retry_seconds` is the delay before the next try. `missing` marks an object that does not exist
     yet. `at` is the time of the last try in monotonic seconds.

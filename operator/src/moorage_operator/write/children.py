@@ -35,7 +35,7 @@ from .adoption import Adoption, is_ours, is_restored
 from .contests import Contests, Place
 from .kept_labels import check_labels
 from .leftovers import Leftovers
-from .taken_names import AWAITING_DELETION, NAME_TAKEN, NameTaken, still_deleting, taken_by
+from .taken_names import CHECKED_EACH_TIME, NameTaken, being_deleted, still_deleting, taken_by
 from .turns import LAST, Turns
 
 logger = logging.getLogger(__name__)
@@ -249,7 +249,8 @@ class Applier:
         child = self._store.child(key, kind, name)
         if child and child.deleting:  # its DELETED event starts the next reconcile
             is_own = child.owner_uid == record.model.uid
-            return False if is_own else self._refuse(record, body, still_deleting(kind, name))
+            waiting = being_deleted if is_own else still_deleting
+            return self._refuse(record, body, waiting(kind, name))
         if child and child.owner_uid == record.model.uid and self._is_applied(key, child, body):
             return self._clear(key, kind, name)
         if self._was_just_refused(key, body):
@@ -398,7 +399,7 @@ class Applier:
         refusal = self._store.refusal(key, kind, name)
         return (
             refusal is not None
-            and refusal.reason not in {NAME_TAKEN, AWAITING_DELETION}
+            and refusal.reason not in CHECKED_EACH_TIME
             and refusal.applied_hash == _applied_hash(body)
             and self._clock() - refusal.at < refusal.retry_seconds * HELD_SHARE
         )

@@ -585,12 +585,19 @@ async def test_a_refusal_without_leftovers_is_reported(world: World) -> None:
     assert not world.refusal().transient
 
 
-async def test_a_child_that_is_being_deleted_is_awaited(world: World) -> None:
+async def test_a_child_that_is_being_deleted_is_awaited_and_reported(world: World) -> None:
     await world.apply(service())
     world.edit(lambda live: live["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
 
-    assert not await world.apply(service("h2"))
+    assert await world.apply(service("h2"))
+    assert not await world.apply(service("h2"))  # it is reported already
     assert world.cluster.writes == ["services"]
+    refusal = world.refusal()
+    assert (refusal.reason, refusal.missing) == ("BeingDeleted", False)
+    assert refusal.message == (
+        "waiting for the deletion of Service 'iris', which is created again afterwards; if it "
+        "lasts, look for a finalizer on it"
+    )
 
 
 @pytest.mark.parametrize(

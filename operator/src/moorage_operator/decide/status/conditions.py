@@ -52,10 +52,11 @@ BAD_OBJECT_CODES = {400, 422, 500}
 UNTRIED = {Reason.RUNNING, Reason.REQUEST_UNAUTHORIZED}
 UNREAD = {Reason.METADATA_UNSUPPORTED, Reason.METADATA_UNAUTHORIZED}
 
-# A child's name is taken by another object, or by an object of a deleted model.
+# A child's name is taken by another object, or by one that is being deleted.
 NAME_TAKEN = {
     "AlreadyExists": Reason.NAME_CONFLICT,
     "AwaitingDeletion": Reason.AWAITING_DELETION,
+    "BeingDeleted": Reason.AWAITING_DELETION,
 }
 # The operator itself refuses to write a child whose name is taken or that is contested.
 OWN_SENTENCES = {*NAME_TAKEN, "Contested"}

@@ -173,6 +173,7 @@ def test_a_deleted_service_of_a_refused_spec_is_created_as_it_was(
         ({"transient": True, "missing": True}, False),
         ({"transient": True}, True),  # not reported, because the retry usually succeeds
         ({"applied_hash": "of another spec"}, True),
+        ({"reason": "BeingDeleted"}, True),  # it is gone now, and created next
     ],
 )
 def test_a_model_whose_service_cannot_be_created_is_not_ready(
