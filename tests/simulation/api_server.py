@@ -40,6 +40,9 @@ GRACEFUL = {"pods"}
 
 CUSTOM = {"inferencemodels", "inferenceruntimes"}
 
+GROUPS = {"/apis/gateway.networking.k8s.io/v1": ("httproutes", "grpcroutes")}
+"""The optional kinds by the path of their group."""
+
 UNTRACKED = {
     "inferencemodels", "inferenceruntimes", "pods", "replicasets", "leases", "events",
 }  # fmt: skip
@@ -128,6 +131,7 @@ class ApiServer:
     Attributes:
         version: The last resourceVersion.
         compacted: Versions below this one are too old to watch from.
+        removed: Kinds whose CRD is not installed.
         held: The uids of objects that a finalizer keeps when they are deleted.
         followers: Called with each change, in order; they must not write.
     """
@@ -138,6 +142,7 @@ class ApiServer:
         self.followers: list[Callable[[Write], None]] = []
         self.uids: set[str] = set()
         self.held: set[str] = set()
+        self.removed: set[str] = set()
         self._clock = clock
         self._objects: dict[str, dict[Key, Stored]] = {}
         self._log: dict[str, list[Event]] = {}
@@ -157,7 +162,10 @@ class ApiServer:
         """Handle a request."""
         plural, namespace, name, part = parse(path)
         if not plural:
-            return Answer(404, b"{}")
+            return self._discovered(path)
+        if plural in self.removed:
+            what = "the server could not find the requested resource"
+            return Refused(404, "NotFound", what).answer
         try:
             if method == "GET" and name:
                 return Answer(200, self._need(plural, (namespace, name)).raw)
@@ -182,6 +190,19 @@ class ApiServer:
             return self._answer(self.apply(plural, document, manager, who), 200 if known else 201)
         except Refused as refused:
             return refused.answer
+
+    def remove(self, plural: str, who: str) -> None:
+        """Remove the CRD of a kind, with all its objects; open watches end."""
+        for key in [*self._of(plural)]:
+            self.delete(plural, key, {}, who, now=True)
+        self.removed.add(plural)
+        self._tell(Write(who, "remove", plural, ("", ""), None, None))
+
+    def _discovered(self, path: str) -> Answer:
+        """Return the kinds of a group."""
+        found = [each for each in GROUPS.get(path, ()) if each not in self.removed]
+        resources = [{"name": each} for each in found]
+        return Answer(200 if found else 404, msgspec.json.encode({"resources": resources}))
 
     def _answer(self, stored: Stored, code: int = 200) -> Answer:
         return Answer(code, stored.raw)

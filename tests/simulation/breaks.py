@@ -32,7 +32,10 @@ from moorage_operator.store.store import Store
 from moorage_operator.values.answers import ProbeResult
 from moorage_operator.values.objects import PodObserved
 from moorage_operator.values.observed import Refusal
+from moorage_operator.watch.optional_kinds import OptionalKinds
 from moorage_operator.write import children
+from moorage_operator.write.children import Applier
+from moorage_operator.write.taken_names import BEING_DELETED
 from simulation import process
 from simulation.history import Outcome
 from simulation.run import command, parts_of, play_part
@@ -161,6 +164,27 @@ def overlook_runtimes() -> None:
     RuntimeFleet.runtime_changed = lambda *_: None
 
 
+def keep_removed_kinds() -> None:
+    """Take a kind for installed after its CRD was removed."""
+    whole = OptionalKinds._update
+
+    async def broken(self: OptionalKinds, kind: str, *, is_served: bool) -> None:
+        if is_served:
+            await whole(self, kind, is_served=True)
+
+    OptionalKinds._update = broken
+
+
+def wait_silently() -> None:
+    """Do not report a child that is being deleted."""
+    whole = Applier._refuse
+
+    def broken(self: Applier, record: Any, body: Any, error: Any) -> bool:
+        return error.reason != BEING_DELETED and whole(self, record, body, error)
+
+    Applier._refuse = broken
+
+
 BREAKS: Mapping[str, Callable[[], None]] = {
     "status-without-version": write_statuses_without_version,
     "write-without-leading": write_without_leading,
@@ -175,6 +199,8 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "trusted-labels": trust_labels,
     "lead-without-reading": lead_without_reading,
     "overlooked-runtimes": overlook_runtimes,
+    "kept-kinds": keep_removed_kinds,
+    "silent-waiting": wait_silently,
 }
 
 

@@ -14,6 +14,7 @@ from simulation.clock import timestamp
 from simulation.extras import Extra
 from simulation.finalizers import Finalizers
 from simulation.holds import Holds
+from simulation.kinds import Kinds, do_change
 from simulation.lags import Lags
 from simulation.losses import Losses
 from simulation.network import AFTER, BEFORE, Ambush
@@ -154,6 +155,7 @@ def play(seed: int) -> Outcome:
         has_runtimes=do_happen(seed),
         selector=selector,
         routes=routes.kinds,
+        changes_kinds=do_change(seed),
     )
     watchdog = Watchdog(world)
     outcome = Outcome(seed, history=world.history)
@@ -162,6 +164,7 @@ def play(seed: int) -> Outcome:
         losses, load = Losses(world, watchdog, seed), Load(world, seed)
         lags, runtimes = Lags(world, seed), Runtimes(world, seed)
         webhooks, finalizers = Webhooks(world, seed), Finalizers(world, seed)
+        kinds = Kinds(world, seed)
         edits, admission = HandEdits(world, seed), Admission(world, seed)
         player = _Player(
             world,
@@ -175,7 +178,8 @@ def play(seed: int) -> Outcome:
             runtimes,
             Holds(world, NAME, seed),
             finalizers,
-            (losses, load, edits, admission, lags, runtimes, webhooks, finalizers),
+            kinds,
+            (losses, load, edits, admission, lags, runtimes, webhooks, finalizers, kinds),
         )
         player.play(outcome)
     finally:
@@ -198,6 +202,7 @@ class _Player:
     _runtimes: Runtimes
     _holds: Holds
     _finalizers: Finalizers
+    _kinds: Kinds
     _extras: Sequence[Extra]
 
     def play(self, outcome: Outcome) -> None:
@@ -231,10 +236,12 @@ class _Player:
         self._release()
         self._runtimes.finish()
         self._finalizers.release()
+        self._kinds.finish()
         world.note("calm")
         world.clear()
         outcome.failures += self._losses.recover() or self._settle()
-        outcome.failures = outcome.failures or self._finalizers.check(self._settle)
+        for each in (self._finalizers, self._kinds):
+            outcome.failures = outcome.failures or each.check(self._settle)
         if outcome.failures:
             return
         outcome.failures += self._idle()

@@ -188,6 +188,7 @@ class Network:
         if (
             weather.old_lists
             and method == "GET"
+            and parse(path)[0]
             and parse(path)[2] == ""
             and "fieldSelector" not in query  # as current as a read of the object
             and "replicasets" not in path
@@ -263,8 +264,7 @@ class SimulatedClient(KubeClient):
         version = int(resource_version)
         await network.connected()
         resets = network.resets
-        if version < api.compacted:
-            raise errors.Gone("too old resource version", code=410)
+        _check_watch(api, kind.plural, version)
         began()
         loop = asyncio.get_running_loop()
         lag = network.weather.lags() if network.weather.lags else 0.0
@@ -290,6 +290,8 @@ class SimulatedClient(KubeClient):
                         raise errors.Gone("too old resource version", code=410)
                     yield bodies.read_change(_line(type_, event.raw))
                 news.clear()
+                if kind.plural in api.removed:
+                    return
                 if api.events(kind.plural, version):
                     continue
                 try:
@@ -301,6 +303,13 @@ class SimulatedClient(KubeClient):
             yield bodies.read_change(_line("BOOKMARK", _bookmark(version)))
         finally:
             api.followers.remove(follow)
+
+
+def _check_watch(api: ApiServer, plural: str, version: int) -> None:
+    if plural in api.removed:
+        raise errors.NotFound("the server could not find the requested resource", code=404)
+    if version < api.compacted:
+        raise errors.Gone("too old resource version", code=410)
 
 
 class _Follower:

@@ -32,6 +32,7 @@ from moorage_operator.watch import kopf_source
 from moorage_operator.watch.arrival import Arrival
 from moorage_operator.watch.catching_up import catch_up
 from moorage_operator.watch.models import SWEEP_SECONDS
+from moorage_operator.watch.optional_kinds import OptionalKinds
 from moorage_operator.watch.references import Lookups
 from moorage_operator.watch.reflectors import Watches
 from moorage_operator.watch.revision_history import History
@@ -65,6 +66,7 @@ class Process:
         has_runtimes: Whether the kind InferenceRuntime is installed.
         selector: Label selector of the models that it serves; "" for all.
         routes: The kinds of routes of the Gateway API that are installed.
+        changes_kinds: Whether these come and go.
 
     Attributes:
         clock_error: By how many seconds the clock of its machine is ahead of the API server's.
@@ -81,6 +83,7 @@ class Process:
         has_runtimes: bool = False,
         selector: str = "",
         routes: Sequence[str] = (),
+        changes_kinds: bool = False,
     ) -> None:
         self.network = network
         self.identity = identity
@@ -94,6 +97,7 @@ class Process:
         self._has_runtimes = has_runtimes
         self._selector = selector
         self._optional = routes
+        self._changes_kinds = changes_kinds
 
     def start(self) -> None:
         """Start the process, with all tasks in its own context."""
@@ -173,7 +177,12 @@ class Process:
             rewound=rewound,
         )
         reflectors = watches.make()
-        for kind in self._optional:
+        optional = OptionalKinds(
+            client,
+            lambda kind: watches.make_optional(kind, optional.look_again),
+            store.put_available_kinds,
+        )
+        for kind in () if self._changes_kinds else self._optional:
             reflectors += watches.make_optional(kind, lambda: None)
         applier = Applier(
             client,
@@ -182,6 +191,7 @@ class Process:
             watches.children,
             wrote=lambda _: None,
             turns=Turns(PLACES),
+            missing=optional.look_again,
             clock=loop.time,
         )
         turns = RuntimeTurns()
@@ -240,7 +250,11 @@ class Process:
             group.create_task(_watch_models(client, store, take, relist, apart, selector))
             for reflector in reflectors:
                 await reflector.synced.wait()
-            store.put_available_kinds(frozenset(self._optional))
+            if self._changes_kinds:
+                group.create_task(optional.run())
+                await optional.settled.wait()
+            else:
+                store.put_available_kinds(frozenset(self._optional))
             if self.identity:
                 self.leadership = Leadership(
                     client,

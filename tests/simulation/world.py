@@ -36,6 +36,7 @@ class World:
         has_runtimes: Whether the kind InferenceRuntime is installed.
         selector: Label selector of the models that the operators serve; "" for all.
         routes: The kinds of routes of the Gateway API that are installed.
+        changes_kinds: Whether these come and go.
 
     Attributes:
         history: One line per action and write.
@@ -51,6 +52,7 @@ class World:
         has_runtimes: bool = False,
         selector: str = "",
         routes: Sequence[str] = (),
+        changes_kinds: bool = False,
     ) -> None:
         random.seed(f"operator {seed}")
         self.chance = random.Random(f"world {seed}")
@@ -70,6 +72,7 @@ class World:
         self._has_runtimes = has_runtimes
         self.selector = selector
         self.routes = routes
+        self._changes_kinds = changes_kinds
         self.processes: list[Process | None] = [None] * leaders
         self._starts = 0
         self._was_cut = False
@@ -101,6 +104,7 @@ class World:
             has_runtimes=self._has_runtimes,
             selector=self.selector,
             routes=self.routes,
+            changes_kinds=self._changes_kinds,
         )
         self.processes[slot] = process
         self.note(f"{who}: starts")
