@@ -91,7 +91,8 @@ class Kinds:
     def _follow(self, write: Write) -> None:
         """Check that no operator takes an installed kind for missing."""
         body = write.after
-        if write.plural != "inferencemodels" or not write.part or body is None:
+        is_status = write.plural == "inferencemodels" and write.part
+        if not is_status or body is None or self._world.api.removed:
             return
         ago = self._world.loop.time() - self._changed
         if verdicts(body).get("RouteAccepted") == MISSING and ago > SEEN_SECONDS:
