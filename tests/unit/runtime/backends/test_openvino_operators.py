@@ -122,3 +122,38 @@ def test_unique_values_do_not_depend_on_other_outputs(tmp_path, is_sorted):
 
     assert list(found) == ["y0"]
     assert found["y0"].tolist() == ([1, 2, 3] if is_sorted else [3, 1, 2])
+
+
+@pytest.mark.parametrize("name", ["i8", "u8", "i16", "u16"])
+@pytest.mark.parametrize("by_rows", [True, False])
+def test_a_product_of_narrow_integers_does_not_saturate(tmp_path, name, by_rows):
+    """TensorFlow sums products of INT8 in INT32; the library's reader converts only the sums."""
+    x = ops.parameter([-1, 3] if by_rows else [3, -1], ov.Type.i64)
+    weights = np.array([[1, 2], [100, 101], [-128, 127]])
+    dtype = np.dtype(f"{name[0]}{int(name[1:]) // 8}")
+    table = ops.constant(weights.astype(dtype))
+    product = ops.matmul(ops.convert(x, name), table, not by_rows, False)
+    turned = ops.unsqueeze(ops.transpose(product, [1, 0]), 0)
+    path = write(
+        tmp_path / "model.xml", [x], ops.convert(product, "i64"), ops.convert(turned, "i64")
+    )
+    values = np.array([[100, 120, 3], [7, 90, 111]])
+
+    found = ask(load(path), x=values if by_rows else values.T.copy())
+
+    expected = values @ weights.astype(dtype).astype(np.int64)
+    assert found["y0"].tolist() == expected.tolist()
+    assert found["y1"].tolist() == [expected.T.tolist()]
+
+
+def test_a_product_of_narrow_integers_keeps_its_datatype(tmp_path):
+    x = ops.parameter([-1, 2], ov.Type.i64)
+    table = ops.constant(np.array([[1], [2]], np.int8))
+    product = ops.matmul(ops.convert(x, "i8"), table, False, False)
+    turned = ops.transpose(product, [1, 0])
+    model = load(write(tmp_path / "model.xml", [x], product, ops.abs(product), turned))
+
+    found = ask(model, x=np.array([[3, -4]]))
+
+    assert [each.dtype for each in found.values()] == [np.int8, np.int8, np.int8]
+    assert [each.tolist() for each in found.values()] == [[[-5]], [[5]], [[-5]]]
