@@ -305,6 +305,23 @@ def test_only_inputs_of_every_signature_are_required(half_plus):
     }
 
 
+def test_a_slice_of_constant_text_is_refused_before_the_library_reads_it(tmp_path):
+    """The library would return memory that it has freed, or end the process."""
+    pb = saved_model_pb2
+    text = pb.Attribute(type=7)
+    labels = pb.Node(name="labels", op="StridedSlice", attr={"T": text})
+    saved = write_saved_model(tmp_path, {"p": "product", "labels": "labels"})
+    document = pb.SavedModel.FromString(saved.read_bytes())
+    document.meta_graphs[0].graph_def.node.append(labels)
+    saved.write_bytes(document.SerializeToString())
+    frozen = tmp_path / "model.pb"
+    frozen.write_bytes(document.meta_graphs[0].graph_def.SerializeToString())
+
+    for path in (saved, frozen):
+        with pytest.raises(InvalidConfig, match=f"{path.name}: .*StridedSlice 'labels' does not"):
+            load(path)
+
+
 def test_signatures_that_are_functions_run_and_pass_text():
     model = load(SAVED_MODELS / "functions" / "1" / "saved_model.pb")
     rows = Tensor("rows", Datatype.FP32, np.eye(4, dtype=np.float32)[:2])

@@ -132,7 +132,7 @@ def test_a_product_of_narrow_integers_does_not_saturate(tmp_path, name, by_rows)
     weights = np.array([[1, 2], [100, 101], [-128, 127]])
     dtype = np.dtype(f"{name[0]}{int(name[1:]) // 8}")
     table = ops.constant(weights.astype(dtype))
-    product = ops.matmul(ops.convert(x, name), table, not by_rows, False)
+    product = ops.matmul(ops.convert(x, name), table, transpose_a=not by_rows, transpose_b=False)
     turned = ops.unsqueeze(ops.transpose(product, [1, 0]), 0)
     path = write(
         tmp_path / "model.xml", [x], ops.convert(product, "i64"), ops.convert(turned, "i64")
@@ -149,7 +149,7 @@ def test_a_product_of_narrow_integers_does_not_saturate(tmp_path, name, by_rows)
 def test_a_product_of_narrow_integers_keeps_its_datatype(tmp_path):
     x = ops.parameter([-1, 2], ov.Type.i64)
     table = ops.constant(np.array([[1], [2]], np.int8))
-    product = ops.matmul(ops.convert(x, "i8"), table, False, False)
+    product = ops.matmul(ops.convert(x, "i8"), table, transpose_a=False, transpose_b=False)
     turned = ops.transpose(product, [1, 0])
     model = load(write(tmp_path / "model.xml", [x], product, ops.abs(product), turned))
 

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.declared import check_declared
@@ -25,6 +26,7 @@ from moorage_runtime.backends.openvino.function import CompileOptions, OpenvinoF
 from moorage_runtime.backends.openvino.library import FrontEndManager, Port, ov, text_of
 from moorage_runtime.backends.openvino.saved_model import Function, GraphTensor
 from moorage_runtime.backends.openvino.tensorflow_graph import full_name
+from moorage_runtime.backends.openvino.tensorflow_text import check_text
 from moorage_runtime.values.errors import InvalidConfig, InvalidRequest
 from moorage_runtime.values.inference import NO_SIGNATURES, InferRequest, Signature
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
@@ -140,6 +142,8 @@ def _load_file(source: ModelSource) -> OpenvinoModel:
             f"{source.path.name} is not an OpenVINO file: must be {SAVED_MODEL} or end with "
             f"{', '.join(_PLATFORMS)}"
         )
+    if source.path.suffix == ".pb":
+        _check_frozen(source)
     core = ov.Core()
     # A mapped file of weights that is written in place would change answers without a reload, and
     # one that is cut off would end the process.
@@ -155,6 +159,17 @@ def _load_file(source: ModelSource) -> OpenvinoModel:
     function = OpenvinoFunction(model, _options(core, source), inputs, outputs)
     _prepare(source, function)
     return OpenvinoModel(platform, [function])
+
+
+def _check_frozen(source: ModelSource) -> None:
+    try:
+        graph = saved_model_pb2.Graph.FromString(source.path.read_bytes())
+    except (OSError, DecodeError):
+        return  # the library's reader says what is wrong
+    try:
+        check_text(graph)
+    except InvalidConfig as fault:
+        raise InvalidConfig(f"{source.path.name}: {fault.message}") from fault
 
 
 def _load_saved_model(source: ModelSource) -> OpenvinoModel:
@@ -223,6 +238,9 @@ def _read_function(
     serialized examples. Therefore a copy of the graph has the function as its default signature,
     cut out at its inputs. The variables are not copied.
     """
+    computed = [item.tensor for item in function.outputs.values() if not item.labels]
+    given = {item.tensor for item in function.inputs.values()}
+    check_text(meta_graph.graph_def, computed, given)
     try:
         with tempfile.TemporaryDirectory(prefix="moorage-") as name:
             folder = pathlib.Path(name)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.DescriptorPool().AddSerializedFile(b'\n\x11saved_model.proto\x12\x12moorage.tensorflow\"@\n\nSavedModel\x12\x32\n\x0bmeta_graphs\x18\x02 \x03(\x0b\x32\x1d.moorage.tensorflow.MetaGraph\"\xa6\x02\n\tMetaGraph\x12\x39\n\rmeta_info_def\x18\x01 \x01(\x0b\x32\".moorage.tensorflow.MetaGraph.Info\x12,\n\tgraph_def\x18\x02 \x01(\x0b\x32\x19.moorage.tensorflow.Graph\x12\x46\n\rsignature_def\x18\x05 \x03(\x0b\x32/.moorage.tensorflow.MetaGraph.SignatureDefEntry\x1a\x14\n\x04Info\x12\x0c\n\x04tags\x18\x04 \x03(\t\x1aR\n\x11SignatureDefEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0b\x32\x1d.moorage.tensorflow.Signature:\x02\x38\x01\"\xb7\x02\n\tSignature\x12\x39\n\x06inputs\x18\x01 \x03(\x0b\x32).moorage.tensorflow.Signature.InputsEntry\x12;\n\x07outputs\x18\x02 \x03(\x0b\x32*.moorage.tensorflow.Signature.OutputsEntry\x12\x13\n\x0bmethod_name\x18\x03 \x01(\t\x1aM\n\x0bInputsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.moorage.tensorflow.TensorInfo:\x02\x38\x01\x1aN\n\x0cOutputsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.moorage.tensorflow.TensorInfo:\x02\x38\x01\"Z\n\nTensorInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\x05\x12/\n\x0ctensor_shape\x18\x03 \x01(\x0b\x32\x19.moorage.tensorflow.Shape\"^\n\x05Shape\x12*\n\x03\x64im\x18\x02 \x03(\x0b\x32\x1d.moorage.tensorflow.Shape.Dim\x12\x14\n\x0cunknown_rank\x18\x03 \x01(\x08\x1a\x13\n\x03\x44im\x12\x0c\n\x04size\x18\x01 \x01(\x03\"/\n\x05Graph\x12&\n\x04node\x18\x01 \x03(\x0b\x32\x18.moorage.tensorflow.Node\"\xad\x01\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\n\n\x02op\x18\x02 \x01(\t\x12\r\n\x05input\x18\x03 \x03(\t\x12\x30\n\x04\x61ttr\x18\x05 \x03(\x0b\x32\".moorage.tensorflow.Node.AttrEntry\x1aJ\n\tAttrEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0b\x32\x1d.moorage.tensorflow.Attribute:\x02\x38\x01\"\xec\x01\n\tAttribute\x12\x30\n\x04list\x18\x01 \x01(\x0b\x32\".moorage.tensorflow.Attribute.List\x12\t\n\x01i\x18\x03 \x01(\x03\x12\x0c\n\x04type\x18\x06 \x01(\x05\x12(\n\x05shape\x18\x07 \x01(\x0b\x32\x19.moorage.tensorflow.Shape\x12*\n\x06tensor\x18\x08 \x01(\x0b\x32\x1a.moorage.tensorflow.Tensor\x1a>\n\x04List\x12\x0c\n\x04type\x18\x06 \x03(\x05\x12(\n\x05shape\x18\x07 \x03(\x0b\x32\x19.moorage.tensorflow.Shape\"\x1c\n\x06Tensor\x12\x12\n\nstring_val\x18\x08 \x03(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.DescriptorPool().AddSerializedFile(b'\n\x11saved_model.proto\x12\x12moorage.tensorflow\"@\n\nSavedModel\x12\x32\n\x0bmeta_graphs\x18\x02 \x03(\x0b\x32\x1d.moorage.tensorflow.MetaGraph\"\xa6\x02\n\tMetaGraph\x12\x39\n\rmeta_info_def\x18\x01 \x01(\x0b\x32\".moorage.tensorflow.MetaGraph.Info\x12,\n\tgraph_def\x18\x02 \x01(\x0b\x32\x19.moorage.tensorflow.Graph\x12\x46\n\rsignature_def\x18\x05 \x03(\x0b\x32/.moorage.tensorflow.MetaGraph.SignatureDefEntry\x1a\x14\n\x04Info\x12\x0c\n\x04tags\x18\x04 \x03(\t\x1aR\n\x11SignatureDefEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0b\x32\x1d.moorage.tensorflow.Signature:\x02\x38\x01\"\xb7\x02\n\tSignature\x12\x39\n\x06inputs\x18\x01 \x03(\x0b\x32).moorage.tensorflow.Signature.InputsEntry\x12;\n\x07outputs\x18\x02 \x03(\x0b\x32*.moorage.tensorflow.Signature.OutputsEntry\x12\x13\n\x0bmethod_name\x18\x03 \x01(\t\x1aM\n\x0bInputsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.moorage.tensorflow.TensorInfo:\x02\x38\x01\x1aN\n\x0cOutputsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.moorage.tensorflow.TensorInfo:\x02\x38\x01\"Z\n\nTensorInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\x05\x12/\n\x0ctensor_shape\x18\x03 \x01(\x0b\x32\x19.moorage.tensorflow.Shape\"^\n\x05Shape\x12*\n\x03\x64im\x18\x02 \x03(\x0b\x32\x1d.moorage.tensorflow.Shape.Dim\x12\x14\n\x0cunknown_rank\x18\x03 \x01(\x08\x1a\x13\n\x03\x44im\x12\x0c\n\x04size\x18\x01 \x01(\x03\"]\n\x05Graph\x12&\n\x04node\x18\x01 \x03(\x0b\x32\x18.moorage.tensorflow.Node\x12,\n\x07library\x18\x02 \x01(\x0b\x32\x1b.moorage.tensorflow.Library\"\xce\x01\n\x07Library\x12\x36\n\x08\x66unction\x18\x01 \x03(\x0b\x32$.moorage.tensorflow.Library.Function\x1a\x19\n\tSignature\x12\x0c\n\x04name\x18\x01 \x01(\t\x1ap\n\x08\x46unction\x12\x38\n\tsignature\x18\x01 \x01(\x0b\x32%.moorage.tensorflow.Library.Signature\x12*\n\x08node_def\x18\x03 \x03(\x0b\x32\x18.moorage.tensorflow.Node\"\xad\x01\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\n\n\x02op\x18\x02 \x01(\t\x12\r\n\x05input\x18\x03 \x03(\t\x12\x30\n\x04\x61ttr\x18\x05 \x03(\x0b\x32\".moorage.tensorflow.Node.AttrEntry\x1aJ\n\tAttrEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0b\x32\x1d.moorage.tensorflow.Attribute:\x02\x38\x01\"\xec\x02\n\tAttribute\x12\x30\n\x04list\x18\x01 \x01(\x0b\x32\".moorage.tensorflow.Attribute.List\x12\t\n\x01i\x18\x03 \x01(\x03\x12\x0c\n\x04type\x18\x06 \x01(\x05\x12(\n\x05shape\x18\x07 \x01(\x0b\x32\x19.moorage.tensorflow.Shape\x12*\n\x06tensor\x18\x08 \x01(\x0b\x32\x1a.moorage.tensorflow.Tensor\x12\x32\n\x04\x66unc\x18\n \x01(\x0b\x32$.moorage.tensorflow.Attribute.Called\x1a\x16\n\x06\x43\x61lled\x12\x0c\n\x04name\x18\x01 \x01(\t\x1ar\n\x04List\x12\x0c\n\x04type\x18\x06 \x03(\x05\x12(\n\x05shape\x18\x07 \x03(\x0b\x32\x19.moorage.tensorflow.Shape\x12\x32\n\x04\x66unc\x18\t \x03(\x0b\x32$.moorage.tensorflow.Attribute.Called\"\x1c\n\x06Tensor\x12\x12\n\nstring_val\x18\x08 \x03(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -60,15 +60,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SHAPE_DIM']._serialized_start=885
   _globals['_SHAPE_DIM']._serialized_end=904
   _globals['_GRAPH']._serialized_start=906
-  _globals['_GRAPH']._serialized_end=953
-  _globals['_NODE']._serialized_start=956
-  _globals['_NODE']._serialized_end=1129
-  _globals['_NODE_ATTRENTRY']._serialized_start=1055
-  _globals['_NODE_ATTRENTRY']._serialized_end=1129
-  _globals['_ATTRIBUTE']._serialized_start=1132
-  _globals['_ATTRIBUTE']._serialized_end=1368
-  _globals['_ATTRIBUTE_LIST']._serialized_start=1306
-  _globals['_ATTRIBUTE_LIST']._serialized_end=1368
-  _globals['_TENSOR']._serialized_start=1370
-  _globals['_TENSOR']._serialized_end=1398
+  _globals['_GRAPH']._serialized_end=999
+  _globals['_LIBRARY']._serialized_start=1002
+  _globals['_LIBRARY']._serialized_end=1208
+  _globals['_LIBRARY_SIGNATURE']._serialized_start=1069
+  _globals['_LIBRARY_SIGNATURE']._serialized_end=1094
+  _globals['_LIBRARY_FUNCTION']._serialized_start=1096
+  _globals['_LIBRARY_FUNCTION']._serialized_end=1208
+  _globals['_NODE']._serialized_start=1211
+  _globals['_NODE']._serialized_end=1384
+  _globals['_NODE_ATTRENTRY']._serialized_start=1310
+  _globals['_NODE_ATTRENTRY']._serialized_end=1384
+  _globals['_ATTRIBUTE']._serialized_start=1387
+  _globals['_ATTRIBUTE']._serialized_end=1751
+  _globals['_ATTRIBUTE_CALLED']._serialized_start=1613
+  _globals['_ATTRIBUTE_CALLED']._serialized_end=1635
+  _globals['_ATTRIBUTE_LIST']._serialized_start=1637
+  _globals['_ATTRIBUTE_LIST']._serialized_end=1751
+  _globals['_TENSOR']._serialized_start=1753
+  _globals['_TENSOR']._serialized_end=1781
 # @@protoc_insertion_point(module_scope)

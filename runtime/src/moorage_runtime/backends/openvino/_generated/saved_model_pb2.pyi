@@ -82,10 +82,30 @@ class Shape(_message.Message):
     def __init__(self, dim: _Optional[_Iterable[_Union[Shape.Dim, _Mapping]]] = ..., unknown_rank: _Optional[bool] = ...) -> None: ...
 
 class Graph(_message.Message):
-    __slots__ = ("node",)
+    __slots__ = ("node", "library")
     NODE_FIELD_NUMBER: _ClassVar[int]
+    LIBRARY_FIELD_NUMBER: _ClassVar[int]
     node: _containers.RepeatedCompositeFieldContainer[Node]
-    def __init__(self, node: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
+    library: Library
+    def __init__(self, node: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., library: _Optional[_Union[Library, _Mapping]] = ...) -> None: ...
+
+class Library(_message.Message):
+    __slots__ = ("function",)
+    class Signature(_message.Message):
+        __slots__ = ("name",)
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        def __init__(self, name: _Optional[str] = ...) -> None: ...
+    class Function(_message.Message):
+        __slots__ = ("signature", "node_def")
+        SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+        NODE_DEF_FIELD_NUMBER: _ClassVar[int]
+        signature: Library.Signature
+        node_def: _containers.RepeatedCompositeFieldContainer[Node]
+        def __init__(self, signature: _Optional[_Union[Library.Signature, _Mapping]] = ..., node_def: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    function: _containers.RepeatedCompositeFieldContainer[Library.Function]
+    def __init__(self, function: _Optional[_Iterable[_Union[Library.Function, _Mapping]]] = ...) -> None: ...
 
 class Node(_message.Message):
     __slots__ = ("name", "op", "input", "attr")
@@ -107,25 +127,34 @@ class Node(_message.Message):
     def __init__(self, name: _Optional[str] = ..., op: _Optional[str] = ..., input: _Optional[_Iterable[str]] = ..., attr: _Optional[_Mapping[str, Attribute]] = ...) -> None: ...
 
 class Attribute(_message.Message):
-    __slots__ = ("list", "i", "type", "shape", "tensor")
+    __slots__ = ("list", "i", "type", "shape", "tensor", "func")
+    class Called(_message.Message):
+        __slots__ = ("name",)
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        def __init__(self, name: _Optional[str] = ...) -> None: ...
     class List(_message.Message):
-        __slots__ = ("type", "shape")
+        __slots__ = ("type", "shape", "func")
         TYPE_FIELD_NUMBER: _ClassVar[int]
         SHAPE_FIELD_NUMBER: _ClassVar[int]
+        FUNC_FIELD_NUMBER: _ClassVar[int]
         type: _containers.RepeatedScalarFieldContainer[int]
         shape: _containers.RepeatedCompositeFieldContainer[Shape]
-        def __init__(self, type: _Optional[_Iterable[int]] = ..., shape: _Optional[_Iterable[_Union[Shape, _Mapping]]] = ...) -> None: ...
+        func: _containers.RepeatedCompositeFieldContainer[Attribute.Called]
+        def __init__(self, type: _Optional[_Iterable[int]] = ..., shape: _Optional[_Iterable[_Union[Shape, _Mapping]]] = ..., func: _Optional[_Iterable[_Union[Attribute.Called, _Mapping]]] = ...) -> None: ...
     LIST_FIELD_NUMBER: _ClassVar[int]
     I_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     TENSOR_FIELD_NUMBER: _ClassVar[int]
+    FUNC_FIELD_NUMBER: _ClassVar[int]
     list: Attribute.List
     i: int
     type: int
     shape: Shape
     tensor: Tensor
-    def __init__(self, list: _Optional[_Union[Attribute.List, _Mapping]] = ..., i: _Optional[int] = ..., type: _Optional[int] = ..., shape: _Optional[_Union[Shape, _Mapping]] = ..., tensor: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+    func: Attribute.Called
+    def __init__(self, list: _Optional[_Union[Attribute.List, _Mapping]] = ..., i: _Optional[int] = ..., type: _Optional[int] = ..., shape: _Optional[_Union[Shape, _Mapping]] = ..., tensor: _Optional[_Union[Tensor, _Mapping]] = ..., func: _Optional[_Union[Attribute.Called, _Mapping]] = ...) -> None: ...
 
 class Tensor(_message.Message):
     __slots__ = ("string_val",)
