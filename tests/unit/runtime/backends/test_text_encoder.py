@@ -357,7 +357,12 @@ def test_an_invalid_text_is_refused(classifier, element, words):
         ),
         (
             "last_hidden_state",
-            {"modules": [*MODULES[:2], {**MODULES[2], "type": "x.Dense"}]},
+            {
+                "modules": [
+                    *MODULES[:2],
+                    {**MODULES[2], "type": "sentence_transformers.models.Dense"},
+                ]
+            },
             {},
             "Transformer, Pooling, Dense are not supported",
         ),

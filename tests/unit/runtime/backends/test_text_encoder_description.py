@@ -279,13 +279,22 @@ def test_a_module_without_type_and_path_is_refused(modules, shown):
     )
 
 
+def test_a_module_of_the_models_own_code_is_refused():
+    modules = [{"type": "custom_st.Transformer", "path": ""}, POOLING]
+
+    assert refusal({"modules.json": modules}) == (
+        "modules.json: type is 'custom_st.Transformer', a class of the model's own code, which "
+        "does not run here: must be a class of sentence_transformers"
+    )
+
+
 @pytest.mark.parametrize(
     ("modules", "shown"),
     [
         ([TRANSFORMER], "Transformer"),
         ([TRANSFORMER, NORMALIZE, POOLING], "Transformer, Normalize, Pooling"),
         (
-            [TRANSFORMER, POOLING, {"type": "a.b.Dense", "path": "x"}],
+            [TRANSFORMER, POOLING, {"type": "sentence_transformers.b.Dense", "path": "x"}],
             "Transformer, Pooling, Dense",
         ),
     ],

@@ -32,6 +32,7 @@ _SHIFTED: Final = ("camembert", "mpnet", "roberta", "xlm-roberta")
 # The modules of Sentence Transformers up to 5.3, which removes white space around a text. Later
 # versions, and Transformers, do not.
 _OLDER: Final = "sentence_transformers.models."
+_LIBRARY: Final = "sentence_transformers."
 # How Sentence Transformers calls a tokenizer; others of its options change the tokens.
 _HARMLESS: Final = frozenset({"padding", "return_tensors"})
 # The names of labels that a file does not name take memory.
@@ -189,6 +190,11 @@ def _modules(read: Reader) -> list[tuple[str, str]] | None:
         kind, path = fields.get("type"), fields.get("path")
         if not isinstance(kind, str) or not isinstance(path, str):
             raise InvalidConfig(f"{_MODULES}: {item!r:.100} is invalid: must have type and path")
+        if not kind.startswith(_LIBRARY):
+            raise InvalidConfig(
+                f"{_MODULES}: type is {kind!r:.100}, a class of the model's own code, which "
+                "does not run here: must be a class of sentence_transformers"
+            )
         modules.append((kind, path))
     kinds = [_kind(module) for module, _ in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
