@@ -73,7 +73,9 @@ class RegistryToken:
         asked = urlencode({name: value for name, value in query.items() if value})
         headers = {"Authorization": self._basic} if self._basic else {}
         what = f"a token of {host_of(realm)}"
-        with self._web.open(f"{realm}?{asked}", headers) as answer:
+        # the address of a token service may have parameters of its own
+        mark = "&" if "?" in realm else "?"
+        with self._web.open(f"{realm}{mark}{asked}", headers) as answer:
             if answer.status != 200:
                 raise plain_failure(answer, what, told=bool(self._basic))
             found = parse_object(answer.body(), what)
