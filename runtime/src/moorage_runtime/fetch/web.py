@@ -28,7 +28,7 @@ from urllib3.exceptions import (
 
 from moorage_runtime.fetch.decide.answers import cleaned
 from moorage_runtime.fetch.decide.failures import BadSource, Corrupt, Unreachable
-from moorage_runtime.fetch.decide.proxies import parse_proxy
+from moorage_runtime.fetch.decide.proxies import is_exempt, parse_proxy
 from moorage_runtime.fetch.decide.redirects import REDIRECTS, follow, host_of
 
 __all__ = ["Answer", "Web"]
@@ -168,8 +168,7 @@ class Web:
 
     def _pool(self, url: str) -> urllib3.PoolManager:
         """The pool for a URL, with the proxy from the environment."""
-        parts = urlsplit(url)
-        proxy = "" if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme, "")
+        proxy = _proxy_of(url)
         if proxy not in self._pools:
             timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
             self._pools[proxy] = (
@@ -184,6 +183,17 @@ class Web:
         return urllib3.ProxyManager(
             address, proxy_headers=headers, ssl_context=self._context, timeout=timeout, maxsize=16
         )
+
+
+def _proxy_of(url: str) -> str:
+    """The proxy for a URL, "" for none."""
+    parts, proxies = urlsplit(url), getproxies()
+    host = parts.hostname or ""
+    # Python compares an entry with a port only if it gets the port, which a URL may leave out
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if is_exempt(host, proxies.get("no", "")) or proxy_bypass(f"{host}:{port}"):
+        return ""
+    return proxies.get(parts.scheme, "")
 
 
 def _reason(error: BaseException) -> str:

@@ -1,9 +1,10 @@
-"""Parses the address of a proxy, as the variables HTTPS_PROXY and HTTP_PROXY have it. Pure."""
+"""Parses the variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY. Pure."""
 
 import base64
+import ipaddress
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["parse_proxy"]
+__all__ = ["is_exempt", "parse_proxy"]
 
 
 def parse_proxy(text: str) -> tuple[str, dict[str, str]]:
@@ -20,3 +21,22 @@ def parse_proxy(text: str) -> tuple[str, dict[str, str]]:
     name, _, password = user.partition(":")
     pair = f"{unquote(name)}:{unquote(password)}".encode()
     return address, {"Proxy-Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+
+
+def is_exempt(host: str, no_proxy: str) -> bool:
+    """Whether NO_PROXY has the IP address of a URL, alone or in a range such as 10.0.0.0/8.
+
+    Python's own reading of the variable compares only text, unlike curl, Go and the kubelet.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return any(_covers(entry.strip(), address) for entry in no_proxy.split(","))
+
+
+def _covers(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    try:
+        return address in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        return False
