@@ -1,6 +1,9 @@
 # Runs everything. `make test` needs Debian with Python 3.11 or later and root, and installs what else
 # it uses. `make demo` needs the same, or Docker, kind, kubectl and helm.
 
+# Debian's `su` keeps the user's PATH, which lacks the folders of nft and of what dpkg calls.
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
+
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin

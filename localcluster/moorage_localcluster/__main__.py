@@ -20,6 +20,8 @@ from moorage_localcluster import (
 )
 from moorage_localcluster.layout import ClusterError, Layout, Ports
 
+PUBLIC = 0o022
+SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 # The exit status of a program that Ctrl-C ended.
 INTERRUPTED = 130
 EPILOG = """examples:
@@ -111,6 +113,10 @@ def make_parser() -> argparse.ArgumentParser:
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success."""
     options = make_parser().parse_args(words)
+    # Pods read files that the node's programs write, such as resolv.conf, as other users.
+    os.umask(PUBLIC)
+    # Debian's `su` keeps the user's PATH, which lacks the folders of nft and of what dpkg calls.
+    os.environ["PATH"] = ":".join([os.environ.get("PATH", os.defpath), *SYSTEM_FOLDERS])
     try:
         return run(options)
     except ClusterError as error:
