@@ -1,6 +1,7 @@
 """The program's commands: what they say, refuse and document."""
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -177,3 +178,27 @@ def test_a_file_that_cannot_be_read_is_named(monkeypatch, capsys, tmp_path):
     assert program.main(["control-plane", "up", "--dir", str(tmp_path / "plane")]) == 1
 
     assert str(tmp_path / "plane") in capsys.readouterr().err
+
+
+def test_programs_are_found_and_files_readable_whatever_the_users_settings(monkeypatch):
+    """Debian's `su` keeps the user's PATH; a umask of 077 hid resolv.conf from the pods."""
+    seen = []
+
+    def record(_options):
+        mask = os.umask(0)
+        os.umask(mask)
+        seen.append((mask, os.environ["PATH"].split(":")))
+        return 0
+
+    monkeypatch.setattr(program, "run", record)
+    monkeypatch.setenv("PATH", "/home/me/bin:/usr/bin")
+    before = os.umask(0o077)
+    try:
+        assert program.main(["status"]) == 0
+    finally:
+        os.umask(before)
+
+    [(mask, folders)] = seen
+    assert mask == 0o022
+    assert folders[:2] == ["/home/me/bin", "/usr/bin"]
+    assert {"/usr/sbin", "/sbin"} <= set(folders)
