@@ -1,7 +1,7 @@
 import asyncio
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -18,23 +18,9 @@ from moorage_operator.values.observed import REFUSAL_RETRY_SECONDS, ObjectKey, R
 from moorage_operator.write.children import APPLY_SECONDS, HELD_SHARE, Applier
 from moorage_operator.write.contests import TIMES, WITHIN_SECONDS
 from moorage_operator.write.statuses import StatusWriter
-from moorage_operator.write.turns import Turns
+from support.recorded_turns import RecordedTurns
 
 KEY = ObjectKey("ns", "iris")
-
-
-class RecordedTurns(Turns):
-    """Records who asked for a turn."""
-
-    def __init__(self, places: int) -> None:
-        super().__init__(places)
-        self.asked: list[tuple[str, str, bool]] = []
-
-    def turn(
-        self, namespace: str, kind: str, *, is_new: bool
-    ) -> AbstractAsyncContextManager[None]:
-        self.asked.append((namespace, kind, is_new))
-        return super().turn(namespace, kind, is_new=is_new)
 
 
 REFUSED_SECONDS = REFUSAL_RETRY_SECONDS * HELD_SHARE
@@ -193,7 +179,7 @@ class World:
             self.store,
             self.existence,
             selector="",
-            turns=Turns(places),
+            turns=RecordedTurns(places),
             wrote=self.wrote.append,
             clock=lambda: self.now,
         )

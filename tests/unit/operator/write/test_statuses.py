@@ -20,6 +20,7 @@ from moorage_operator.write.contests import TIMES, WITHIN_SECONDS, Contested
 from moorage_operator.write.statuses import OUTDATED, StatusWriter
 from moorage_operator.write.turns import Turns
 from support.operator_values import deaf_store
+from support.recorded_turns import RecordedTurns
 
 KEY = ObjectKey("ns", "iris")
 
@@ -48,12 +49,13 @@ class World:
         )
         self.store.put_model(self.live)
         self.existence = Existence(lambda: 0.0)
+        self.turns = RecordedTurns(1)
         self.writer = StatusWriter(
             self,  # type: ignore[arg-type]
             self.store,
             self.existence,
             selector="team=ours",
-            turns=Turns(1),
+            turns=self.turns,
             wrote=self.wrote.append,
             clock=lambda: self.now,
         )
@@ -74,7 +76,8 @@ class World:
                 raise errors.Conflict(field, code=409)
         self.writes += 1
         status = {} if self.prunes else body["status"]
-        metadata = {**metadata, "resourceVersion": str(100 + self.writes)}
+        newer = max(100 + self.writes, int(metadata["resourceVersion"]) + 1)
+        metadata = {**metadata, "resourceVersion": str(newer)}
         self.live = {"metadata": metadata, "spec": {}, "status": status}
         if self.event_comes_first:
             self.store.put_model(self.live)
@@ -84,6 +87,10 @@ class World:
         self, kind: Kind, namespace: str, name: str, operations: list[dict[str, Any]]
     ) -> dict[str, Any]:
         assert (kind, namespace, name) == (kinds.INFERENCE_MODEL_STATUS, "ns", "iris")
+        assert [(each["op"], each["path"]) for each in operations] == [
+            ("add", "/status"),
+            ("replace", "/metadata/resourceVersion"),
+        ]
         values = {each["path"]: each["value"] for each in operations}
         if values["/metadata/resourceVersion"] != self.live["metadata"]["resourceVersion"]:
             raise errors.Conflict("resourceVersion", code=409)
@@ -167,6 +174,35 @@ async def test_an_edit_is_reported_in_spite_of_a_contest(world: World) -> None:
     world.replaced_by_another({"b": 1})
 
     assert await world.writer.write(world.record, {"a": 1})
+
+
+async def test_a_successor_of_the_same_name_begins_without_a_contest(world: World) -> None:
+    await world.writer.write(world.record, {"a": 1})
+    for number in range(TIMES + 1):
+        world.replaced_by_another({"b": number})
+        assert await world.writer.write(world.record, {"a": 1})
+    world.store.drop_model(KEY, "u", "5000000")
+    metadata = {**world.live["metadata"], "uid": "v", "resourceVersion": "6000000"}
+    world.live = {"metadata": metadata, "spec": {}}
+    world.store.put_model(world.live)
+    assert await world.writer.write(world.record, {"a": 1})
+    world.replaced_by_another({"b": 1})
+
+    assert await world.writer.write(world.record, {"a": 1})
+
+
+async def test_the_status_of_a_forgotten_model_is_not_remembered(world: World) -> None:
+    await world.writer.write(world.record, {"a": 1})
+    for number in range(2 * TIMES):
+        world.replaced_by_another({"b": number})
+        world.writer.forget("u")
+        assert await world.writer.write(world.record, {"a": 1})
+
+
+async def test_a_status_takes_a_turn_of_its_namespace(world: World) -> None:
+    await world.writer.write(world.record, {"a": 1})
+
+    assert world.turns.asked == [("ns", "InferenceModel", False)]
 
 
 async def test_changes_of_our_own_are_no_contest(world: World) -> None:
@@ -317,13 +353,15 @@ async def test_a_status_is_written_without_the_fields_that_an_older_crd_lacks(
 ) -> None:
     world.refuse = errors.Invalid(".status.new: field not declared in schema", code=500)
 
-    for number in (1, 2):
+    for number in (1, 2, 3):
         assert await world.writer.write(world.record, {"new": 1, "old": number})
         assert not await world.writer.write(world.record, {"new": 1, "old": number})
         assert world.record.status == {"old": number}
 
-    assert world.wrote == ["status", "status"]
-    assert [record.message for record in caplog.records] == [OUTDATED]
+    assert world.wrote == ["status"] * 3
+    [warning] = caplog.records
+    assert warning.message == OUTDATED
+    assert warning.__dict__["error"] == world.refuse.message
 
 
 async def test_an_edit_is_not_overwritten_for_want_of_a_newer_crd(world: World) -> None:

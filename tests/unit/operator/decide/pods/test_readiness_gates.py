@@ -31,6 +31,7 @@ from support.operator_values import (
     unready,
     verdict,
 )
+from support.recorded_turns import RecordedTurns
 
 OF = model(transport="GRPC", runtime={"image": "other:1"})
 
@@ -282,7 +283,7 @@ class Pods:
         return body
 
 
-def writer(pods: Pods, wrote: list[str]) -> tuple[StatusWriter, Any]:
+def writer(pods: Pods, wrote: list[str], turns: Turns | None = None) -> tuple[StatusWriter, Any]:
     store = deaf_store()
     metadata = {"name": "iris", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
     store.put_model({"metadata": metadata, "spec": {}})
@@ -292,11 +293,20 @@ def writer(pods: Pods, wrote: list[str]) -> tuple[StatusWriter, Any]:
         store,
         Existence(lambda: 0.0),
         selector="",
-        turns=Turns(1),
+        turns=turns or Turns(1),
         wrote=wrote.append,
         clock=lambda: 0.0,
     )
     return made, record
+
+
+async def test_a_gate_takes_a_turn_of_its_namespace():
+    turns = RecordedTurns(1)
+    made, record = writer(Pods(), [], turns)
+
+    await made.write_gates(record, (GATE,))
+
+    assert turns.asked == [("ns", "Pod", False)]
 
 
 GATE = PodGate("p", "uid-p", is_open=True, reason="ModelReady", since="2026-03-04T05:06:07Z")
