@@ -10,7 +10,7 @@ import pytest
 
 from moorage_runtime.backends.base import ModelSource
 from moorage_runtime.backends.openvino.backend import OpenvinoBackend
-from moorage_runtime.values.errors import InvalidConfig
+from moorage_runtime.values.errors import InvalidConfig, InvalidRequest
 from moorage_runtime.values.inference import InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor
 
@@ -157,3 +157,28 @@ def test_a_product_of_narrow_integers_keeps_its_datatype(tmp_path):
 
     assert [each.dtype for each in found.values()] == [np.int8, np.int8, np.int8]
     assert [each.tolist() for each in found.values()] == [[[-5]], [[5]], [[-5]]]
+
+
+def test_an_integer_of_more_than_32_bits_is_refused(tmp_path):
+    """The library computes with its lower 32 bits."""
+    x = ops.parameter([-1], ov.Type.i64)
+    model = load(write(tmp_path / "model.xml", [x], ops.reshape(x, [-1, 1], special_zero=False)))
+
+    for values in ([], [-(2**31), 2**31 - 1]):
+        assert ask(model, x=np.array(values, np.int64))["y0"].ravel().tolist() == values
+    for value in (2**31, -(2**31) - 1, 2**40 + 1):
+        message = (
+            f"input 'x' has the value {value}, and OpenVINO computes integers with 32 bits: must "
+            "be from -2147483648 to 2147483647"
+        )
+        with pytest.raises(InvalidRequest, match=message):
+            ask(model, x=np.array([3, value]))
+
+
+def test_an_input_that_is_only_returned_has_64_bits(tmp_path):
+    x, i = (ops.parameter([-1], ov.Type.i64) for _ in range(2))
+    model = load(write(tmp_path / "model.xml", [x, i], x, ops.abs(i)))
+
+    found = ask(model, x=np.array([2**62, -(2**40)]), i=np.array([-1, 2]))
+
+    assert [each.tolist() for each in found.values()] == [[2**62, -(2**40)], [1, 2]]

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage_runtime.backends.openvino.library import ov, text_of
+from moorage_runtime.backends.openvino.library import Port, ov, text_of
 from moorage_runtime.backends.openvino.operators import repaired
 from moorage_runtime.backends.openvino.shapes import ShapeGuard, guard_of
 from moorage_runtime.values.errors import InvalidRequest, ModelFailed
@@ -27,6 +27,11 @@ from moorage_runtime.values.validation import RequestRules
 NO_LABELS: Final[Mapping[str, NDArray[np.object_]]] = MappingProxyType({})
 # Maximum number of compiled forms per function, so that clients cannot fill the memory.
 _MOST_FORMS: Final = 8
+
+# The library computes them as INT32, and keeps only the lower bits of larger numbers.
+_NARROWED: Final = frozenset({Datatype.INT64, Datatype.UINT64, Datatype.UINT32})
+_LOWEST: Final = -(2**31)
+_HIGHEST: Final = 2**31 - 1
 
 Ranks = tuple[int, ...]
 
@@ -80,6 +85,11 @@ class OpenvinoFunction:
         self.output_names = frozenset(spec.name for spec in outputs)
         self.rules = RequestRules(inputs, outputs, dynamic=False)
         self.takes_any_shape = any(spec.any_shape for spec in inputs)
+        self._narrowed = [
+            spec.name
+            for spec, port in zip(inputs, model.inputs, strict=True)
+            if spec.datatype in _NARROWED and _is_computed(port)
+        ]
         self._model: ov.Model | None = model
         self._options = options
         self._labels = labels
@@ -98,11 +108,14 @@ class OpenvinoFunction:
         """All outputs; the arrays own their memory.
 
         Raises:
-            InvalidRequest: The function does not accept inputs of these shapes.
+            InvalidRequest: The function does not accept inputs of these shapes, or an integer
+                needs more than 32 bits.
             ModelFailed: The library raised an exception.
         """
         given = {tensor.name: tensor for tensor in request.inputs}
         tensors = [given[spec.name] for spec in self.inputs]
+        for name in self._narrowed:
+            _check_range(given[name])
         try:
             arrays = self._form(tensors).run(tensors, self._computed)
         except InvalidRequest:
@@ -205,6 +218,23 @@ class _CompiledForm:
         ]
         self._idle.append(running)
         return arrays
+
+
+def _is_computed(port: Port) -> bool:
+    """Whether an input is used for more than to be returned as it is."""
+    targets = (target.get_node() for target in port.get_target_inputs())
+    return any(node.get_type_name() != "Result" for node in targets)
+
+
+def _check_range(tensor: Tensor) -> None:
+    if not tensor.array.size:
+        return
+    for value in (int(tensor.array.min()), int(tensor.array.max())):
+        if not _LOWEST <= value <= _HIGHEST:
+            raise InvalidRequest(
+                f"input '{tensor.name}' has the value {value}, and OpenVINO computes integers "
+                f"with 32 bits: must be from {_LOWEST} to {_HIGHEST}"
+            )
 
 
 def _feed(tensor: Tensor) -> ov.Tensor:
