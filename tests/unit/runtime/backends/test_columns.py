@@ -9,6 +9,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -96,6 +97,19 @@ def test_columns_of_numbers_are_one_matrix_of_named_columns(first, examples, wra
     assert features_of(fitted) == Features(
         2, ("size", "rooms"), examples=examples, certain=False, framed=True
     )
+
+
+@pytest.mark.parametrize("placeholder", ["passthrough", None])
+def test_a_pipeline_may_begin_with_a_placeholder(placeholder):
+    """It does not know its columns then, and a search around it neither."""
+    pipeline = Pipeline([("scale", placeholder), ("model", LinearRegression())])
+    search = GridSearchCV(pipeline, {"scale": [placeholder]}, cv=2, error_score="raise")
+
+    for estimator in (pipeline, search, make_pipeline(placeholder, pipeline)):
+        named = estimator.fit(pd.concat([NUMBERS] * 2), PRICES * 2)
+        assert features_of(named) == Features(2, ("size", "rooms"), certain=False, framed=True)
+        plain = estimator.fit(NUMBERS.to_numpy().repeat(2, axis=0), np.repeat(PRICES, 2))
+        assert features_of(plain) == Features(2, certain=False)
 
 
 def test_only_the_columns_that_are_used_are_inputs():

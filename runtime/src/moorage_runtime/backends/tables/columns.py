@@ -62,8 +62,9 @@ def features_of(estimator: Any) -> Features:
     Raises:
         InvalidConfig: It has text columns that cannot be identified.
     """
-    names = tuple(map(str, _list(getattr(estimator, "feature_names_in_", None))))
-    count = len(names) or getattr(estimator, "n_features_in_", None)
+    known = _knowing(estimator)
+    names = tuple(map(str, _list(getattr(known, "feature_names_in_", None))))
+    count = len(names) or getattr(known, "n_features_in_", None)
     if count == 0:
         return _of_catboost(estimator)
     if count is None:
@@ -101,10 +102,25 @@ def _of_catboost(estimator: Any) -> Features:
     return Features(len(names) or None, real, certain=False)
 
 
+def _knowing(estimator: Any) -> Any:
+    """The estimator, or the one within it that knows the columns.
+
+    A pipeline does not know them if its first step is a placeholder such as "passthrough", which a
+    search of parameters may have chosen, nor does an estimator around it.
+    """
+    if hasattr(estimator, "n_features_in_"):
+        return estimator
+    first = first_step(estimator)
+    inner = [first] if first is not estimator else _passed_on(estimator)
+    return _knowing(inner[0]) if inner else estimator
+
+
 def first_step(estimator: Any) -> Any:
-    """The estimator, or the first step of a pipeline."""
+    """The estimator, or the first step of a pipeline that is not a placeholder."""
     while isinstance(estimator, Pipeline):
-        estimator = cast("Any", estimator).steps[0][1]
+        steps = [step for _, step in cast("Any", estimator).steps]
+        real = (step for step in steps if not (step is None or isinstance(step, str)))
+        estimator = next(real, steps[0])
     return estimator
 
 
