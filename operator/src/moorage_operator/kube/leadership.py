@@ -118,9 +118,16 @@ class Leadership:
             self.acquired.set()
 
     async def _try(self) -> bool:
-        """Try to acquire or renew the lease; whether it was written."""
+        """Try to acquire or renew the lease; whether it was written.
+
+        Raises:
+            LeadershipLost: Another process has taken it since this one acquired it.
+        """
         is_there = await self._read()
         seen = self._seen
+        if is_there and seen and self.acquired.is_set() and seen.holder != self._identity:
+            # Even if it is free again, what this process knows may be from before the other one.
+            raise LeadershipLost(f"the lease {self._name} {self._why_lost()}")
         # The holder of a lease that somebody deleted may write until the lease would have expired.
         if seen is not None and not seen.is_free(self._identity, self._clock()):
             return False
@@ -189,4 +196,6 @@ class Leadership:
         holder = self._seen and self._seen.holder
         if holder and holder != self._identity:
             return f"is held by {holder}"
+        if self._seen and not holder:
+            return "was held by another process, which released it"
         return "was not renewed in time"

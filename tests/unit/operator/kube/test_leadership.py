@@ -337,6 +337,24 @@ async def test_a_leader_that_sees_another_holder_stops_at_once_and_ends():
     assert server.holder == "b"
 
 
+@pytest.mark.parametrize("left", ["released", "expired"])
+async def test_a_leader_that_was_suspended_while_another_one_led_ends(left: str):
+    server, clock = LeaseServer(), Clock()
+    async with serving(server) as address, candidate(address, "a", clock) as (leader, task):
+        await leader.acquired.wait()
+        assert server.lease is not None
+        server.version += 1
+        server.lease["metadata"]["resourceVersion"] = str(server.version)
+        spec = server.lease["spec"]
+        spec |= {"holderIdentity": "" if left == "released" else "b", "leaseTransitions": 1}
+        spec["leaseDurationSeconds"] = -1 if left == "expired" else 1
+
+        with pytest.raises(LeadershipLost, match="the lease moorage (is held by b|was held)"):
+            await asyncio.wait_for(task, 10)
+
+    assert server.holder == ("" if left == "released" else "b")
+
+
 async def test_an_edit_of_the_lease_by_hand_does_not_end_its_holder():
     server, clock = LeaseServer(), Clock()
     async with serving(server) as address, candidate(address, "a", clock) as (leader, task):
