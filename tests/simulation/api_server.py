@@ -131,6 +131,7 @@ class ApiServer:
     Attributes:
         version: The last resourceVersion.
         compacted: Versions below this one are too old to watch from.
+        refusing: Why nothing can be created in namespaces: "Terminating", "NotFound" or "".
         removed: Kinds whose CRD is not installed.
         held: The uids of objects that a finalizer keeps when they are deleted.
         followers: Called with each change, in order; they must not write.
@@ -143,6 +144,7 @@ class ApiServer:
         self.uids: set[str] = set()
         self.held: set[str] = set()
         self.removed: set[str] = set()
+        self.refusing = ""
         self._clock = clock
         self._objects: dict[str, dict[Key, Stored]] = {}
         self._log: dict[str, list[Event]] = {}
@@ -266,6 +268,7 @@ class ApiServer:
         made = {**body, "metadata": self._identity(metadata)}
         if plural in CUSTOM:
             made.pop("status", None)
+        self._check_namespace(plural, key)
         tracked = {} if plural in UNTRACKED else fields.fields_of(made)
         managed = {("created", "Update"): frozenset(tracked)} if tracked else {}
         return self._commit(plural, key, made, managed, "create", who)
@@ -278,6 +281,7 @@ class ApiServer:
         wanted = fields.fields_of(body)
         me = manager, "Apply"
         if stored is None:
+            self._check_namespace(plural, key)
             if metadata.get("uid"):
                 raise Refused(409, "Conflict", f"{plural} {key[1]!r}: uid mismatch", key[1])
             made = {**body, "metadata": self._identity(metadata)}
@@ -394,6 +398,15 @@ class ApiServer:
             status = fields.merged(stored.body.get("status") or {}, status)
         made = {**stored.body, "status": status}
         return self._commit(plural, key, made, stored.managed, "apply", who, "status")
+
+    def _check_namespace(self, plural: str, key: Key) -> None:
+        """Refuse a creation in a namespace that ends or is gone; leases are in another one."""
+        if not self.refusing or not key[0] or plural == "leases":
+            return
+        if self.refusing == "NotFound":
+            raise Refused(404, "NotFound", f'namespaces "{key[0]}" not found', key[0])
+        why = f"unable to create new content in namespace {key[0]} because it is being terminated"
+        raise Refused(403, "Forbidden", f'{plural} "{key[1]}" is forbidden: {why}', key[1])
 
     def _check(self, plural: str, key: Key, stored: Stored, metadata: Object) -> None:
         known = stored.body["metadata"]

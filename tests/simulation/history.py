@@ -15,8 +15,10 @@ from simulation.extras import Extra
 from simulation.finalizers import Finalizers
 from simulation.holds import Holds
 from simulation.kinds import Kinds, do_change
+from simulation.kubelets import crash
 from simulation.lags import Lags
 from simulation.losses import Losses
+from simulation.namespaces import Namespaces
 from simulation.network import AFTER, BEFORE, Ambush
 from simulation.pods import key_of
 from simulation.properties import (
@@ -164,8 +166,8 @@ def play(seed: int) -> Outcome:
         losses, load = Losses(world, watchdog, seed), Load(world, seed)
         lags, runtimes = Lags(world, seed), Runtimes(world, seed)
         webhooks, finalizers = Webhooks(world, seed), Finalizers(world, seed)
-        kinds = Kinds(world, seed)
-        edits, admission = HandEdits(world, seed), Admission(world, seed)
+        kinds, namespaces = Kinds(world, seed), Namespaces(world, seed)
+        others = losses, load, HandEdits(world, seed), Admission(world, seed)
         player = _Player(
             world,
             watchdog,
@@ -179,7 +181,8 @@ def play(seed: int) -> Outcome:
             Holds(world, NAME, seed),
             finalizers,
             kinds,
-            (losses, load, edits, admission, lags, runtimes, webhooks, finalizers, kinds),
+            namespaces,
+            (*others, lags, runtimes, webhooks, finalizers, kinds, namespaces),
         )
         player.play(outcome)
     finally:
@@ -203,6 +206,7 @@ class _Player:
     _holds: Holds
     _finalizers: Finalizers
     _kinds: Kinds
+    _namespaces: Namespaces
     _extras: Sequence[Extra]
 
     def play(self, outcome: Outcome) -> None:
@@ -228,6 +232,7 @@ class _Player:
             for each in self._extras:
                 each.after_step()
         world.run(chance.choice(PAUSES))
+        self._namespaces.finish()
         self._holds.release()
         if chance.random() < 0.8:
             self._write(self._spec(SERVING[:2]))
@@ -269,7 +274,7 @@ class _Player:
         world, watchdog = self._world, self._watchdog
         deadline = world.loop.time() + SETTLE_SECONDS
         # A container that keeps crashing is not idle.
-        while not self._crashes():
+        while not crash(world.api):
             since = max(watchdog.last_write, deadline - SETTLE_SECONDS)
             if world.loop.time() - since >= QUIET_SECONDS:
                 break
@@ -278,7 +283,7 @@ class _Player:
             world.run(QUIET_SECONDS / 4)
         else:
             world.run(QUIET_SECONDS)
-        crashes = self._crashes()
+        crashes = crash(world.api)
         watchdog.patience = MOMENT_SECONDS
         world.note("idle")
         if self._chance.random() < IDLE_SHARE:
@@ -294,15 +299,6 @@ class _Player:
             if world.loop.time() - watchdog.last_write < IDLE_SECONDS / 3 and not crashes:
                 return ["never idle: something is written again and again"]
         return [f"after a while: {each}" for each in self._wrong()]
-
-    def _crashes(self) -> bool:
-        """Whether a container keeps crashing, or will: a Deployment may have no pods yet."""
-        world = self._world
-        pods = [each["spec"] for each in world.api.all("pods", NAMESPACE)]
-        deployments = world.api.all("deployments", NAMESPACE)
-        pods += [each["spec"]["template"]["spec"] for each in deployments]
-        images = {each["containers"][0]["image"] for each in pods}
-        return any(image in IMAGES and IMAGES[image].crashes for image in images)
 
     def _end(self) -> list[str]:
         """Check that a deleted model leaves nothing behind and nothing is recreated."""
@@ -461,6 +457,8 @@ class _Player:
             self._write({**rest, "rollout": rollout})
 
     def _write(self, spec: Object) -> None:
+        if self._world.api.refusing:
+            return  # there is no namespace to create it in
         self._world.note(f"user: writes {spec}")
         write_model(self._world, NAME, spec)
 

@@ -240,6 +240,14 @@ class Kubelets:
         return make_condition(type_, verdict, "", self._loop.time(), message)
 
 
+def crash(api: ApiServer) -> bool:
+    """Whether a container keeps crashing, or will: a Deployment may have no pods yet."""
+    pods = [pod["spec"] for pod in api.all("pods")]
+    pods += [body["spec"]["template"]["spec"] for body in api.all("deployments")]
+    images = {each["containers"][0]["image"] for each in pods}
+    return any(image in IMAGES and IMAGES[image].crashes for image in images)
+
+
 def _image(pod: Object) -> str:
     return str(pod["spec"]["containers"][0]["image"])
 
