@@ -210,7 +210,7 @@ def _not_yet(  # noqa: PLR0913 -- the same inputs
     sentence = counted(serving, desired, "of this spec serve")
     if earlier:
         sentence += f", {earlier} of an earlier revision remain"
-    if enough and not is_routed:
+    if enough and not is_routed and not canary:  # which has only its share by intention
         sentence += ", but its Services and routes are not yet written"
     if canary:
         sentence = f"{canary.message}; {sentence}"

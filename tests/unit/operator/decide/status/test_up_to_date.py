@@ -257,3 +257,12 @@ def test_services_are_not_named_while_replicas_are_missing() -> None:
     waits = decided(replica("a", serving=False), is_routed=False)
 
     assert waits.finding.message == "0 of 1 replicas of this spec serve"
+
+
+def test_a_canary_with_its_share_is_not_said_to_lack_services_and_routes() -> None:
+    waits = decided(replica("a"), replica("b", current=False), canary=CANARY, is_routed=False)
+
+    assert waits.finding.message == (
+        "canary new takes 20 percent; 1 of 1 replicas of this spec serve, "
+        "1 of an earlier revision remain"
+    )
