@@ -237,6 +237,29 @@ def test_each_of_many_tabs_is_live_when_it_is_seen(page: Browser, cluster: Clust
     page.reads("#live", "live")
 
 
+def test_each_of_many_tabs_follows_its_log_when_it_is_seen(page: Browser, cluster: Cluster) -> None:
+    address = page.run("return location.href")
+    token = page.run("return sessionStorage.getItem('token')")
+    page.click("#model button", "iris-a")
+    page.reads("#lines", f"iris-a line {LINES - 1}")
+    page.run("document.querySelector('#lines').scrollTop = 300")
+    with ExitStack() as tabs:
+        for _ in range(7):
+            tabs.enter_context(page.another_window())
+            page.open(address.replace("#", f"#{token}"))
+            page.reads("#model", "Tensors")
+            page.click("#model button", "iris-b")
+            page.reads("#lines", f"iris-b line {LINES - 1}")
+
+    page.reads("#live", "live")
+    page.reads("#lines", f"iris-a line {LINES - 1}")
+    assert page.run("return document.querySelector('#lines').childNodes.length") == 2000
+    assert page.run("return document.querySelector('#lines').scrollTop") == 300
+    for _ in range(60):  # those that were given up take some
+        cluster.more.put("a late line")
+    page.reads("#lines", "a late line")
+
+
 @pytest.mark.parametrize("width", [320, 1200])
 def test_words_of_any_length_fit_the_window(page: Browser, cluster: Cluster, width: int) -> None:
     pod, url = f"iris-{'p' * 58}", f"https://bucket.example/{'a' * 3000}"

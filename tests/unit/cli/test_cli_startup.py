@@ -50,3 +50,17 @@ def test_the_names_of_models_are_completed_without_what_sends_requests_to_models
     )
 
     assert not set(done.stdout.split()) & LARGE
+
+
+def test_a_protobuf_that_is_too_old_is_named():
+    program = (
+        "import sys, google.protobuf.runtime_version as installed; installed.MAJOR = 5; "
+        "from moorage_cli.__main__ import main; sys.exit(main(['infer', 'iris', '-f', 'a.json']))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("moorage: protobuf ")
+    assert "is too old for moorage" in ended.stderr

@@ -113,7 +113,7 @@ ROLLOUTS: tuple[Command, ...] = (
     ),
     Command(
         "restart",
-        "replace all pods of a model by a rollout of the same spec",
+        "replace all pods of a model, in a rollout of the same spec",
         "Sets spec.rollout.restartedAt to the current time. Also retries a failed rollout, and "
         "applies the pods that a newer version of the operator generates.",
         (NAME, NAMESPACE, output("text", "json"), *CLUSTER),

@@ -14,7 +14,7 @@ from moorage_cli.commands.reports import events_of
 from moorage_cli.commands.several import report_of_each
 from moorage_cli.commands.shell import ClusterLike, Shell
 from moorage_cli.edit.model import Resource
-from moorage_cli.judge.model_view import view
+from moorage_cli.judge.model_view import ModelView, view
 from moorage_cli.judge.why import EventView
 from moorage_cli.printing.failures import Failure, WrongUsage
 from moorage_cli.printing.report import Report
@@ -125,9 +125,7 @@ def run_events(shell: Shell, given: argparse.Namespace) -> Report:
     """`moorage events`."""
     cluster = shell.connect(given)
     model = view(cluster.model(given.namespace or cluster.namespace, given.name))
-    pods = cluster.pods(model.namespace, model.selector) if model.selector else []
-    names = [pod["metadata"]["name"] for pod in pods][:PODS_WITH_EVENTS]
-    found = events_of(cluster, model, names)
+    found = events_of(cluster, model, _pod_names(cluster, model)[:PODS_WITH_EVENTS])
     now = datetime.now(UTC)
     ordered = sorted(found, key=lambda each: each.last or now)
     rows = [_row(each, now) for each in ordered]
@@ -135,6 +133,19 @@ def run_events(shell: Shell, given: argparse.Namespace) -> Report:
     document = {"events": [_document(each) for each in ordered]}
     none = f"{clean(model.name)}: there are no recent events\n"
     return Report(text if rows else none, document, ok=True)
+
+
+def _pod_names(cluster: ClusterLike, model: ModelView) -> list[str]:
+    """The pods of a model; without the right to list them, those that its status names."""
+    from moorage_cli.ask.api_failures import Forbidden  # noqa: PLC0415 - completion needs none
+
+    if not model.selector:
+        return []
+    try:
+        pods = cluster.pods(model.namespace, model.selector)
+    except Forbidden:
+        return [replica.pod for replica in model.replicas]
+    return [pod["metadata"]["name"] for pod in pods]
 
 
 def _row(event: EventView, now: datetime) -> list[Cell]:
@@ -166,12 +177,14 @@ def run_delete(shell: Shell, given: argparse.Namespace) -> Report:
     namespace = given.namespace or cluster.namespace
 
     def one(name: str) -> Report:
-        model = view(cluster.model(namespace, name))
+        found = cluster.model(namespace, name)
+        model, uri = view(found), Resource(found).spec.get("model", {}).get("uri", "")
         document = {"deleted": False, "namespace": namespace, "name": name}
         if not given.yes and not _agreed(name, namespace, model.replica_summary):
             return Report(f"{clean(name)}: is not deleted\n", document, ok=False)
         cluster.objects.delete_model(namespace, name)
-        text = f"{clean(name)}: is deleted; claims and the files in them stay\n"
+        stays = f"; its files stay at {clean(uri)}" if uri.startswith("pvc://") else ""
+        text = f"{clean(name)}: is deleted{stays}\n"
         return Report(text, {**document, "deleted": True}, ok=True)
 
     return report_of_each(shell, given, namespace, one)

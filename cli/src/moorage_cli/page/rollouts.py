@@ -5,7 +5,7 @@ resource, ReplicaSets, ControllerRevisions -> the canary with its steps
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from moorage_cli.edit.model import Resource, mapping
 from moorage_cli.edit.rollback import kept_specs
@@ -83,7 +83,13 @@ def _outcome(resource: Mapping[str, Any], model: Resource, name: str) -> dict[st
         return _row("serves", "good") if serves else _row("served last", "dim")
     if name == model.revision("retiring"):
         return _row("retired", "dim", "", retiring.get("time", ""))
+    if name in _names(revisions.get("unproven")):
+        return _row("never served with all replicas", "dim")
     return _row("current" if name == model.revision("current") else "earlier", "dim")
+
+
+def _names(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _row(outcome: str, tone: str, detail: object = "", time: object = "") -> dict[str, Any]:

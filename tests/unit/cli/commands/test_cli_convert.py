@@ -99,7 +99,6 @@ def test_a_file_without_a_supported_kind_stays_and_is_reported(tmp_path, capsys,
             "kind: InferenceModel\nmetadata: {name: iris}\n"
         ),
         ITEMS + "- {apiVersion: moorage.dev/v1alpha1, kind: InferenceRuntime}\n",
-        "# only a comment\n",
     ],
 )
 def test_other_kinds_beside_a_supported_one_are_not_reported(tmp_path, capsys, text):

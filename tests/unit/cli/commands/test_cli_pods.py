@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from moorage_cli.ask.api_failures import Forbidden
 from moorage_cli.judge.why import EventView
 from support.cli_cluster import FakeCluster
 
@@ -88,3 +89,20 @@ def test_events_are_sorted_by_time_and_an_empty_list_says_so(run, monkeypatch):
     assert json.loads(run(FakeCluster(), "events", "iris", "-o", "json")[1])["events"][1][
         "count"
     ] == 3  # fmt: skip
+
+
+def test_events_without_the_right_to_list_pods_are_those_of_the_pods_in_the_status(
+    run, monkeypatch
+):
+    def refuse(*_):
+        raise Forbidden("pods of models: pods is forbidden")
+
+    of = FakeCluster().model("models", "iris")
+    status = {**of["status"], "replicaStatuses": [{"pod": "iris-a"}]}
+    asked = []
+    monkeypatch.setattr(FakeCluster, "pods", refuse)
+    monkeypatch.setattr(FakeCluster, "model", lambda *_: {**of, "status": status})
+    monkeypatch.setattr(FakeCluster, "events", lambda _, __, names: asked.append(names) or [])
+
+    assert run(FakeCluster(), "events", "iris")[0] == 0
+    assert asked == [["iris", "iris-a"]]

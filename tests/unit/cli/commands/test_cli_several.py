@@ -57,13 +57,19 @@ def test_delete_deletes_each_model_that_it_can(run, several):
     code, out, err = run(several, "delete", "iris", "lily", "rose", "iris", "--yes")
 
     assert code == 1
-    assert out == (
-        "iris: is deleted; claims and the files in them stay\n"
-        "rose: is deleted; claims and the files in them stay\n"
-    )
+    assert out == ("iris: is deleted\nrose: is deleted\n")
     assert err == "moorage: inferencemodel models/lily: not found\n"
     assert FakeObjects.deleted == [("models", "iris"), ("models", "rose")]
     assert run(several, "delete", "iris", "rose", "--yes")[0] == 0
+
+
+def test_delete_names_the_claim_in_which_the_files_stay(run, several, monkeypatch):
+    of = {**MODEL, "spec": {"model": {"uri": "pvc://models/iris"}}}
+    monkeypatch.setattr(FakeCluster, "model", lambda *_: of)
+
+    assert run(several, "delete", "iris", "--yes")[1] == (
+        "iris: is deleted; its files stay at pvc://models/iris\n"
+    )
 
 
 def test_delete_asks_for_each_model(run, several, monkeypatch):

@@ -47,8 +47,6 @@ INDENTED = "".join(f"  {line}\n" for line in EARLIER.splitlines())
         (f"---\n\n---\n{EARLIER}", f"---\n\n---\n{PRESENT}"),
         (f"{EARLIER}...\n---\n{OTHER}...\n", f"{PRESENT}...\n---\n{OTHER}...\n"),
         (EARLIER.rstrip("\n"), PRESENT),
-        ("", ""),
-        ("# nothing\n", "# nothing\n"),
     ],
 )
 def test_only_the_document_with_moved_fields_changes(before, after):
@@ -56,6 +54,14 @@ def test_only_the_document_with_moved_fields_changes(before, after):
 
     assert converted.text == after
     assert converted.notes == ()
+
+
+@pytest.mark.parametrize("text", ["# a comment\n", "---\n---\n", "---\n# Source: empty.yaml\n"])
+def test_a_text_without_resources_is_named(text):
+    converted = convert_text(text)
+
+    assert converted.text == text
+    assert converted.notes[0].startswith("nothing to convert: there is no resource: supported are")
 
 
 @pytest.mark.parametrize(

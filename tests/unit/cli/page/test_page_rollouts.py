@@ -74,6 +74,10 @@ REJECTED = {"revision": "new", "reason": "ModelLoadFailed", "message": "no", "ti
             {"current": "new", "lastGood": "new", "retiring": {"revision": "old", "time": ""}},
             {"new": "serves", "old": "retired"},
         ),
+        (
+            {"current": "new", "lastGood": "new", "unproven": ["old"]},
+            {"new": "serves", "old": "never served with all replicas"},
+        ),
         ({"current": "new"}, {"new": "current"}),
         ({}, {"old": "earlier", "new": "earlier"}),
     ],

@@ -9,14 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+import google.protobuf
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import DecodeError
+from google.protobuf.runtime_version import VersionError
 
-from moorage_cli._generated import grps_pb2, oip_pb2
 from moorage_cli.ask.inference.request import InferenceProtocol, grps_body, tensor_values, tensors
 from moorage_cli.printing.failures import Failure
 from moorage_cli.printing.report import Report
 from moorage_cli.printing.sanitizing import clean, clean_document
+
+try:
+    from moorage_cli._generated import grps_pb2, oip_pb2
+except VersionError as error:
+    raise Failure(
+        f"protobuf {google.protobuf.__version__} is too old for moorage; another package, such "
+        "as tritonclient, may have replaced it: install moorage in a virtual environment of its "
+        "own, such as with pipx"
+    ) from error
 
 __all__ = [
     "Call",

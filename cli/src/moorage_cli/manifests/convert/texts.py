@@ -145,6 +145,8 @@ def _manifest(text: str, hints: Hints) -> Converted:
         if document.has_comments:
             notes.append(f"{label}: comments inside the document are not kept")
     parts.append(text[end:])
+    if all(document.value is None for document in documents):
+        notes.append(f"nothing to convert: there is no resource: supported are {_SUPPORTED}")
     unknown = _unknown_kinds([document.value for document in documents])
     if unknown:
         notes.append(f"nothing to convert in {', '.join(unknown)}: supported are {_SUPPORTED}")

@@ -34,7 +34,7 @@ const ACTIONS = [
   },
   {
     title: () => "Restart", command: "restart", isOffered: () => true, fields: () => ({}),
-    question: () => "Replace all pods by a rollout of the same spec?",
+    question: () => "Replace all pods, in a rollout of the same spec?",
   },
   {
     title: () => "Pause", command: "pause", isOffered: (found) => !found.paused, fields: () => ({}),
