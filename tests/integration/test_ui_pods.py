@@ -237,7 +237,9 @@ def test_each_of_many_tabs_is_live_when_it_is_seen(page: Browser, cluster: Clust
     page.reads("#live", "live")
 
 
-def test_each_of_many_tabs_follows_its_log_when_it_is_seen(page: Browser, cluster: Cluster) -> None:
+def test_each_of_many_tabs_follows_its_log_when_it_is_seen(
+    page: Browser, cluster: Cluster
+) -> None:
     address = page.run("return location.href")
     token = page.run("return sessionStorage.getItem('token')")
     page.click("#model button", "iris-a")
