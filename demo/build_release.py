@@ -80,8 +80,9 @@ def charts(registry: str, push: str) -> list[str]:
     if push not in ("", "1"):
         raise DemoError(f"PUSH={push!r} is invalid: set PUSH=1 to push, or omit it")
     if (push or registry) and not REGISTRY.fullmatch(registry):
+        problem = f"REGISTRY={registry!r} is invalid" if registry else "REGISTRY is empty"
         raise DemoError(
-            f"REGISTRY={registry!r} is invalid: set the registry of the images, with a path and "
+            f"{problem}: set the registry of the images, with a path and "
             "without https://, such as REGISTRY=registry.example.com/team"
         )
     made: list[str] = []

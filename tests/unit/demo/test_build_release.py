@@ -39,7 +39,7 @@ def test_a_released_chart_differs_only_in_its_images():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("", "1"), "REGISTRY='' is invalid: set the registry of the images"),
+        (("", "1"), "REGISTRY is empty: set the registry of the images"),
         (("https://r.example", ""), "without https://"),
         (("r.example/team", "yes"), "PUSH='yes' is invalid: set PUSH=1"),
     ],
