@@ -123,3 +123,15 @@ def test_a_canary_gets_its_share_as_written(demo, kubectl, env, tmp_path):
             follow("15-canary", tmp_path, {**env, **address}, {"port: 8000": f"port: {port}"})
         finally:
             kubectl.run("delete", KIND, "--all", "--wait=true")
+
+
+def test_a_model_is_reached_with_tls_as_written(demo, kubectl, env, tmp_path):
+    with (
+        installed(Kubectl(demo.env, "default"), crds()),
+        gateway_process(demo.env, free_port(), tmp_path, tls_port=8443),
+    ):
+        kubectl.apply(gateway_class())
+        try:
+            follow("19-expose", tmp_path, {**env, "GATEWAY": "127.0.0.1"})
+        finally:
+            kubectl.run("delete", KIND, "--all", "--wait=true")

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from support.certificates import Authority
 from support.definitions import installed
 from support.gateway_api import ADDRESS, crds, gateway, gateway_process, ingress_class
 from support.kubectl import KIND, Kubectl
 from support.listening import free_port
-from support.manifests import config_map, inference_model
+from support.manifests import config_map, inference_model, secret
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -50,15 +51,21 @@ def gateway_api(demo) -> Iterator[None]:
 
 
 @pytest.fixture
-def port(kubectl: Kubectl, gateway_api: None, tmp_path: Path) -> Iterator[int]:
-    """The port of a gateway for Gateways and Ingresses."""
-    port = free_port()
+def ports(kubectl: Kubectl, gateway_api: None, tmp_path: Path) -> Iterator[tuple[int, int]]:
+    """The ports of a gateway for Gateways and Ingresses, without and with TLS."""
+    port, tls_port = free_port(), free_port()
     kubectl.apply(*gateway("web", port), config_map("doubler-files", {"model.py": CODE}))
-    with gateway_process(kubectl.env, port, tmp_path):
+    with gateway_process(kubectl.env, port, tmp_path, tls_port=tls_port):
         try:
-            yield port
+            yield port, tls_port
         finally:
             kubectl.run("delete", KIND, NAME, "--ignore-not-found", "--wait=true")
+
+
+@pytest.fixture
+def port(ports: tuple[int, int]) -> int:
+    """The port without TLS."""
+    return ports[0]
 
 
 def doubler(**route: Any) -> dict[str, Any]:
@@ -124,3 +131,22 @@ def test_inference_works_through_an_ingress(kubectl: Kubectl, port: int) -> None
     kubectl.apply(doubler())
     eventually("no Ingress", lambda: kubectl.items("ingresses"), lambda found: found == [], 30)
     eventually("no URL", lambda: "url" in status(kubectl), lambda has: not has, 30)
+
+
+def test_inference_works_through_an_ingress_with_tls(
+    kubectl: Kubectl, ports: tuple[int, int], tmp_path: Path
+) -> None:
+    host, authority = "doubler.example.com", Authority()
+    trusted = tmp_path / "ca.crt"
+    trusted.write_text(authority.certificate)
+    kubectl.apply(secret("doubler-tls", authority.issue(host).secret))
+    ingress = {"className": "traefik", "tlsSecretName": "doubler-tls"}
+    kubectl.apply(doubler(hostnames=[host], ingress=ingress))
+    kubectl.wait_condition(NAME, "RouteAccepted", "True", "IngressReady", NOTICED_SECONDS)
+    kubectl.wait_condition(NAME, "UpToDate", "True", seconds=120)
+
+    url = status(kubectl)["url"]
+
+    assert url == f"https://{host}"
+    to_gateway = ("--connect-to", f"{host}:443:{ADDRESS}:{ports[1]}", "--cacert", str(trusted))
+    eventually("inference", lambda: is_exposed(url, *to_gateway), bool, 30)

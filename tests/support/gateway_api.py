@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from support.go_programs import program, source
-from support.listening import wait_listening
+from support.listening import free_port, wait_listening
 from support.operator_cluster import Api
 
 MODULES = Path(__file__).resolve().parents[1] / "gateway"
@@ -78,9 +78,18 @@ def ingress_class(name: str) -> dict[str, Any]:
 
 
 @contextmanager
-def gateway_process(env: Mapping[str, str], port: int, folder: Path) -> Iterator[None]:
-    """The gateway as a process on a local port, of the cluster that the environment names."""
-    command = [program(MODULES / "traefik", "."), str(port)]
+def gateway_process(
+    env: Mapping[str, str], port: int, folder: Path, *, tls_port: int = 0
+) -> Iterator[None]:
+    """The gateway as a process, of the cluster that the environment names.
+
+    Args:
+        env: Has the KUBECONFIG.
+        port: Local port of listeners without TLS.
+        folder: Takes the log.
+        tls_port: Local port of listeners with TLS; 0 for any.
+    """
+    command = [program(MODULES / "traefik", "."), str(port), str(tls_port or free_port())]
     with (folder / "gateway.log").open("wb") as log:
         process = subprocess.Popen(command, env={**os.environ, **env}, stdout=log, stderr=log)
     try:

@@ -2,12 +2,14 @@
 // and of Ingresses, its matching of requests and its weighted balancer. The whole of Traefik needs
 // three times the packages, most of them for DNS providers and clouds.
 //
-// It takes the cluster of KUBECONFIG and serves the listeners of its one argument, a local port, over
-// HTTP/1.1 and over HTTP/2 without TLS. Gateways and Ingresses get the address 127.0.0.1.
+// It takes the cluster of KUBECONFIG and serves the listeners of two local ports: one over HTTP/1.1 and
+// over HTTP/2 without TLS, and one with TLS and the certificates of Gateways and Ingresses. Both get
+// the address 127.0.0.1.
 package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log"
 	"maps"
@@ -29,11 +31,11 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		log.Fatal("usage: KUBECONFIG=FILE traefik PORT")
+	if len(os.Args) != 3 {
+		log.Fatal("usage: KUBECONFIG=FILE traefik PORT TLS_PORT")
 	}
-	address := "127.0.0.1:" + os.Args[1]
-	entryPoints := map[string]gateway.Entrypoint{"web": {Address: address}}
+	plain, secure := "127.0.0.1:"+os.Args[1], "127.0.0.1:"+os.Args[2]
+	entryPoints := map[string]gateway.Entrypoint{"web": {Address: plain}, "websecure": {Address: secure}}
 	configurations := make(chan dynamic.Message, 16)
 	provide(&gateway.Provider{
 		EntryPoints:   entryPoints,
@@ -42,9 +44,17 @@ func main() {
 	provide(&ingress.Provider{
 		IngressEndpoint: &ingress.EndpointIngress{IP: "127.0.0.1"},
 	}, configurations)
-	var routes atomic.Pointer[muxer.Muxer]
-	go follow(configurations, &routes)
-	serve(address, &routes)
+	var current atomic.Pointer[state]
+	current.Store(&state{})
+	go follow(configurations, &current)
+	go serveTLS(secure, &current)
+	serve(plain, &current)
+}
+
+// state is what the listeners serve.
+type state struct {
+	plain, secure *muxer.Muxer
+	certificates  []tls.Certificate
 }
 
 // provide starts a controller.
@@ -58,47 +68,99 @@ func provide(controller provider.Provider, configurations chan<- dynamic.Message
 }
 
 // follow puts the routes of each configuration in the place of those before of the same controller.
-func follow(configurations <-chan dynamic.Message, routes *atomic.Pointer[muxer.Muxer]) {
+func follow(configurations <-chan dynamic.Message, current *atomic.Pointer[state]) {
 	proxies := newProxies()
-	current := map[string]*dynamic.HTTPConfiguration{}
+	known := map[string]*dynamic.Configuration{}
 	for message := range configurations {
-		current[message.ProviderName] = message.Configuration.HTTP
-		made, err := newMuxer(slices.Collect(maps.Values(current)), proxies)
+		known[message.ProviderName] = message.Configuration
+		made, err := newState(slices.Collect(maps.Values(known)), proxies)
 		if err != nil {
 			log.Print(err)
 			continue
 		}
-		routes.Store(made)
+		current.Store(made)
 		log.Printf("%s: %d routers", message.ProviderName, len(message.Configuration.HTTP.Routers))
 	}
 }
 
-func serve(address string, routes *atomic.Pointer[muxer.Muxer]) {
+func newState(configurations []*dynamic.Configuration, proxies proxies) (*state, error) {
+	// A router without entry points is that of an Ingress, which is served with and without TLS.
+	plain, err := newMuxer(configurations, proxies, func(router *dynamic.Router) bool {
+		return router.TLS == nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	secure, err := newMuxer(configurations, proxies, func(router *dynamic.Router) bool {
+		return router.TLS != nil || len(router.EntryPoints) == 0
+	})
+	if err != nil {
+		return nil, err
+	}
+	made := &state{plain: plain, secure: secure}
+	for _, wanted := range configurations {
+		if wanted.TLS == nil {
+			continue
+		}
+		for _, each := range wanted.TLS.Certificates {
+			certificate, err := each.GetCertificate()
+			if err != nil {
+				return nil, err
+			}
+			made.certificates = append(made.certificates, certificate)
+		}
+	}
+	return made, nil
+}
+
+func serve(address string, current *atomic.Pointer[state]) {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	handler := newHandler(func() *muxer.Muxer { return current.Load().plain })
+	server := http.Server{Addr: address, Handler: handler, Protocols: protocols}
+	log.Fatal(server.ListenAndServe())
+}
+
+func serveTLS(address string, current *atomic.Pointer[state]) {
+	handler := newHandler(func() *muxer.Muxer { return current.Load().secure })
+	server := http.Server{Addr: address, Handler: handler, TLSConfig: &tls.Config{
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return &tls.Config{
+				Certificates: current.Load().certificates,
+				NextProtos:   []string{"h2", "http/1.1"},
+			}, nil
+		},
+	}}
+	log.Fatal(server.ListenAndServeTLS("", ""))
+}
+
+// newHandler makes the handler of the current routes.
+func newHandler(routes func() *muxer.Muxer) http.Handler {
 	// Rules about host names read the host that the decorator stores in the request's context.
 	decorator := requestdecorator.New(nil)
-	handler := func(writer http.ResponseWriter, request *http.Request) {
-		if current := routes.Load(); current != nil {
+	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		if current := routes(); current != nil {
 			decorator.ServeHTTP(writer, request, current.ServeHTTP)
 			return
 		}
 		http.NotFound(writer, request)
-	}
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	server := http.Server{Addr: address, Handler: http.HandlerFunc(handler), Protocols: protocols}
-	log.Fatal(server.ListenAndServe())
+	})
 }
 
-func newMuxer(configurations []*dynamic.HTTPConfiguration, proxies proxies) (*muxer.Muxer, error) {
+// newMuxer makes the routes of the wanted routers.
+func newMuxer(configurations []*dynamic.Configuration, proxies proxies, isWanted func(*dynamic.Router) bool) (*muxer.Muxer, error) {
 	parser, err := muxer.NewSyntaxParser()
 	if err != nil {
 		return nil, err
 	}
 	made := muxer.NewMuxer(parser)
-	for _, wanted := range configurations {
-		for name, router := range wanted.Routers {
-			handler, err := newService(wanted, router.Service, proxies)
+	for _, configuration := range configurations {
+		for name, router := range configuration.HTTP.Routers {
+			if !isWanted(router) {
+				continue
+			}
+			handler, err := newService(configuration.HTTP, router.Service, proxies)
 			if err != nil {
 				return nil, fmt.Errorf("router %s: %w", name, err)
 			}
