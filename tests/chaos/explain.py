@@ -7,13 +7,14 @@ from the time that the operator took:
 - While the only replica is replaced, by its deletion or by strategy Recreate, there is none.
 - A kubelet that starts again takes containers for unready until it has probed them.
 - While a part of the control plane is away, endpoints do not change, even if their pods end.
-- kube-proxy may follow the EndpointSlices late: after an outage it backs off for up to a minute.
+- EndpointSlices may follow pods late, and kube-proxy the EndpointSlices: after an outage of the
+  API server or of etcd, their controllers back off for up to a minute.
 
 Faults of the operator, rolling and blue-green edits, and the deletion of one replica of several
 explain nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from .models import Model
@@ -144,21 +145,44 @@ def behind(offered: Addresses, routed: Addresses, end: float) -> list[Window]:
         routed: By the rules of the node.
         end: Of the run.
     """
-    changes = sorted([(at, 0, new) for at, new in offered] + [(at, 1, new) for at, new in routed])
+    spans = _while(offered, routed, end, lambda mine, theirs: mine != theirs)
+    return [Window(each, "kube-proxy behind the EndpointSlices") for each in spans]
+
+
+def outdated(offered: Addresses, alive: Addresses, end: float) -> list[Window]:
+    """When the EndpointSlices offered addresses of pods that had ended.
+
+    Args:
+        offered: By the EndpointSlices.
+        alive: The addresses of pods whose containers have not ended.
+        end: Of the run.
+    """
+    spans = _while(offered, alive, end, lambda mine, theirs: not mine <= theirs)
+    return [Window(each, "EndpointSlices behind the pods") for each in spans]
+
+
+def _while(
+    first: Addresses,
+    second: Addresses,
+    end: float,
+    differ: Callable[[frozenset[str], frozenset[str]], bool],
+) -> list[Span]:
+    """The times of more than a few seconds in which two sets of addresses differ."""
+    changes = sorted([(at, 0, new) for at, new in first] + [(at, 1, new) for at, new in second])
     now: list[frozenset[str] | None] = [None, None]
-    found: list[Window] = []
-    differed: float | None = None
-    for at, which, new in [*changes, (end, -1, frozenset[str]())]:
-        if which >= 0:
-            now[which] = new
-        differs = which >= 0 and None not in now and now[0] != now[1]
-        if differs and differed is None:
-            differed = at
-        elif not differs and differed is not None:
-            if at - differed > ROUTES_SECONDS:
-                found.append(Window(Span(differed, at), "kube-proxy behind the EndpointSlices"))
-            differed = None
-    return found
+    found: list[Span] = []
+    began: float | None = None
+    for at, which, new in changes:
+        now[which] = new
+        mine, theirs = now
+        is_different = mine is not None and theirs is not None and differ(mine, theirs)
+        if is_different and began is None:
+            began = at
+        elif not is_different and began is not None:
+            found.append(Span(began, at))
+            began = None
+    found += [Span(began, end)] if began is not None else []
+    return [each for each in found if each.ended - each.began > ROUTES_SECONDS]
 
 
 def stretches(ready: Readiness, wanted: int, end: float) -> list[Span]:

@@ -25,6 +25,7 @@ from chaos.explain import (
     Window,
     behind,
     explanation,
+    outdated,
     restarts_explained,
     windows_of,
 )
@@ -180,6 +181,7 @@ class Chaos:
         windows = {
             name: windows_of(model, self.happened, seen.ready[name], end)
             + behind(seen.offered[name], seen.routed[name], end)
+            + outdated(seen.offered[name], seen.alive[name], end)
             for name, model in MODELS.items()
         }
         bad = list(self.wrong)
@@ -224,7 +226,7 @@ def _explained(
     classes = Counter(why or name for _, why in told)
     print(f"{what}: {len(failures)} ({dict(classes)})")
     return [
-        f"{name}: {each.model} at {each.span.began:.1f} s: {each.said}"
+        f"{name}: {each.model} at {each.span.began:.1f} to {each.span.ended:.1f} s: {each.said}"
         for each, why in told
         if not why
     ]

@@ -42,6 +42,7 @@ class Watching:
         ready: Changes of the number of ready endpoints, by model.
         offered: Changes of the addresses that its EndpointSlices offer, by model.
         routed: Changes of the addresses that the node's rules send to, by model.
+        alive: Changes of the addresses of pods whose containers have not ended, by model.
         story: What else changed, by model: conditions of the model and of its pods.
         checks: How many written Ready=True were held against an inference.
         claims: Those that no inference confirmed within the propagation allowance.
@@ -55,6 +56,7 @@ class Watching:
         self.ready: dict[str, list[tuple[float, int]]] = {name: [] for name in MODELS}
         self.offered: dict[str, list[tuple[float, frozenset[str]]]] = {name: [] for name in MODELS}
         self.routed: dict[str, list[tuple[float, frozenset[str]]]] = {name: [] for name in MODELS}
+        self.alive: dict[str, list[tuple[float, frozenset[str]]]] = {name: [] for name in MODELS}
         self.story: dict[str, list[tuple[float, str]]] = {name: [] for name in MODELS}
         self.checks = 0
         self.claims: list[Failure] = []
@@ -64,6 +66,7 @@ class Watching:
         self._began = time.monotonic()
         self._last: dict[str, object] = {}
         self._slices: dict[str, Object] = {}
+        self._pod_addresses: dict[str, dict[str, str]] = {name: {} for name in MODELS}
         self._told: dict[tuple[str, str], str] = {}
         self._looks: set[asyncio.Task[None]] = set()
         self._addresses: dict[str, Address] = {}
@@ -149,7 +152,12 @@ class Watching:
         true = [
             each["type"] for each in status.get("conditions") or [] if each["status"] == "True"
         ]
-        ending = " ending" if "deletionTimestamp" in body["metadata"] else ""
+        is_ending = "deletionTimestamp" in body["metadata"]
+        has_ended = type_ == "DELETED" or (is_ending and "ContainersReady" not in true)
+        addresses = self._pod_addresses[name]
+        addresses[body["metadata"]["uid"]] = "" if has_ended else status.get("podIP", "")
+        _note(self.alive[name], self.now(), frozenset(addresses.values()) - {""})
+        ending = " ending" if is_ending else ""
         said = f"{type_}{ending} {status.get('podIP', '')} {' '.join(sorted(true))}"
         self._tell(name, f"pod {body['metadata']['name']}", said)
 

@@ -1,6 +1,7 @@
 """Queries the digits model for one picture over any of its protocols and checks the answer."""
 
 import asyncio
+import errno
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class DigitsClient:
         except TimeoutError:
             return f"no answer within {self._timeout:g} s"
         except aiohttp.ClientError as error:
-            return f"{type(error).__name__}: {error}"
+            return _said(error)
         except (ValueError, KeyError, IndexError, StopIteration, TypeError) as error:
             return f"malformed answer: {error!r}"
         return "" if int(label) == LABEL else f"wrong label: {label!r}"
@@ -114,3 +115,10 @@ _LABELS: Mapping[str, Callable[[Any], Any]] = {
 
 def _named(tensors: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return next(each for each in tensors if each["name"] == name)
+
+
+def _said(error: aiohttp.ClientError) -> str:
+    """What an error says, with the name of the system's error if there is one."""
+    number = error.os_error.errno if isinstance(error, aiohttp.ClientConnectorError) else None
+    name = errno.errorcode.get(number or 0, type(error).__name__)
+    return f"{name}: {error}"

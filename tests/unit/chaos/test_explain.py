@@ -8,6 +8,7 @@ from chaos.explain import (
     Span,
     behind,
     explanation,
+    outdated,
     restarts_explained,
     windows_of,
 )
@@ -180,3 +181,23 @@ def test_rules_that_never_follow_explain_failures_to_the_end():
 def test_rules_are_not_judged_before_both_are_known():
     assert spans([(50.0, OLD)], [(0.0, NEW), (51.0, OLD)]) == []
     assert spans([(50.0, OLD)], []) == []
+
+
+def test_an_address_of_an_ended_pod_explains_failures_while_it_is_offered():
+    """The replacement of a pod and the EndpointSlice both waited for their controllers."""
+    offered = [(0.0, OLD), (130.0, frozenset()), (150.0, NEW)]
+    alive = [(0.0, OLD), (100.0, frozenset()), (149.0, NEW)]
+
+    found = outdated(offered, alive, END)
+
+    assert [(each.span.began, each.span.ended) for each in found] == [(100.0, 130.0)]
+
+
+def test_an_address_that_goes_in_time_explains_nothing():
+    assert (
+        outdated([(0.0, OLD), (102.0, frozenset())], [(0.0, OLD), (100.0, frozenset())], END) == []
+    )
+
+
+def test_a_pod_that_is_not_offered_yet_explains_nothing():
+    assert outdated([(0.0, OLD)], [(0.0, OLD | NEW)], END) == []
