@@ -29,7 +29,7 @@ RETRY_LAST_SECONDS = 10.0
 
 
 async def catch_up(
-    client: KubeClient, store: Store, served: Callable[[], Sequence[str]], *, selector: str = ""
+    client: KubeClient, store: Store, served: Callable[[], Sequence[str]], *, selector: str
 ) -> None:
     """Read the known models that have changed. Retries until it works.
 

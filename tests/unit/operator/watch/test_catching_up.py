@@ -22,6 +22,7 @@ class Models(KubeClient):
         self.versions = versions
         self.failures = failures
         self.read: list[str] = []
+        self.listed: list[str] = []
 
     async def page(
         self,
@@ -40,6 +41,7 @@ class Models(KubeClient):
             self.failures -= 1
             raise errors.Unreachable("no answer")
         self.read += [name] if name else []
+        self.listed += [] if name else [namespace]
         wanted = [name] if name else list(self.versions)
         return Page([model(each, self.versions[each]) for each in wanted], "9", "")
 
@@ -82,7 +84,10 @@ async def test_it_is_repeated_until_it_works(
         await catch_up(client, store, lambda: ("",), selector="team=a")
 
     assert version(store, "rose") == "7"
-    assert caplog.text.count("models not read by the new leader") == 2
+    assert [
+        (each.message, each.__dict__["error"], each.__dict__["retry_in_s"] > 0)
+        for each in caplog.records
+    ] == [("models not read by the new leader", "no answer", True)] * 2
 
 
 async def test_a_namespace_that_is_refused_meanwhile_keeps_no_leader_from_the_others(
@@ -95,6 +100,7 @@ async def test_a_namespace_that_is_refused_meanwhile_keeps_no_leader_from_the_ot
         await catch_up(client, store, lambda: next(answers), selector="team=a")
 
     assert version(store, "rose") == "7"
+    assert client.listed == ["ns"]
 
 
 async def test_nothing_is_read_while_no_namespace_is_served(store: Store) -> None:
