@@ -10,8 +10,9 @@ the stabilization of a scale-down, and no scaling of a target with 0 replicas.
 import asyncio
 import math
 
-from simulation.api_server import ApiServer, Key, Object, Write, labels_of, matches
+from simulation.api_server import ApiServer
 from simulation.pods import KUBERNETES, is_ready, key_of, make_condition
+from simulation.stored import Key, Object, Write, labels_of, matches
 
 AUTOSCALER = "autoscaler"
 """The field manager that writes sizes."""

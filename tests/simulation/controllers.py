@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.api_server import ApiServer, Key, Object, Refused, Write, owners_of
+from simulation.api_server import ApiServer
 from simulation.autoscalers import Autoscalers
 from simulation.delays import Delays
 from simulation.gateways import Gateways
@@ -25,6 +25,7 @@ from simulation.nodes import Nodes
 from simulation.pods import KUBERNETES, is_over, key_of, make_condition
 from simulation.replica_sets import ReplicaSets, owner_reference, pods_of
 from simulation.servers import Servers
+from simulation.stored import Key, Object, Refused, Write, owners_of
 
 HASH = "pod-template-hash"
 

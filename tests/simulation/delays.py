@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from simulation.api_server import Key
+from simulation.stored import Key
 
 
 @dataclass

@@ -7,9 +7,9 @@ child --> deleted by a user, the operator or the garbage collector --> deletionT
 import random
 from collections.abc import Callable, Sequence
 
-from simulation.api_server import Object
 from simulation.pods import key_of
 from simulation.properties import verdicts
+from simulation.stored import Object
 from simulation.world import NAMESPACE, USER, World
 
 SHARE = 0.08

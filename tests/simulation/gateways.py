@@ -10,10 +10,11 @@ import asyncio
 import random
 from functools import partial
 
-from simulation.api_server import ApiServer, Key, Object, Write
+from simulation.api_server import ApiServer
 from simulation.delays import Delays
 from simulation.pods import KUBERNETES, key_of
 from simulation.routes import PLURALS
+from simulation.stored import Key, Object, Write
 
 LAGS = (0.05, 1.0, 5.0)
 """The longest delays of a Gateway's controller, in seconds."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulation.admission import Admission
-from simulation.api_server import Object, labels_of
 from simulation.clock import timestamp
 from simulation.extras import Extra
 from simulation.finalizers import Finalizers
@@ -40,6 +39,7 @@ from simulation.runtimes import Runtimes, do_happen
 from simulation.scaling import Load
 from simulation.servers import IMAGES, SERVING
 from simulation.specs import with_fields
+from simulation.stored import Object, labels_of
 from simulation.tampers import TAMPERS, HandEdits, carefully, disown
 from simulation.webhooks import Webhooks
 from simulation.world import NAMESPACE, USER, World

@@ -5,7 +5,7 @@ delete --> deletionTimestamp; the children stay --> later --> model and children
 
 import random
 
-from simulation.api_server import Refused
+from simulation.stored import Refused
 from simulation.world import NAMESPACE, USER, World
 
 SHARE = 0.25

@@ -7,12 +7,12 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from simulation.api_server import Object, Write
 from simulation.clock import Handle
 from simulation.network import AFTER, BEFORE, Ambush
 from simulation.pods import KUBERNETES
 from simulation.properties import verdicts
 from simulation.routes import PLURALS
+from simulation.stored import Object, Write
 from simulation.world import World
 
 SHARE = 0.3

@@ -7,11 +7,12 @@ import asyncio
 import random
 from typing import Any
 
-from simulation.api_server import ApiServer, Key, Object, Write
+from simulation.api_server import ApiServer
 from simulation.clock import timestamp
 from simulation.nodes import Nodes
 from simulation.pods import KUBERNETES, is_over, key_of, make_condition
 from simulation.servers import IMAGES, Image, Server, Servers
+from simulation.stored import Key, Object, Write
 
 BACK_OFF_FIRST_SECONDS = 10.0
 BACK_OFF_LAST_SECONDS = 300.0

@@ -15,7 +15,8 @@ import msgspec
 from moorage_operator.kube import auth, bodies, errors
 from moorage_operator.kube.client import REQUEST_TIMEOUT_SECONDS, KubeClient
 from moorage_operator.kube.kinds import Kind
-from simulation.api_server import Answer, ApiServer, parse, seen_as
+from simulation.api_server import ApiServer, parse
+from simulation.stored import Answer, seen_as
 
 ACCESS = auth.Access(server="http://simulated")
 

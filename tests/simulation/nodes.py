@@ -18,9 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from simulation.api_server import ApiServer, Key, Object
+from simulation.api_server import ApiServer
 from simulation.pods import KUBERNETES, is_over, key_of, make_condition
 from simulation.servers import Servers
+from simulation.stored import Key, Object
 
 NAMES = ("node-a", "node-b", "node-c")
 

@@ -1,7 +1,7 @@
 """Facts about pods that several simulated controllers share; pure."""
 
-from simulation.api_server import Key, Object
 from simulation.clock import timestamp
+from simulation.stored import Key, Object
 
 KUBERNETES = "kubernetes"
 """The field manager of controllers and kubelets."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from simulation.api_server import Object, Write, owners_of
 from simulation.controllers import COLLECTED
 from simulation.pods import is_over, is_ready, key_of
 from simulation.replica_sets import is_active
@@ -16,6 +15,7 @@ from simulation.routes import PLURALS, kinds_of
 from simulation.runtimes import runtime_of, write_runtime
 from simulation.scaling import Sizes, unscaled
 from simulation.servers import SERVING
+from simulation.stored import Object, Write, owners_of
 from simulation.world import NAMESPACE, USER, World
 from support.testbed.api import KINDS
 from support.testbed.end_state import differences, end_state

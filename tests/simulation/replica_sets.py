@@ -12,9 +12,10 @@ Source: pkg/controller/replicaset (replica_set.go, replica_set_utils.go).
 import asyncio
 import random
 
-from simulation.api_server import ApiServer, Key, Object, Refused, Write, owners_of
+from simulation.api_server import ApiServer
 from simulation.delays import Delays
 from simulation.pods import KUBERNETES, is_over, is_ready, key_of
+from simulation.stored import Key, Object, Refused, Write, owners_of
 
 LAGS = (0.02, 0.2, 2.0)
 """The longest delays of a cluster's controller, in seconds: idle, common, busy."""

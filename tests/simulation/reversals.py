@@ -5,8 +5,8 @@ The former leader may have seen an edit of which the watch of the new one does n
 
 from collections.abc import Iterator
 
-from simulation.api_server import Object, Write, owners_of
 from simulation.scaling import size_of
+from simulation.stored import Object, Write, owners_of
 from simulation.world import World
 
 JUST_SECONDS = 1.0

@@ -2,7 +2,7 @@
 
 import random
 
-from simulation.api_server import Object
+from simulation.stored import Object
 
 GATEWAY_SHARE = 0.3
 """The share of histories with the Gateway API."""

@@ -7,8 +7,8 @@ serve: specs name the runtime and set an image of their own.
 import random
 from typing import Any
 
-from simulation.api_server import Object
 from simulation.network import AFTER, BEFORE, Ambush
+from simulation.stored import Object
 from simulation.world import USER, World
 
 SHARE = 0.06

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from simulation.api_server import Object, Write, owners_of
+from simulation.stored import Object, Write, owners_of
 from simulation.world import World
 
 SHARE = 0.1

@@ -3,9 +3,9 @@
 import random
 from typing import Any
 
-from simulation.api_server import Object
 from simulation.pods import key_of
 from simulation.servers import SERVING
+from simulation.stored import Object
 from simulation.world import NAMESPACE, USER, World
 
 HAND_SHARE = 0.06

@@ -16,7 +16,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from simulation.api_server import ApiServer, seen_as
+from simulation.api_server import ApiServer
+from simulation.stored import seen_as
 from support.operator_cluster import install_crd
 from support.testbed.api import Endpoint, endpoint_of
 

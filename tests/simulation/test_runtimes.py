@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from moorage_operator.api.conditions import find_condition
-from simulation.api_server import Write
 from simulation.properties import write_model
 from simulation.servers import SERVING
+from simulation.stored import Write
 from simulation.world import NAMESPACE, USER, World
 
 MODELS = ("iris", "rose", "tulip", "violet")

@@ -5,13 +5,14 @@ import logging
 import random
 from collections.abc import Sequence
 
-from simulation.api_server import ApiServer, Object, Write
+from simulation.api_server import ApiServer
 from simulation.clock import SimulatedLoop
 from simulation.controllers import Controllers
 from simulation.network import Network, Weather
 from simulation.nodes import Nodes
 from simulation.process import Process
 from simulation.servers import Servers
+from simulation.stored import Object, Write
 
 NAMESPACE = "shop"
 USER = "user"
