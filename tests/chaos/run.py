@@ -215,7 +215,7 @@ class Chaos:
             if spans:
                 whole = Span(spans[0].began, max(each.ended for each in spans))
                 print(f"around the failures of {name}:")
-                print(*self.watching.told(name, whole), sep="\n")
+                print(*self.watching.changes_of(name, whole), sep="\n")
 
 
 def _explained(

@@ -71,7 +71,7 @@ class Watching:
         self._looks: set[asyncio.Task[None]] = set()
         self._addresses: dict[str, Address] = {}
 
-    def told(self, model: str, span: Span) -> list[str]:
+    def changes_of(self, model: str, span: Span) -> list[str]:
         """Return what changed around a model in a span, for the reader of a report."""
         lines = list(self.story[model])
         for what, seen in (("offered", self.offered[model]), ("routed", self.routed[model])):

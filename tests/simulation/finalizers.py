@@ -31,11 +31,11 @@ KINDS = (
 )
 SECONDS = (2.0, 20.0, 120.0)
 
-TOLD_SECONDS = 70.0
-"""By then a status says that it waits for the end of a deletion; a write may still hang before."""
+REPORTED_SECONDS = 70.0
+"""By then a status says that the model waits for a deletion; a write may hang before."""
 
 LOOK_SECONDS = 2.0
-TOLD = ("False", "AwaitingDeletion")
+WAITING = ("False", "AwaitingDeletion")
 
 
 class Finalizers:
@@ -82,12 +82,12 @@ class Finalizers:
         world.note("step: the Service is deleted and has a finalizer")
         for body in self._hold("services"):
             world.api.delete("services", key_of(body), {}, USER)
-        deadline, wrong = world.loop.time() + TOLD_SECONDS, [""]
+        deadline, wrong = world.loop.time() + REPORTED_SECONDS, [""]
         while wrong and world.loop.time() < deadline:
             world.run(LOOK_SECONDS)
             found = [verdicts(each) for each in world.api.all("inferencemodels")]
             wrong = [
-                f"a Service is held, but: {each}" for each in found if each["Accepted"] != TOLD
+                f"a Service is held, but: {each}" for each in found if each["Accepted"] != WAITING
             ]
         self.release()
         return wrong or settle()

@@ -458,7 +458,7 @@ class _Player:
 
     def _write(self, spec: Object) -> None:
         if self._world.api.refusing:
-            return  # there is no namespace to create it in
+            return  # the namespace does not exist, or ends
         self._world.note(f"user: writes {spec}")
         write_model(self._world, NAME, spec)
 

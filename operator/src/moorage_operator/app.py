@@ -343,10 +343,9 @@ class App:
 
     async def _lead(self, leadership: Leadership) -> None:
         """Acquire leadership; meanwhile the store is kept up to date."""
-        beginning = asyncio.create_task(self._begin_to_lead(leadership))
-        try:
+        async with asyncio.TaskGroup() as group:  # a leader that cannot begin ends
+            beginning = group.create_task(self._begin_to_lead(leadership))
             await leadership.run()
-        finally:
             beginning.cancel()
 
     async def _begin_to_lead(self, leadership: Leadership) -> None:

@@ -88,6 +88,19 @@ async def test_a_new_leader_reads_the_models_before_its_worker_starts(
     leading.cancel()
 
 
+async def test_a_leader_that_cannot_begin_ends(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def catch_up() -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(app._models, "catch_up", catch_up)
+
+    async with asyncio.timeout(5):
+        with pytest.raises(ExceptionGroup, match="unhandled errors"):
+            await app._lead(Leader())  # type: ignore[arg-type]
+
+    assert not app._leads.is_set()
+
+
 async def test_a_long_queue_is_live_while_reconciles_finish(app: App) -> None:
     app._queue.add(ObjectKey("ns", "iris"), Urgency.SPEC)
     app._leads.set()

@@ -16,7 +16,6 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -42,14 +41,6 @@ OUTDATED = (
     "the installed CRD is older than this operator and lacks fields of the status, which are left "
     "out: apply the CRD of this version and restart the operator"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Pruned:
-    """Digests of a status as sent and as stored, after the API server removed unknown fields."""
-
-    sent: bytes
-    kept: bytes
 
 
 class StatusWriter:
@@ -83,8 +74,9 @@ class StatusWriter:
         self._selector = selector
         self._turns = turns
         self._wrote = wrote
-        self._pruned: dict[str, _Pruned] = {}
-        self._kept: dict[str, bytes] = {}  # digests of the last written statuses as stored
+        # Digests of the last written statuses as stored, and as sent if fields were removed.
+        self._kept: dict[str, bytes] = {}
+        self._pruned: dict[str, bytes] = {}
         self._is_outdated = False
 
     async def write(self, record: ModelRecord, status: dict[str, Any]) -> bool:
@@ -100,7 +92,8 @@ class StatusWriter:
             return False
         uid, generation = record.model.uid, str(record.model.generation)
         place = Place(uid, f"the status of {names.KIND}", record.key.name)
-        is_restored = self._kept.get(uid, kept := _digest(record.status)) != kept
+        kept = self._kept.get(uid)
+        is_restored = kept is not None and kept != _digest(record.status)
         if is_restored:
             self._contests.check(place, generation)
         metadata = {
@@ -133,7 +126,7 @@ class StatusWriter:
         if stored == status:
             self._pruned.pop(uid, None)
         else:
-            self._pruned[uid] = _Pruned(_digest(status), _digest(stored))
+            self._pruned[uid] = _digest(status)
         self._existence.saw(uid)
         self._wrote("status")
         self._store.put_written(record, written)
@@ -221,11 +214,11 @@ class StatusWriter:
         The API server removes fields that the CRD does not know. Without this check such a status
         would be written again and again.
         """
-        known = self._pruned.get(record.model.uid)
-        return known is not None and (known.sent, known.kept) == (
-            _digest(status),
-            _digest(record.status),
-        )
+        uid = record.model.uid
+        if uid not in self._pruned:
+            return False
+        known = (self._pruned[uid], self._kept[uid])
+        return known == (_digest(status), _digest(record.status))
 
 
 def _digest(status: Mapping[str, Any]) -> bytes:

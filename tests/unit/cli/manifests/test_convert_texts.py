@@ -61,7 +61,9 @@ def test_a_text_without_resources_is_named(text):
     converted = convert_text(text)
 
     assert converted.text == text
-    assert converted.notes[0].startswith("nothing to convert: there is no resource: supported are")
+    assert converted.notes[0].startswith(
+        "nothing to convert: the text contains no resource: supported are"
+    )
 
 
 @pytest.mark.parametrize(

@@ -364,6 +364,16 @@ async def test_a_status_is_written_without_the_fields_that_an_older_crd_lacks(
     assert warning.__dict__["error"] == world.refuse.message
 
 
+async def test_a_status_is_sent_again_once_its_fields_are_known(world: World) -> None:
+    world.prunes = True
+    await world.writer.write(world.record, {"new": 1})
+    world.replaced_by_another({"b": 1})
+    world.prunes = False
+    assert await world.writer.write(world.record, {})
+
+    assert await world.writer.write(world.record, {"new": 1})
+
+
 async def test_an_edit_is_not_overwritten_for_want_of_a_newer_crd(world: World) -> None:
     world.refuse = errors.Invalid(".status.new: field not declared in schema", code=500)
     record, world.live = world.record, edited(world)

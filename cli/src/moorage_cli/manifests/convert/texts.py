@@ -146,7 +146,9 @@ def _manifest(text: str, hints: Hints) -> Converted:
             notes.append(f"{label}: comments inside the document are not kept")
     parts.append(text[end:])
     if all(document.value is None for document in documents):
-        notes.append(f"nothing to convert: there is no resource: supported are {_SUPPORTED}")
+        notes.append(
+            f"nothing to convert: the text contains no resource: supported are {_SUPPORTED}"
+        )
     unknown = _unknown_kinds([document.value for document in documents])
     if unknown:
         notes.append(f"nothing to convert in {', '.join(unknown)}: supported are {_SUPPORTED}")
