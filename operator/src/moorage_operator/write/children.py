@@ -57,6 +57,10 @@ GUARD = "NetworkPolicy"
 CLASS = "ingressClassName"
 """A field of an Ingress whose default the API server sets only when the Ingress is created."""
 
+IMMUTABLE = "ControllerRevision"
+"""A kind whose data must stay the same byte for byte. The API server writes it anew at each patch,
+so one that was restored with spaces in its JSON cannot even get an owner."""
+
 NEVER = "1"
 """A resourceVersion that no object has: etcd's first revision belongs to no object."""
 
@@ -187,10 +191,15 @@ class Applier:
         return await self._adoption.find_unlabelled(record, known=frozenset(known), unseen=unseen)
 
     async def _adopted_orphans(self, record: ModelRecord, objects: Sequence[Object]) -> bool:
-        """Whether a restored or an unplanned child got its owner reference back."""
+        """Whether a restored or an unplanned child got its owner back or was deleted."""
         planned = {_key(body) for body in objects}
         orphans = [each for each in self._store.orphans(record.key) if not each.deleting]
         restored = [each for each in orphans if is_restored(each, record)]
+        fixed = [
+            each
+            for each in restored
+            if each.kind == IMMUTABLE and (each.kind, each.name) not in planned
+        ]
         found = [
             each
             for each in orphans
@@ -199,8 +208,10 @@ class Applier:
         # Deletion with --cascade=orphan removes owner references on purpose.
         if not (found or restored) or not await self._is_newest(record):
             return False
-        inherited = await self._adoption.inherit(record, restored)
-        return await self._adoption.adopt(record, found) or inherited
+        deleted = [await self._delete_child(record, each) for each in fixed]
+        others = [each for each in restored if each not in fixed]
+        inherited = await self._adoption.inherit(record, others)
+        return await self._adoption.adopt(record, found) or inherited or any(deleted)
 
     async def _apply_all(self, record: ModelRecord, objects: Sequence[Object]) -> bool:
         """Apply these objects; whether any was written, refused or failed."""

@@ -254,13 +254,13 @@ class World:
     async def apply(self, *bodies: dict[str, Any], keeps_others: bool = False) -> bool:
         return await self.applier.apply(self.record, bodies, keeps_others=keeps_others)
 
-    def edit(self, change: Any) -> None:
-        """Edit the Service, with the event of the watch."""
-        live = self.cluster.objects["services", "iris"]
+    def edit(self, change: Any, kind: str = "Service") -> None:
+        """Edit the child of this kind, with the event of the watch."""
+        live = self.cluster.objects[kinds.CHILDREN[kind].plural, "iris"]
         change(live)
         self.cluster.version += 1
         live["metadata"]["resourceVersion"] = str(self.cluster.version)
-        self.sink.put(live)
+        parse_objects.Children(kind, self.store).put(live)
 
 
 @pytest.fixture
@@ -466,6 +466,27 @@ async def test_an_unplanned_child_restored_from_a_backup_is_deleted(world: World
     assert await world.apply()
     assert await world.apply()
     assert world.applied() == {}
+
+
+async def test_an_unplanned_revision_restored_from_a_backup_is_deleted_unchanged(
+    world: World,
+) -> None:
+    await world.apply(service(kind="ControllerRevision"))
+    world.edit(restore, kind="ControllerRevision")
+    world.cluster.writes.clear()
+
+    assert await world.apply()
+    assert world.cluster.writes == ["delete controllerrevisions iris"]
+    assert not await world.apply()
+
+
+async def test_a_planned_revision_restored_from_a_backup_is_taken_over(world: World) -> None:
+    await world.apply(service(kind="ControllerRevision"))
+    world.edit(restore, kind="ControllerRevision")
+
+    assert await world.apply(service(kind="ControllerRevision"))
+    metadata = world.cluster.objects["controllerrevisions", "iris"]["metadata"]
+    assert metadata["ownerReferences"] == [make_owner_reference(world.record.model)]
 
 
 async def test_a_copy_of_a_child_under_another_name_is_not_changed(world: World) -> None:
