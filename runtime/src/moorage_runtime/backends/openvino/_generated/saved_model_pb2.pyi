@@ -79,7 +79,7 @@ class Shape(_message.Message):
     UNKNOWN_RANK_FIELD_NUMBER: _ClassVar[int]
     dim: _containers.RepeatedCompositeFieldContainer[Shape.Dim]
     unknown_rank: bool
-    def __init__(self, dim: _Optional[_Iterable[_Union[Shape.Dim, _Mapping]]] = ..., unknown_rank: _Optional[bool] = ...) -> None: ...
+    def __init__(self, dim: _Optional[_Iterable[_Union[Shape.Dim, _Mapping]]] = ..., unknown_rank: bool = ...) -> None: ...
 
 class Graph(_message.Message):
     __slots__ = ("node", "library")
