@@ -63,9 +63,8 @@ install.yaml: guard ## Write build/release/install.yaml: the rendered chart with
 wheels: setup ## Build the wheels of moorage-operator, moorage-runtime and moorage-cli in build/release
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/release ./operator ./runtime ./cli
 
-changelog: setup ## Print the release notes of VERSION; the fragments stay
-	@test -n "$(VERSION)" || { echo "VERSION is empty: set the version of the release, such as VERSION=0.1.0"; exit 1; }
-	@$(BIN)/towncrier build --draft --version "$(VERSION)"
+changelog: guard ## Print the release notes of VERSION, its section of CHANGELOG.md
+	@$(PYTHON) demo/release_notes.py --version "$(VERSION)"
 
 demo-down: guard ## Remove everything that make demo created
 	$(PYTHON) demo/demo.py down
