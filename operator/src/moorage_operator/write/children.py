@@ -195,7 +195,7 @@ class Applier:
         planned = {_key(body) for body in objects}
         orphans = [each for each in self._store.orphans(record.key) if not each.deleting]
         restored = [each for each in orphans if is_restored(each, record)]
-        fixed = [
+        unneeded = [
             each
             for each in restored
             if each.kind == IMMUTABLE and (each.kind, each.name) not in planned
@@ -208,8 +208,8 @@ class Applier:
         # Deletion with --cascade=orphan removes owner references on purpose.
         if not (found or restored) or not await self._is_newest(record):
             return False
-        deleted = [await self._delete_child(record, each) for each in fixed]
-        others = [each for each in restored if each not in fixed]
+        deleted = [await self._delete_child(record, each) for each in unneeded]
+        others = [each for each in restored if each not in unneeded]
         inherited = await self._adoption.inherit(record, others)
         return await self._adoption.adopt(record, found) or inherited or any(deleted)
 
