@@ -53,11 +53,14 @@ def template_state(
     if any(each.applied_hash in hashes for each in observed.refusals):
         return TemplateState.UNKNOWN
     current = {each.pod.revision for each in replicas if each.current}
-    # Those that are being deleted may be the only evidence of another template.
+    # Those that are being deleted may be the only evidence of another template. On a lost node,
+    # they stay until it returns and are no evidence of anything new.
     sets = {
         each.replica_set
         for each in observed.pods
-        if each.revision in current and not _is_past(each, planned)
+        if each.revision in current
+        and not _is_past(each, planned)
+        and not (each.deleting and each.is_lost)
     }
     is_known = _is_known(deployment, sets)
     return TemplateState.PLANNED if is_known else TemplateState.UNKNOWN

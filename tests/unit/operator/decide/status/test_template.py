@@ -124,6 +124,17 @@ def test_a_pod_that_is_being_deleted_shows_another_template_of_the_revision(
     assert template_state(OBJECTS, observed(own, leaving), found) is expected
 
 
+@pytest.mark.parametrize(("deleting", "expected"), [(True, PLANNED), (False, UNKNOWN)])
+def test_a_pod_that_is_being_deleted_on_a_lost_node_shows_nothing(
+    deleting: bool, expected: TemplateState
+) -> None:
+    found = replicas("a")
+    lost = replace(found[0].pod, replica_set="b", ready=False, deleting=deleting)
+    assert lost.is_lost
+
+    assert template_state(OBJECTS, observed(found[0].pod, lost), found) is expected
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
