@@ -94,6 +94,37 @@ def test_a_rollout_whose_service_cannot_be_switched_is_not_up_to_date(
     assert selected() != before
 
 
+@pytest.mark.parametrize(
+    ("fails", "verb"), [(refusing, "refuses to delete"), (failing, "cannot delete")]
+)
+def test_a_child_that_may_not_be_deleted_is_named_until_it_is_gone(
+    operator: OperatorProcess,
+    api: Api,
+    kubelet: Kubelet,
+    server: ModelServer,
+    fails: Any,
+    verb: str,
+) -> None:
+    api.apply(iris(server, replicas=2))
+    for pod in pods(kubelet, 2):
+        kubelet.run(pod)
+    settle(api, "iris")
+
+    with fails(api, "PodDisruptionBudget", deletions=True):
+        api.apply(iris(server, replicas=1))
+        left = f'the API server {verb} the PodDisruptionBudget "iris"'
+        eventually("named", lambda: left in condition_of(api, "UpToDate")["message"])
+
+        complete = ("True", "RolloutComplete")
+        eventually("up to date", lambda: api.condition("iris", "UpToDate") == complete)
+        assert left in condition_of(api, "UpToDate")["message"]
+        assert api.condition("iris") == ("True", "Serving")
+        assert api.get("PodDisruptionBudget", "iris")
+
+    eventually("deleted", lambda: not api.get("PodDisruptionBudget", "iris"), seconds=40)
+    eventually("not named", lambda: left not in condition_of(api, "UpToDate")["message"])
+
+
 def test_hanging_writes_of_a_namespace_do_not_delay_another(
     operator: OperatorProcess, api: Api
 ) -> None:

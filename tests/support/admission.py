@@ -3,7 +3,7 @@
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,12 +20,12 @@ RESOURCES = {
 }
 
 
-def rule_of(kind: str) -> dict[str, Any]:
+def rule_of(kind: str, *, deletions: bool = False) -> dict[str, Any]:
     group, version, plural = RESOURCES[kind]
     return {
         "apiGroups": [group],
         "apiVersions": [version],
-        "operations": ["CREATE", "UPDATE"],
+        "operations": ["CREATE", "UPDATE", *(["DELETE"] if deletions else [])],
         "resources": [plural],
     }
 
@@ -73,18 +73,22 @@ def _in_force(api: Api, kinds: tuple[str, ...], words: str) -> Iterator[None]:
 
 
 @contextmanager
-def refusing(api: Api, *kinds: str, unless: str = "false") -> Iterator[None]:
+def refusing(
+    api: Api, *kinds: str, unless: str = "false", deletions: bool = False
+) -> Iterator[None]:
     """Writes of these kinds are refused with 403 or 422 until the block ends.
 
     Args:
         api: The API server.
         kinds: The kinds.
         unless: A CEL expression for the objects that are allowed.
+        deletions: Whether deletions are refused, too.
     """
     name = f"refuse-{api.namespace}"
     group = "admissionregistration.k8s.io/v1"
+    rules = [rule_of(kind, deletions=deletions) for kind in kinds]
     policy = {
-        "matchConstraints": {"resourceRules": [rule_of(kind) for kind in kinds]},
+        "matchConstraints": {"resourceRules": rules},
         "validations": [{"expression": unless, "message": MESSAGE}],
     }
     binding = {
@@ -106,9 +110,10 @@ def refusing(api: Api, *kinds: str, unless: str = "false") -> Iterator[None]:
 
 
 @contextmanager
-def failing(api: Api, *kinds: str) -> Iterator[None]:
+def failing(api: Api, *kinds: str, deletions: bool = False) -> Iterator[None]:
     """A required webhook does not answer, so writes of these kinds fail with 500."""
-    with _webhook(api, kinds, "https://127.0.0.1:1/"), _in_force(api, kinds, FAILED):
+    rules = [rule_of(kind, deletions=deletions) for kind in kinds]
+    with _webhook(api, rules, "https://127.0.0.1:1/"), _in_force(api, kinds, FAILED):
         yield
 
 
@@ -117,7 +122,7 @@ def hanging(api: Api, *kinds: str) -> Iterator[None]:
     """A required webhook accepts connections and says nothing: writes of these kinds take 30 s."""
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/"
-        with _webhook(api, kinds, url):
+        with _webhook(api, [rule_of(kind) for kind in kinds], url):
             # The API server learns of the webhook after a moment.
             eventually("it is called", lambda: _is_called(api, kinds[0], listener), seconds=60)
             yield
@@ -129,12 +134,12 @@ def _is_called(api: Api, kind: str, listener: socket.socket) -> bool:
 
 
 @contextmanager
-def _webhook(api: Api, kinds: tuple[str, ...], url: str) -> Iterator[None]:
+def _webhook(api: Api, rules: Sequence[dict[str, Any]], url: str) -> Iterator[None]:
     name = f"fail-{api.namespace}"
     hook = {
         "name": "nobody.answers.example",
         "clientConfig": {"url": url},
-        "rules": [rule_of(kind) for kind in kinds],
+        "rules": rules,
         "failurePolicy": "Fail",
         "timeoutSeconds": 30,
         "namespaceSelector": _here(api),

@@ -391,6 +391,10 @@ class Store:
         """Return the last refusal of a child, None if its last apply succeeded."""
         return self._refusals.get(key, {}).get((kind, name))
 
+    def refusals(self, key: ObjectKey) -> tuple[Refusal, ...]:
+        """Return the refusals of the children of a model."""
+        return tuple(self._refusals.get(key, {}).values())
+
     def put_refusal(self, record: ModelRecord, refusal: Refusal) -> None:
         """Store the refusal of a child by the API server; ignored if the model was dropped."""
         if self.has(record.key, record.model.uid):
@@ -436,7 +440,7 @@ class Store:
             pods=tuple(pods),
             probes={pod.uid: self._probes[pod.uid] for pod in pods if pod.uid in self._probes},
             references=self._references.get(key, {}),
-            refusals=tuple(self._refusals.get(key, {}).values()),
+            refusals=self.refusals(key),
             history=self._history.get(key, {}),
             status=record.status if record else {},
         )

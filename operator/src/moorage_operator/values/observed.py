@@ -56,6 +56,9 @@ class ReferenceState(StrEnum):
 class Refusal:
     """The API server's refusal of a planned object, kept until an apply of it succeeds.
 
+    It is also the refusal to delete a child that is no longer planned; `deletes` is then the uid
+    of the child, and `applied_hash` is empty.
+
     `applied_hash` is the annotation of the refused object, so that an edited object is not
     affected. `reason` is that of the Status object (Invalid, Forbidden, ...). It is
     `AlreadyExists` if another object has the name; the message then names its owner. It is
@@ -77,6 +80,7 @@ class Refusal:
     tries: int = 1
     retry_seconds: float = REFUSAL_RETRY_SECONDS
     missing: bool = False
+    deletes: str = ""
     at: float = field(default=0.0, compare=False)
 
     @property

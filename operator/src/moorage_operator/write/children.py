@@ -9,10 +9,10 @@ Until it is applied, the only other change is a Deployment that is scaled to zer
 
 A child is unchanged if it has the planned hash and all planned fields are still ours
 (`field_ownership`). So the operator writes only what changed, and reverts manual edits, as long as
-nobody makes them again and again (`contests`). A refused
-object or a failed write does not stop the others: it becomes a `Refusal` in the store, which the
-next plan reports as a condition, and it is retried later. The result of a write goes into the
-store, so the next reconcile never sees a state older than its own writes.
+nobody makes them again and again (`contests`). A refused object, a refused deletion or a failed
+write does not stop the others: it becomes a `Refusal` in the store, which the next plan reports as
+a condition, and it is retried later. The result of a write goes into the store, so the next
+reconcile never sees a state older than its own writes.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from moorage_operator.store.existence import Existence, ModelGone
 from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.objects import AppliedState, Child, ChildKey
-from moorage_operator.values.observed import REFUSAL_RETRY_SECONDS, ObjectKey, Refusal
+from moorage_operator.values.observed import ObjectKey, Refusal
 
 from .adoption import Adoption, is_ours, is_restored
 from .contests import Contests, Place
@@ -115,8 +115,6 @@ class Applier:
         self._clock = clock
         # Fields that the API server dropped from our apply, by the child's uid; never ours again.
         self._dropped: dict[ObjectKey, dict[str, frozenset[str]]] = {}
-        # Children that may not be deleted, by their uid.
-        self._undeleted: dict[ObjectKey, set[str]] = {}
         # The states in which a child was unchanged, by its hash.
         self._intact: dict[str, AppliedState] = {}
 
@@ -160,20 +158,25 @@ class Applier:
         for child in unplanned:
             if child.kind not in refused:
                 with errors.collected(failures):
-                    changed |= await self._delete_child(record, child)
-        self._undeleted.get(record.key, set()).intersection_update(each.uid for each in unplanned)
+                    changed |= await self._delete_unplanned(record, child)
         if failures:
             raise failures[0]
         return changed
 
     def retry_seconds(self, key: ObjectKey) -> float | None:
         """Return the delay after which to apply again, because a deletion was refused."""
-        return REFUSAL_RETRY_SECONDS if self._undeleted.get(key) else None
+        found = (
+            each.retry_seconds
+            for each in self._store.refusals(key)
+            if each.deletes
+            and (child := self._store.child(key, each.kind, each.name))
+            and child.uid == each.deletes
+        )
+        return min(found, default=None)
 
     def forget(self, key: ObjectKey) -> None:
         """Free what is known about a deleted model."""
         self._dropped.pop(key, None)
-        self._undeleted.pop(key, None)
 
     async def _found_unlabelled(self, record: ModelRecord, objects: Sequence[Object]) -> bool:
         """Whether a Deployment without its label was found.
@@ -334,6 +337,14 @@ class Applier:
         await self._check_free(record, body)
         return await self._change(body, b"")
 
+    async def _delete_unplanned(self, record: ModelRecord, child: Child) -> bool:
+        """Delete a child, unless that was just refused; whether the next plan has to report it."""
+        known = self._store.refusal(record.key, child.kind, child.name)
+        if known and known.deletes == child.uid and self._is_held(known):
+            return False
+        deleted = await self._delete_child(record, child)
+        return deleted or self._store.refusal(record.key, child.kind, child.name) != known
+
     async def _delete_child(self, record: ModelRecord, child: Child) -> bool:
         """Delete a child; whether it was deleted."""
         async with self._turns.turn(record.key.namespace, child.kind, is_new=False):
@@ -350,16 +361,10 @@ class Applier:
                 )
             except errors.NotFound:
                 return False  # its watch event starts the next reconcile
-            except errors.Forbidden as error:
-                known = self._undeleted.setdefault(record.key, set())
-                if child.uid not in known:
-                    known.add(child.uid)
-                    logger.warning(
-                        "child cannot be deleted",
-                        extra={"kind": child.kind, "object": child.name, "error": error.message},
-                    )
+            except (errors.Forbidden, errors.Invalid, errors.ServerError) as error:
+                self._refuse_deletion(record, child, error)
                 return False
-        self._undeleted.get(record.key, set()).discard(child.uid)
+        self._store.clear_refusal(record.key, child.kind, child.name)
         logger.info("child deleted", extra={"kind": child.kind, "object": child.name})
         self._contests.forget(Place(record.model.uid, child.kind, child.name))
         self._wrote(child.kind)
@@ -412,8 +417,11 @@ class Applier:
             refusal is not None
             and refusal.reason not in CHECKED_EACH_TIME
             and refusal.applied_hash == _applied_hash(body)
-            and self._clock() - refusal.at < refusal.retry_seconds * HELD_SHARE
+            and self._is_held(refusal)
         )
+
+    def _is_held(self, refusal: Refusal) -> bool:
+        return self._clock() - refusal.at < refusal.retry_seconds * HELD_SHARE
 
     async def _check_free(self, record: ModelRecord, body: Object) -> None:
         """Check that the child's name is free or belongs to the model.
@@ -488,13 +496,28 @@ class Applier:
         """Record a refusal; whether the next plan has to report it."""
         key, (kind, name) = record.key, _key(body)
         known = self._store.refusal(key, kind, name)
+        refused = Refusal(kind, name, _applied_hash(body), error.code, error.reason, error.message)
         missing = self._store.child(key, kind, name) is None
-        refusal = replace(_refusal(body, error, known), missing=missing, at=self._clock())
+        refusal = replace(_paced(refused, error, known), missing=missing, at=self._clock())
         self._store.put_refusal(record, refusal)
         if known != refusal:
             event = "child write failed" if refusal.transient else "child refused"
             logger.warning(event, extra={"kind": kind, "object": name, "error": error.message})
         return known != refusal
+
+    def _refuse_deletion(self, record: ModelRecord, child: Child, error: errors.ApiError) -> None:
+        kind, name = child.kind, child.name
+        known = self._store.refusal(record.key, kind, name)
+        refused = Refusal(
+            kind, name, "", error.code, error.reason, error.message, deletes=child.uid
+        )
+        refusal = replace(_paced(refused, error, known), at=self._clock())
+        self._store.put_refusal(record, refusal)
+        if known != refusal:
+            logger.warning(
+                "child cannot be deleted",
+                extra={"kind": kind, "object": name, "error": error.message},
+            )
 
     def _clear(self, key: ObjectKey, kind: str, name: str) -> bool:
         refused = self._store.refusal(key, kind, name) is not None
@@ -502,13 +525,15 @@ class Applier:
         return refused
 
 
-def _refusal(body: Object, error: errors.ApiError, known: Refusal | None) -> Refusal:
-    """Build the refusal of an object, or of its failed write with the number of tries."""
-    kind, name = _key(body)
-    refusal = Refusal(kind, name, _applied_hash(body), error.code, error.reason, error.message)
+def _paced(refusal: Refusal, error: errors.ApiError, known: Refusal | None) -> Refusal:
+    """Return a refusal, or a failed write with the number of tries, with its retry delay."""
     if isinstance(error, errors.Invalid | errors.Forbidden | NameTaken):
         return refusal
-    again = known is not None and known.transient and known.applied_hash == refusal.applied_hash
+    again = (
+        known is not None
+        and known.transient
+        and (known.applied_hash, known.deletes) == (refusal.applied_hash, refusal.deletes)
+    )
     tries = known.tries + 1 if known and again else 1
     pause = RETRY_FIRST_SECONDS * 2 ** min(tries - 1, 10)
     seconds = max(min(pause, refusal.retry_seconds), error.retry_after_seconds or 0.0)

@@ -696,9 +696,9 @@ async def test_a_failed_write_respects_retry_after(
 
 async def test_a_child_that_cannot_be_deleted_does_not_stop_other_deletions(world: World) -> None:
     await world.apply(service(), service(name="other"))
-    world.cluster.refuse_delete = errors.ServerError("a webhook does not answer", code=500)
+    world.cluster.refuse_delete = errors.Throttled("later", code=429)
 
-    with pytest.raises(errors.ServerError):
+    with pytest.raises(errors.Throttled):
         await world.apply()
 
     assert world.cluster.writes[2:] == ["delete services iris", "delete services other"]
@@ -1064,20 +1064,67 @@ async def test_an_outdated_spec_deletes_nothing(world: World) -> None:
     assert world.store.child(KEY, "Service", "iris") is not None
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        errors.NotFound("gone", code=404),
-        errors.Forbidden("no right", code=403),
-    ],
-)
-async def test_a_child_that_cannot_be_deleted_does_not_end_the_reconcile(
-    world: World, error: errors.ApiError
-) -> None:
+async def test_a_child_that_is_gone_does_not_end_the_reconcile(world: World) -> None:
     await world.apply(service())
-    world.cluster.refuse_delete = error
+    world.cluster.refuse_delete = errors.NotFound("gone", code=404)
 
     assert not await world.apply()
+    assert world.store.refusals(KEY) == ()
+
+
+@pytest.mark.parametrize(
+    ("error", "transient"),
+    [
+        (errors.Forbidden("no right", code=403, reason="Forbidden"), False),
+        (errors.Invalid("a webhook says no", code=400, reason="Bad"), False),
+        (errors.ServerError("a webhook does not answer", code=500, reason="Down"), True),
+    ],
+)
+async def test_a_refused_deletion_is_kept_for_the_next_plan(
+    world: World, error: errors.ApiError, transient: bool
+) -> None:
+    await world.apply(service(), service(name="other"))
+    world.cluster.refuse_delete = error
+
+    assert await world.apply(service(name="other"))
+
+    (refusal,) = world.store.refusals(KEY)
+    assert (refusal.kind, refusal.name, refusal.applied_hash) == ("Service", "iris", "")
+    assert (refusal.code, refusal.reason, refusal.message) == (
+        error.code,
+        error.reason,
+        error.message,
+    )
+    assert (refusal.transient, refusal.tries, refusal.at) == (transient, 1, world.now)
+    child = world.store.child(KEY, "Service", "iris")
+    assert child
+    assert refusal.deletes == child.uid
+
+
+async def test_a_failing_deletion_is_tried_less_and_less_often(world: World) -> None:
+    await world.apply(service())
+    world.cluster.refuse_delete = errors.ServerError("a webhook does not answer", code=500)
+    pauses = []
+    for _ in range(5):
+        assert await world.apply()
+        assert not await world.apply()  # just tried
+        pauses.append(world.applier.retry_seconds(KEY))
+        world.now += pauses[-1] or 0.0
+
+    assert pauses == [1, 2, 4, 8, REFUSAL_RETRY_SECONDS]
+    assert world.cluster.writes.count("delete services iris") == 5
+
+
+async def test_another_child_of_the_same_name_is_deleted_at_once(world: World) -> None:
+    await world.apply(service())
+    world.cluster.refuse_delete = errors.Forbidden("a policy says no", code=403)
+    await world.apply()
+    world.edit(lambda live: live["metadata"].update(uid="another"))
+    assert world.applier.retry_seconds(KEY) is None
+
+    world.cluster.refuse_delete = None
+    assert await world.apply()
+    assert world.applied() == {}
 
 
 async def test_a_refused_deletion_is_retried_and_logged_once(
@@ -1089,12 +1136,14 @@ async def test_a_refused_deletion_is_retried_and_logged_once(
 
     world.cluster.refuse_delete = errors.Forbidden("a policy says no", code=403)
     for _ in range(2):
+        world.now += REFUSED_SECONDS
         await world.apply(other)
         assert world.applier.retry_seconds(KEY) == REFUSAL_RETRY_SECONDS
     assert [each.message for each in caplog.records] == ["child cannot be deleted"]
     assert world.cluster.writes.count("delete services iris") == 2
 
     world.cluster.refuse_delete = None
+    world.now += REFUSED_SECONDS
     await world.apply(other)
     assert world.applied() == {"other": "h1"}
     assert world.applier.retry_seconds(KEY) is None
@@ -1107,16 +1156,6 @@ async def test_a_child_that_is_wanted_again_needs_no_deletion(world: World) -> N
     assert world.applier.retry_seconds(KEY)
 
     await world.apply(service())
-
-    assert world.applier.retry_seconds(KEY) is None
-
-
-async def test_a_deleted_model_needs_no_deletion(world: World) -> None:
-    await world.apply(service())
-    world.cluster.refuse_delete = errors.Forbidden("a policy says no", code=403)
-    await world.apply()
-
-    world.applier.forget(KEY)
 
     assert world.applier.retry_seconds(KEY) is None
 
@@ -1373,7 +1412,7 @@ async def test_the_log_names_the_child(world: World, caplog: pytest.LogCaptureFi
     await world.apply(service("h3"))
     world.cluster.refuse, world.cluster.refuse_delete = None, errors.Forbidden("no", code=403)
     await world.apply()
-    world.cluster.refuse_delete = None
+    world.cluster.refuse_delete, world.now = None, world.now + REFUSED_SECONDS
     await world.apply()
 
     facts = [

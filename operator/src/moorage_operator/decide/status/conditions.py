@@ -147,7 +147,7 @@ def decide(  # noqa: PLR0913 -- the inputs of the conditions
         desired,
         canary,
         template=template,
-        size=size,
+        remarks=[each for each in (size, _undeleted_sentence(observed)) if each],
         is_routed=is_routed,
     )
     following = observed.runtime.use if observed.runtime.follows else None
@@ -260,6 +260,23 @@ def _refusal_sentence(refusal: Refusal) -> str:
     if refusal.kind == "NetworkPolicy":
         sentence += "; no other object is changed until the policy is applied"
     return sentence
+
+
+def _undeleted_sentence(observed: Observed) -> str:
+    """List the children that are not planned and may not be deleted; "" without one."""
+    left = {(*key, child.uid) for key, child in observed.children.items()}
+    found = [
+        each
+        for each in observed.refusals
+        if (each.kind, each.name, each.deletes) in left and each.is_reported
+    ]
+    return "; ".join(_undeleted(each) for each in sorted(found, key=lambda each: each.name))
+
+
+def _undeleted(refusal: Refusal) -> str:
+    verb = "cannot" if refusal.transient else "refuses to"
+    name = f'the {refusal.kind} "{refusal.name}"'
+    return f"the API server {verb} delete {name}, which is not needed any more: {refusal.message}"
 
 
 def _replica_failure_finding(

@@ -54,7 +54,7 @@ def decide_up_to_date(  # noqa: PLR0913 -- the inputs of the condition
     canary: Finding | None = None,
     *,
     template: TemplateState,
-    size: str,
+    remarks: Sequence[str],
     is_routed: bool,
 ) -> Condition:
     """Decide the condition.
@@ -67,7 +67,7 @@ def decide_up_to_date(  # noqa: PLR0913 -- the inputs of the condition
         desired: The number of wanted replicas.
         canary: The progress of a canary, if there is one.
         template: Which pod template the replicas have.
-        size: A sentence on the size of the Deployment, if admission changed it.
+        remarks: Sentences on what others prevent, although the spec may serve.
         is_routed: Whether the Services and routes are as planned.
     """
     finding = _not_yet(
@@ -84,9 +84,9 @@ def decide_up_to_date(  # noqa: PLR0913 -- the inputs of the condition
         finding = _with_foreign(finding, observed)
     if finding and course:
         finding = _paused(_with_abort(finding, course), course)
-    if finding and size and size not in finding.message:
-        finding = Finding(finding.reason, f"{finding.message}; {size}")
     if finding:
+        added = [each for each in remarks if each not in finding.message]
+        finding = Finding(finding.reason, "; ".join((finding.message, *added)))
         return Condition(ConditionType.UP_TO_DATE, status=False, finding=finding)
     current = sum(1 for replica in replicas if replica.current)
     sentence = f"all {desired} replicas have this spec"
@@ -94,9 +94,7 @@ def decide_up_to_date(  # noqa: PLR0913 -- the inputs of the condition
         sentence = f"all {counted(current, desired, 'have this spec')}"
     if current < desired:
         sentence = f"{current} of {desired} replicas exist, and all of them have this spec"
-    if size:
-        sentence += f"; {size}"
-    complete = Finding(Reason.ROLLOUT_COMPLETE, sentence)
+    complete = Finding(Reason.ROLLOUT_COMPLETE, "; ".join((sentence, *remarks)))
     if course:
         complete = _with_abort(complete, course)
     return Condition(ConditionType.UP_TO_DATE, status=True, finding=complete)

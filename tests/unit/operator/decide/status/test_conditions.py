@@ -3,12 +3,18 @@
 from dataclasses import replace
 from datetime import timedelta
 from itertools import permutations
+from typing import Any
 
 import pytest
 
 from moorage_operator.resources.owned import applied_hash
 from moorage_operator.values.answers import Answer, AnswerReason
-from moorage_operator.values.objects import ContainerObserved, DeploymentCondition, Scheduled
+from moorage_operator.values.objects import (
+    ChildObserved,
+    ContainerObserved,
+    DeploymentCondition,
+    Scheduled,
+)
 from moorage_operator.values.observed import (
     Observed,
     Reference,
@@ -435,6 +441,55 @@ def test_refused_children_are_listed_in_the_plans_order():
 
     (message,) = messages
     places = [message.index(f"no {kind}") for kind in kinds]
+    assert places == sorted(places)
+
+
+AUTOSCALER = ("HorizontalPodAutoscaler", "digits")
+
+
+@pytest.mark.parametrize(
+    ("facts", "verb"),
+    [
+        ({"deletes": "uid-h"}, "refuses to delete"),
+        ({"deletes": "uid-h", "transient": True, "tries": 2}, "cannot delete"),
+        ({"deletes": "uid-h", "transient": True}, ""),
+        ({"deletes": "uid-of-another"}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_child_that_may_not_be_deleted_is_named_although_the_spec_serves(
+    facts: dict[str, Any], verb: str
+) -> None:
+    refused = replace(Refusal(*AUTOSCALER, "", 403, "Forbidden", "a policy says no"), **facts)
+    seen = serving(GUARDED, 2, status=SERVED, refusals=(refused,))
+    seen = replace(seen, children={**seen.children, AUTOSCALER: ChildObserved("uid-h")})
+    plan = planned(GUARDED, seen)
+
+    message = "all 2 replicas have this spec"
+    if verb:
+        message += (
+            f'; the API server {verb} the HorizontalPodAutoscaler "digits", which is not needed '
+            "any more: a policy says no"
+        )
+    assert (verdict(plan, "UpToDate"), condition(plan, "UpToDate")["message"]) == (
+        ("True", "RolloutComplete"),
+        message,
+    )
+    assert verdict(plan, "Ready") == ("True", "Serving")
+
+
+def test_children_that_may_not_be_deleted_are_listed_by_name() -> None:
+    left = [("Service", "b"), ("Deployment", "c"), ("Service", "a")]
+    refused = [Refusal(*each, "", 403, "Forbidden", "no", deletes=f"u-{each[1]}") for each in left]
+    children = {each: ChildObserved(f"u-{each[1]}") for each in left}
+    messages = set()
+    for order in permutations(refused):
+        seen = serving(GUARDED, 2, refusals=order)
+        seen = replace(seen, children={**seen.children, **children})
+        messages.add(condition(planned(GUARDED, seen), "UpToDate")["message"])
+
+    (message,) = messages
+    places = [message.index(f'"{name}"') for name in ("a", "b", "c")]
     assert places == sorted(places)
 
 

@@ -1,6 +1,7 @@
 """The condition UpToDate, decided from a course and its replicas, and its messages."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ def decided(
     desired: int = 1,
     canary: Finding | None = None,
     template: TemplateState = TemplateState.PLANNED,
-    size: str = "",
+    remarks: Sequence[str] = (),
     is_routed: bool = True,
 ) -> Condition:
     return decide_up_to_date(
@@ -54,7 +55,7 @@ def decided(
         desired,
         canary,
         template=template,
-        size=size,
+        remarks=remarks,
         is_routed=is_routed,
     )
 
@@ -84,7 +85,7 @@ def test_a_complete_rollout_counts_its_replicas() -> None:
 def test_more_serving_replicas_than_wanted_are_complete() -> None:
     two = [replica("a"), replica("b")]
     assert decided(*two) == complete("all 2 replicas have this spec (1 wanted)")
-    assert decided(*two, size="it grew") == complete(
+    assert decided(*two, remarks=["it grew"]) == complete(
         "all 2 replicas have this spec (1 wanted); it grew"
     )
     assert decided(replica("a"), replica("b", serving=False)) == incomplete(
@@ -96,12 +97,15 @@ def test_more_serving_replicas_than_wanted_are_complete() -> None:
     )
 
 
-def test_a_changed_size_is_named_once_in_an_incomplete_rollout() -> None:
-    assert decided(replica("a"), desired=2, size="it shrank") == incomplete(
+def test_a_remark_is_made_once_in_an_incomplete_rollout() -> None:
+    assert decided(replica("a"), desired=2, remarks=["it shrank"]) == incomplete(
         Reason.ROLLING_OUT, "1 of 2 replicas of this spec serve; it shrank"
     )
+    assert decided(replica("a"), desired=2, remarks=["it shrank", "one is left"]) == incomplete(
+        Reason.ROLLING_OUT, "1 of 2 replicas of this spec serve; it shrank; one is left"
+    )
     blamed = Finding(Reason.PENDING, "none is created; it shrank")
-    assert decided(replica("a"), desired=2, blamed=blamed, size="it shrank") == incomplete(
+    assert decided(replica("a"), desired=2, blamed=blamed, remarks=["it shrank"]) == incomplete(
         Reason.ROLLING_OUT,
         "1 of 2 replicas of this spec serve; Pending: none is created; it shrank",
     )
