@@ -69,9 +69,13 @@ class Arrival:
 
 
 async def list_versions(
-    client: KubeClient, namespaces: Sequence[str], *, selector: str
+    client: KubeClient,
+    namespaces: Sequence[str],
+    *,
+    selector: str,
+    kind: kinds.Kind = kinds.INFERENCE_MODELS,
 ) -> dict[str, str]:
-    """List the resourceVersion of each model by uid; no namespaces means all.
+    """List the resourceVersion of each object by uid; no namespaces means all.
 
     Raises:
         ApiError: The list failed.
@@ -81,7 +85,7 @@ async def list_versions(
         continue_ = ""
         while True:
             page = await client.page(
-                kinds.INFERENCE_MODELS,
+                kind,
                 namespace,
                 selector=selector,
                 continue_=continue_,

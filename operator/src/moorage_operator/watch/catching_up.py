@@ -1,22 +1,28 @@
-"""Brings the models in the store up to date before a new leader writes.
+"""Brings the store up to date before a new leader writes.
 
-    list of versions --> **catch_up** --> models that are newer than in the store --> store
+    list of versions --> **catch_up** --> models that are newer than in the store  --> store
+                                      --> Services and routes that changed or went --> store
 
-The watch of a process that waited for the lease may be behind, for example because it comes from
-another API server than the one that the former leader used. Until its events arrive, the process
-would take back what the former leader did for a newer spec. Lists and reads without a
-resourceVersion are consistent.
+The watches of a process that waited for the lease may be behind, for example because they come
+from another API server than the one that the former leader used. Until their events arrive, the
+process would take back what the former leader did for a newer spec, or report that a revision
+serves which the Service does not select any more. Late events of other children do no harm: what a
+Deployment runs is shown by its pods. Lists and reads without a resourceVersion are consistent.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from moorage_operator.api import labels
 from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.delays import Delays
+from moorage_operator.kube.reflector import Sink
 from moorage_operator.kube.versions import is_newer
 from moorage_operator.store.store import Store
+from moorage_operator.values.model_record import ModelRecord
+from moorage_operator.values.objects import Child
 
 from .arrival import list_versions
 
@@ -27,17 +33,26 @@ logger = logging.getLogger(__name__)
 RETRY_FIRST_SECONDS = 0.1
 RETRY_LAST_SECONDS = 10.0
 
+ROUTING = ("Service", "HTTPRoute", "GRPCRoute")
+"""The kinds of the children that decide which pods get requests."""
+
 
 async def catch_up(
-    client: KubeClient, store: Store, served: Callable[[], Sequence[str]], *, selector: str
+    client: KubeClient,
+    store: Store,
+    children: Mapping[str, Sink],
+    served: Callable[[], Sequence[str]],
+    *,
+    selector: str,
 ) -> None:
-    """Read the known models that have changed. Retries until it works.
+    """Read what has changed of the known models, Services and routes. Retries until it works.
 
-    Models that are not known yet will arrive in their latest version.
+    Those that are not known yet will arrive in their latest version.
 
     Args:
         client: The API.
-        store: Has the known models.
+        store: Has the known objects.
+        children: Receive children, by kind.
         served: Returns the namespaces that are served at the moment, "" for all. Lists of others
             may be refused, and must not keep the leader from the served ones.
         selector: Label selector of the models to watch; "" for all.
@@ -45,11 +60,14 @@ async def catch_up(
     delays = Delays(RETRY_FIRST_SECONDS, RETRY_LAST_SECONDS)
     while namespaces := served():
         try:
-            await _read_changed(client, store, namespaces, selector)
+            await _read_models(client, store, namespaces, selector)
+            for kind in ROUTING:
+                for namespace in namespaces:
+                    await _read_children(client, store, kind, children, namespace)
         except errors.ApiError as error:
             delay = delays.next_seconds()
             logger.warning(
-                "models not read by the new leader",
+                "state not read by the new leader",
                 extra={"error": error.message, "retry_in_s": delay},
             )
             await asyncio.sleep(delay)
@@ -57,7 +75,7 @@ async def catch_up(
             return
 
 
-async def _read_changed(
+async def _read_models(
     client: KubeClient, store: Store, namespaces: Sequence[str], selector: str
 ) -> None:
     latest = await list_versions(client, namespaces, selector=selector)
@@ -70,3 +88,45 @@ async def _read_changed(
         )
         for body in page.items:
             store.put_model(body)
+
+
+async def _read_children(
+    client: KubeClient, store: Store, kind: str, children: Mapping[str, Sink], namespace: str
+) -> None:
+    known = [
+        (record, child)
+        for record in store.models()
+        if namespace in {"", record.key.namespace}
+        for child in store.children(record)
+        if child.kind == kind
+    ]
+    if not known:
+        return
+    try:
+        latest = await list_versions(
+            client, [namespace], kind=kinds.CHILDREN[kind], selector=labels.CHILDREN_SELECTOR
+        )
+        for record, child in known:
+            await _read_child(client, record, child, children[kind], latest.get(child.uid))
+    except (errors.Forbidden, errors.NotFound):
+        return  # the kind or the right to read it is gone, which its watch reports
+
+
+async def _read_child(
+    client: KubeClient, record: ModelRecord, child: Child, sink: Sink, latest: str | None
+) -> None:
+    """Read a child unless its latest version is known; None: it was not listed."""
+    if latest and not is_newer(latest, child.resource_version):
+        return
+    page = await client.page(
+        kinds.CHILDREN[child.kind],
+        record.key.namespace,
+        name=child.name,
+        selector=labels.CHILDREN_SELECTOR,
+    )
+    found = [body for body in page.items if body["metadata"]["uid"] == child.uid]
+    for body in found:
+        sink.put(body)
+    if not found:
+        # With this version, events from before its deletion do not bring it back.
+        sink.drop(child.uid, page.resource_version)

@@ -8,11 +8,12 @@ A broken watch is reopened once the CRD is installed and the API server answers.
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from moorage_operator.kube import auth, errors, kinds, requirements
 from moorage_operator.kube.client import KubeClient
+from moorage_operator.kube.reflector import Sink
 from moorage_operator.store.existence import Existence
 from moorage_operator.store.store import Store
 
@@ -90,12 +91,17 @@ class Models:
             except errors.ApiError as error:
                 logger.warning("check for missed deletions failed", extra={"error": error.message})
 
-    async def catch_up(self) -> None:
-        """Read the models that the watch has not shown in their latest version."""
+    async def catch_up(self, children: Mapping[str, Sink]) -> None:
+        """Read what the watches have not shown in the latest version.
+
+        Args:
+            children: Receive children, by kind.
+        """
         names, is_served = self._namespaces.names, self._namespaces.is_served
         await catch_up(
             self._client,
             self._store,
+            children,
             lambda: [name for name in names if is_served(name)],
             selector=self._selector,
         )

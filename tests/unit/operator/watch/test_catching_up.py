@@ -1,14 +1,15 @@
-"""A new leader reads the models that its watch has not shown in their latest version."""
+"""A new leader reads the objects that its watches have not shown in their latest version."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from moorage_operator.kube import errors
+from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.bodies import Page
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import Kind
+from moorage_operator.store import parse_objects
 from moorage_operator.store.store import Store
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.watch import catching_up
@@ -67,7 +68,7 @@ def store() -> Store:
 async def test_only_models_that_are_newer_than_known_are_read(store: Store) -> None:
     client = Models(iris="5", rose="7", violet="6")
 
-    await catch_up(client, store, lambda: ("",), selector="team=a")
+    await catch_up(client, store, {}, lambda: ("",), selector="team=a")
 
     assert client.read == ["rose"]
     assert [version(store, each) for each in ("iris", "rose", "tulip")] == ["5", "7", "5"]
@@ -81,13 +82,13 @@ async def test_it_is_repeated_until_it_works(
     client = Models(failures=2, rose="7")
 
     async with asyncio.timeout(5):
-        await catch_up(client, store, lambda: ("",), selector="team=a")
+        await catch_up(client, store, {}, lambda: ("",), selector="team=a")
 
     assert version(store, "rose") == "7"
     assert [
         (each.message, each.__dict__["error"], each.__dict__["retry_in_s"] > 0)
         for each in caplog.records
-    ] == [("models not read by the new leader", "no answer", True)] * 2
+    ] == [("state not read by the new leader", "no answer", True)] * 2
 
 
 async def test_a_namespace_that_is_refused_meanwhile_keeps_no_leader_from_the_others(
@@ -97,7 +98,7 @@ async def test_a_namespace_that_is_refused_meanwhile_keeps_no_leader_from_the_ot
     client, answers = Models(failures=1, rose="7"), iter([("gone", "ns"), ("ns",)])
 
     async with asyncio.timeout(5):
-        await catch_up(client, store, lambda: next(answers), selector="team=a")
+        await catch_up(client, store, {}, lambda: next(answers), selector="team=a")
 
     assert version(store, "rose") == "7"
     assert client.listed == ["ns"]
@@ -106,6 +107,124 @@ async def test_a_namespace_that_is_refused_meanwhile_keeps_no_leader_from_the_ot
 async def test_nothing_is_read_while_no_namespace_is_served(store: Store) -> None:
     client = Models(rose="7")
 
-    await catch_up(client, store, tuple, selector="team=a")
+    await catch_up(client, store, {}, tuple, selector="team=a")
 
     assert client.read == []
+
+
+OWNER = {"apiVersion": "moorage.dev/v1alpha1", "kind": "InferenceModel", "controller": True}
+
+
+def child(kind: str, name: str, version: str, *, owner: str, uid: str = "") -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "ns",
+        "uid": uid or f"{kind}-{name}",
+        "resourceVersion": version,
+        "labels": {"app.kubernetes.io/managed-by": "moorage", "moorage.dev/model": owner},
+        "ownerReferences": [{**OWNER, "name": owner, "uid": owner}],
+    }
+    return {"metadata": metadata, "spec": {}}
+
+
+class Children(KubeClient):
+    """Has children of some kinds, and models at version 5; records what is read by name."""
+
+    def __init__(self, **found: list[dict[str, Any]]) -> None:
+        self.found = found
+        self.refused: dict[str, errors.ApiError] = {}
+        self.listed: list[tuple[str, str]] = []
+        self.read: list[tuple[str, str]] = []
+
+    async def page(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        name: str = "",
+        selector: str = "",
+        continue_: str = "",
+        metadata_only: bool = False,
+    ) -> Page:
+        if kind.plural == "inferencemodels":
+            return Page([], "9", "")
+        assert (selector, continue_) == ("app.kubernetes.io/managed-by=moorage", "")
+        assert metadata_only is not bool(name)
+        (self.read if name else self.listed).append((kind.plural, name or namespace))
+        if kind.plural in self.refused:
+            raise self.refused[kind.plural]
+        bodies = self.found.get(kind.plural, [])
+        return Page([each for each in bodies if name in {"", each["metadata"]["name"]}], "9", "")
+
+
+@pytest.fixture
+def sinks(store: Store) -> dict[str, parse_objects.Children]:
+    """Sinks of all kinds; the store has children of iris in version 5."""
+    made = {kind: parse_objects.Children(kind, store) for kind in kinds.CHILDREN}
+    for kind in ("Service", "Deployment", "HTTPRoute"):
+        made[kind].put(child(kind, "iris", "5", owner="iris"))
+    return made
+
+
+def versions(store: Store, name: str = "iris") -> dict[str, str]:
+    record = store.model(ObjectKey("ns", name))
+    assert record
+    return {each.kind: each.resource_version for each in store.children(record)}
+
+
+async def test_services_and_routes_that_are_newer_than_known_are_read(
+    store: Store, sinks: dict[str, parse_objects.Children]
+) -> None:
+    client = Children(
+        services=[child("Service", "iris", "7", owner="iris")],
+        httproutes=[child("HTTPRoute", "iris", "5", owner="iris")],
+        deployments=[child("Deployment", "iris", "8", owner="iris")],
+    )
+
+    await catch_up(client, store, sinks, lambda: ("",), selector="")
+
+    assert client.listed == [("services", ""), ("httproutes", "")]
+    assert client.read == [("services", "iris")]
+    assert versions(store) == {"Service": "7", "Deployment": "5", "HTTPRoute": "5"}
+
+
+async def test_a_service_that_went_is_dropped_and_no_older_event_brings_it_back(
+    store: Store, sinks: dict[str, parse_objects.Children]
+) -> None:
+    again = child("Service", "iris", "8", owner="iris", uid="another")
+    client = Children(services=[again], httproutes=[child("HTTPRoute", "iris", "5", owner="iris")])
+
+    await catch_up(client, store, sinks, lambda: ("",), selector="")
+
+    assert "Service" not in versions(store)  # the new one arrives by the watch
+    sinks["Service"].put(child("Service", "iris", "6", owner="iris"))
+    assert "Service" not in versions(store)
+    sinks["Service"].put(again)
+    assert versions(store)["Service"] == "8"
+
+
+@pytest.mark.parametrize(
+    "error", [errors.Forbidden("no right", code=403), errors.NotFound("no kind", code=404)]
+)
+async def test_a_kind_that_cannot_be_read_does_not_keep_the_leader_from_the_others(
+    store: Store, sinks: dict[str, parse_objects.Children], error: errors.ApiError
+) -> None:
+    client = Children(httproutes=[child("HTTPRoute", "iris", "7", owner="iris")])
+    client.refused["services"] = error
+
+    async with asyncio.timeout(5):
+        await catch_up(client, store, sinks, lambda: ("",), selector="")
+
+    assert versions(store) == {"Service": "5", "Deployment": "5", "HTTPRoute": "7"}
+
+
+async def test_only_children_in_served_namespaces_are_read(
+    store: Store, sinks: dict[str, parse_objects.Children]
+) -> None:
+    client = Children()
+
+    await catch_up(client, store, sinks, lambda: ("other",), selector="")
+    assert client.listed == []
+
+    await catch_up(client, store, sinks, lambda: ("other", "ns"), selector="")
+    assert client.listed == [("services", "ns"), ("httproutes", "ns")]
