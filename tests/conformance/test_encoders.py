@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.conformance, pytest.mark.timeout(120)]
 def test_encoders_answer_and_can_be_served_as_plain_graphs(tmp_path):
     root = tmp_path / "models"
     write_encoder(root / "sentiment", "logits", graph="onnx/model.onnx")
-    write_encoder(root / "embedder")
+    write_encoder(root / "embedder", graph="onnx/model_quantized.onnx")
     write_encoder(root / "graph")
     (root / "graph" / "model.yaml").write_text("backend: onnx\n")
     text = {"name": "text", "datatype": "BYTES", "shape": [2], "data": list(SENTENCES[:2])}

@@ -6,6 +6,7 @@ The bundled runtime decides in the end. The tool shares no code with it, so test
 what both find.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -39,6 +40,7 @@ WEAK_NAMES = {"model.json": "xgboost", "model.txt": "lightgbm"}
 WEAK_SUFFIXES = {".json": "xgboost", ".txt": "lightgbm"}
 PICKLES = (".joblib", ".pkl", ".pickle")
 ENCODER_FILES = frozenset({"config.json", "tokenizer.json"})
+ENCODER_VARIANT = re.compile(r"model_.+\.onnx")
 ENCODER = "text"
 CONFIG = "model.yaml"
 EXTRAS: Mapping[str, str] = {
@@ -193,7 +195,15 @@ def _encoder(folder: _Folder) -> str:
     others = {MLFLOW, *FIXED_NAMES} - {"model.onnx"}
     if not folder.files >= ENCODER_FILES or folder.files & others:
         return ""
-    if "model.onnx" in folder.files:
-        return "model.onnx"
     below = folder.folders.get("onnx")
-    return "onnx/model.onnx" if below and "model.onnx" in below.files else ""
+    places = (("", folder.files), ("onnx/", below.files if below else set[str]()))
+    for place, files in places:
+        if "model.onnx" in files:
+            return f"{place}model.onnx"
+    variants = [
+        f"{place}{name}"
+        for place, files in places
+        for name in files
+        if ENCODER_VARIANT.fullmatch(name)
+    ]
+    return variants[0] if len(variants) == 1 else ""

@@ -83,6 +83,17 @@ def found(tree: dict[str, Any], name: str | None = None) -> dict[str, dict[str, 
             None,
             {"a": {"1": "a/onnx/model.onnx"}, "b": {"2": "b/2/model.onnx"}},
         ),
+        (
+            {**ENCODER, "onnx": {"model_quantized.onnx": None, "model_quantized.onnx_data": None}},
+            None,
+            {"root": {"1": "onnx/model_quantized.onnx"}},
+        ),
+        ({**ENCODER, "model_quantized.onnx": None}, "m", {"m": {"1": "model_quantized.onnx"}}),
+        (
+            {**ENCODER, "model_q4.onnx": None, "onnx": {"model.onnx": None}},
+            "m",
+            {"m": {"1": "onnx/model.onnx"}},
+        ),
         ({**ENCODER, "model.py": None, "model.joblib": None}, "m", {"m": {"1": "model.py"}}),
         # a class may read files beside it: a fixed name takes precedence, then the stem "model"
         ({"model.py": None, "model.joblib": None}, "m", {"m": {"1": "model.py"}}),
@@ -374,7 +385,10 @@ def test_numeric_versions_are_sorted_numerically(a, b):
         ({"config.json": None, "model.onnx": None}, "onnx"),
         ({**ENCODER, "model.py": None, "onnx": {"model.onnx": None}}, "python"),
         ({**ENCODER, "a.joblib": None}, "sklearn"),
-        ({**ENCODER, "onnx": {"model_q4.onnx": None}}, "onnx"),
+        ({**ENCODER, "onnx": {"model_q4.onnx": None}}, "text"),
+        ({**ENCODER, "onnx": {"decoder_model.onnx": None}}, "onnx"),
+        ({**ENCODER, "onnx": {"model_q4.onnx": None, "model_fp16.onnx": None}}, ""),
+        ({**ENCODER, "model_q4.onnx": None, "onnx": {"model_fp16.onnx": None}}, "onnx"),
     ],
 )
 def test_a_tokenizer_beside_a_graph_makes_an_encoder(tree, expected):

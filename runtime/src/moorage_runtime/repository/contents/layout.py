@@ -8,7 +8,9 @@ A file, the folder of one model and a whole repository are supported:
     digits/model.onnx                   the folder of one model; the version is "1"
     digits/1/model.onnx                 the folder of one model with a folder per version
     models/digits/1/model.onnx          a repository: a folder per model
-    tokenizer.json, onnx/model.onnx     the folder of one encoder, as on the Hugging Face Hub
+    tokenizer.json, onnx/model.onnx     the folder of one encoder, as on the Hugging Face Hub; a
+                                        variant such as onnx/model_q4.onnx counts if it is the only
+                                        graph
 
 Entries that start with a dot are ignored: Kubernetes mounts ConfigMaps with ``..data`` beside the
 files. Folders of a repository without a model file or a version are skipped, and so is
@@ -53,6 +55,8 @@ EXPECTED: Final = (
 _ENCODER_FILES: Final = frozenset({"config.json", "tokenizer.json"})
 _GRAPH: Final = "model.onnx"
 _GRAPH_FOLDER: Final = "onnx"
+# Such as model_quantized.onnx. If there are several, nothing says which one to take.
+_GRAPH_VARIANT: Final = re.compile(r"model_.+\.onnx")
 ENCODER: Final = "text"
 # The root of an ext4 file system contains this folder, which only root can read.
 _LOST_AND_FOUND: Final = "lost+found"
@@ -293,10 +297,20 @@ def _encoder(folder: Folder) -> str:
     others = {_MLFLOW, *_FIXED_NAMES} - {_GRAPH}
     if not folder.files >= _ENCODER_FILES or folder.files & others:
         return ""
-    if _GRAPH in folder.files:
-        return _GRAPH
     below = folder.folders.get(_GRAPH_FOLDER)
-    return f"{_GRAPH_FOLDER}/{_GRAPH}" if below and _GRAPH in below.files else ""
+    places = (
+        ("", folder.files),
+        (f"{_GRAPH_FOLDER}/", below.files if below else frozenset[str]()),
+    )
+    for place, files in places:
+        if _GRAPH in files:
+            return f"{place}{_GRAPH}"
+    variants = [f"{place}{name}" for place, files in places for name in files if _is_variant(name)]
+    return variants[0] if len(variants) == 1 else ""
+
+
+def _is_variant(name: str) -> bool:
+    return _GRAPH_VARIANT.fullmatch(name) is not None
 
 
 def _model_files(folder: Folder) -> list[str]:
