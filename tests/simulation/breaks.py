@@ -78,12 +78,12 @@ def never_retry_passes() -> None:
 
 def never_retry_children() -> None:
     """Wait a day before retrying a failed write of a child."""
-    whole = children._refusal
+    whole = children._paced
 
     def broken(*arguments: Any) -> Refusal:
         return replace(whole(*arguments), retry_seconds=86_400.0)
 
-    children._refusal = broken
+    children._paced = broken
 
 
 def miss_deletions() -> None:
