@@ -206,6 +206,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
 
 def failing(name: str, seeds: int, processes: int) -> Iterator[Outcome]:
     """Return the seeds that fail only with this break."""
+    BREAKS[name]()  # an error in a process of the pool would only start the process again
     with multiprocessing.get_context("spawn").Pool(processes, BREAKS[name]) as pool:
         for outcomes in pool.imap(play_part, parts_of(0, seeds)):
             yield from (each for each in outcomes if each.failures)
