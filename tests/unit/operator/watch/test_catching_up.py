@@ -150,6 +150,7 @@ class Children(KubeClient):
             return Page([], "9", "")
         assert (selector, continue_) == ("app.kubernetes.io/managed-by=moorage", "")
         assert metadata_only is not bool(name)
+        assert not name or namespace == "ns"
         (self.read if name else self.listed).append((kind.plural, name or namespace))
         if kind.plural in self.refused:
             raise self.refused[kind.plural]

@@ -1115,6 +1115,19 @@ async def test_a_failing_deletion_is_tried_less_and_less_often(world: World) -> 
     assert world.cluster.writes.count("delete services iris") == 5
 
 
+async def test_a_deletion_needs_a_new_plan_although_another_one_was_just_refused(
+    world: World,
+) -> None:
+    await world.apply(service(), service(name="other"))
+    world.cluster.refuse_delete = errors.Forbidden("a policy says no", code=403)
+    await world.apply()
+    world.edit(lambda live: live["metadata"].update(uid="another"))
+
+    world.cluster.refuse_delete = None
+    assert await world.apply()
+    assert world.applied() == {"other": "h1"}
+
+
 async def test_another_child_of_the_same_name_is_deleted_at_once(world: World) -> None:
     await world.apply(service())
     world.cluster.refuse_delete = errors.Forbidden("a policy says no", code=403)
@@ -1135,9 +1148,9 @@ async def test_a_refused_deletion_is_retried_and_logged_once(
     assert world.applier.retry_seconds(KEY) is None
 
     world.cluster.refuse_delete = errors.Forbidden("a policy says no", code=403)
-    for _ in range(2):
+    for is_new in (True, False):
         world.now += REFUSED_SECONDS
-        await world.apply(other)
+        assert await world.apply(other) is is_new
         assert world.applier.retry_seconds(KEY) == REFUSAL_RETRY_SECONDS
     assert [each.message for each in caplog.records] == ["child cannot be deleted"]
     assert world.cluster.writes.count("delete services iris") == 2
@@ -1147,6 +1160,7 @@ async def test_a_refused_deletion_is_retried_and_logged_once(
     await world.apply(other)
     assert world.applied() == {"other": "h1"}
     assert world.applier.retry_seconds(KEY) is None
+    assert world.store.refusals(KEY) == ()
 
 
 async def test_a_child_that_is_wanted_again_needs_no_deletion(world: World) -> None:
