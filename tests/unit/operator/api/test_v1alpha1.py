@@ -165,6 +165,7 @@ def test_every_other_section_is_read():
         tls={"secretName": "iris-tls", "serverName": "iris.example.com"},
         access={"tokenSecretName": "iris-tokens"},
         smokeTests={"tests": [{"name": "zeros", "inputs": [ZEROS]}]},
+        objectMetadata={"labels": {"team": "risk"}},
     )
 
     assert parsed.problems == ()
@@ -172,6 +173,7 @@ def test_every_other_section_is_read():
     assert (parsed.scaling.min_replicas, parsed.scaling.max_replicas) == (2, 5)
     assert parsed.tls == Tls("iris-tls", "iris.example.com")
     assert parsed.access == TokenAccess("iris-tokens")
+    assert parsed.object_metadata.labels == {"team": "risk"}
     assert [each.name for each in parsed.smoke_tests.tests] == ["zeros"]
 
 

@@ -1,5 +1,7 @@
 """Parsing of the API server's lists and watches."""
 
+import json
+
 import pytest
 
 from moorage_operator.kube import bodies, errors
@@ -112,3 +114,16 @@ def test_an_error_event_without_a_code_is_an_error_of_the_server(body: bytes) ->
         read_change(b'{"type":"ERROR","object":' + body + b"}")
 
     assert raised.value.code == 500
+
+
+def test_a_stored_object_has_a_version() -> None:
+    stored = {"metadata": {"name": "iris", "resourceVersion": "7"}}
+
+    assert read_object(json.dumps(stored).encode()) == stored
+
+
+def test_an_object_with_an_empty_version_is_not_stored() -> None:
+    with pytest.raises(errors.ServerError) as raised:
+        read_object(b'{"metadata":{"resourceVersion":""}}')
+
+    assert raised.value.message == "the API server's answer is not a stored object"

@@ -68,3 +68,24 @@ def test_an_error_without_an_answer_has_only_a_message():
 def test_retry_after_is_read():
     assert errors.from_status(429, {}, retry_after="7").retry_after_seconds == 7
     assert errors.from_status(429, {}, retry_after="soon").retry_after_seconds is None
+
+
+def test_a_failed_step_is_collected_and_the_next_one_follows() -> None:
+    failures: list[errors.ApiError] = []
+    failure = errors.Conflict("edited since", code=409)
+
+    with errors.collected(failures):
+        raise failure
+    with errors.collected(failures):
+        pass
+
+    assert failures == [failure]
+
+
+def test_no_step_follows_once_another_process_leads() -> None:
+    failures: list[errors.ApiError] = []
+
+    with pytest.raises(errors.NotLeading), errors.collected(failures):
+        raise errors.NotLeading("not the leader")
+
+    assert failures == []

@@ -181,6 +181,7 @@ COLLECTED = condition(
     [
         ({"conditions": [COLLECTED]}, ("DeletionByPodGC", "PodGC: node no longer exists")),
         ({"conditions": [{**COLLECTED, "status": "False"}]}, ("", "")),
+        ({"conditions": [{"type": "DisruptionTarget", "status": "True"}]}, ("", "")),
         ({"conditions": [COLLECTED], "reason": "Evicted"}, ("Evicted", "")),
         ({"conditions": [COLLECTED], "message": "disk is full"}, ("", "disk is full")),
     ],

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from moorage_operator.values.objects import DeploymentObserved, PodObserved
+from moorage_operator.values.objects import ContainerObserved, DeploymentObserved, PodObserved
 
 POD = PodObserved("iris-1-x", "u", datetime(2026, 1, 1, tzinfo=UTC), template_hash="5d8f")
 
@@ -43,6 +44,28 @@ def test_a_pod_counts_until_it_ends_or_is_deleted(
     phase: str, deleting: bool, is_active: bool
 ) -> None:
     assert replace(POD, phase=phase, deleting=deleting).is_active is is_active
+
+
+@pytest.mark.parametrize(
+    ("container_ready", "facts", "is_lost"),
+    [
+        (True, {}, True),  # the node controller has set the condition Ready to false
+        (False, {}, False),
+        (True, {"ready": True}, False),
+        (True, {"unready_message": "containers with unready status"}, False),
+        (True, {"ready": True, "unready_message": "of before"}, False),
+        (True, {"gated": True}, False),
+        (True, {"gated": True, "gate_open": False}, False),
+        (True, {"gated": True, "gate_open": True}, True),
+        (False, {"gated": True}, False),
+    ],
+)
+def test_a_pod_is_lost_if_its_container_is_ready_and_nothing_says_why_it_is_not(
+    container_ready: bool, facts: dict[str, Any], is_lost: bool
+) -> None:
+    runtime = ContainerObserved("runtime", ready=container_ready)
+
+    assert replace(POD, runtime=runtime, **facts).is_lost is is_lost
 
 
 @pytest.mark.parametrize(("seen", "reported"), [(1, False), (2, True), (3, True)])
