@@ -313,6 +313,12 @@ def test_after_a_rollout_the_headline_says_why_the_model_does_not_serve() -> Non
     assert report.text.startswith("iris: Suspended, ")
 
 
+def test_the_headline_of_a_model_that_serves_says_that_its_rollout_is_complete() -> None:
+    report = shown(DONE, replica("iris-a", "new"), reason="RolloutComplete")
+
+    assert report.text.startswith("models/iris: RolloutComplete, ")
+
+
 def test_a_model_that_serves_has_no_cause_despite_its_notes() -> None:
     conditions = [
         condition("Ready", "True", "Serving"),

@@ -168,6 +168,14 @@ def test_a_model_that_is_being_deleted_has_that_cause() -> None:
     assert "finalizers" in cause.means
 
 
+def test_a_deletion_that_lasts_has_a_fix_other_than_waiting() -> None:
+    ready = condition("Ready", "False", "Deleting", "it is being deleted", lasted=86_400)
+
+    (cause,) = causes(model(ready), NOW)
+
+    assert cause.do.startswith("it has lasted 24h: look for the controller of the finalizers")
+
+
 def test_a_status_of_an_earlier_spec_is_the_only_cause() -> None:
     (found,) = causes(model(*CRASHING, generation=3), NOW)
 

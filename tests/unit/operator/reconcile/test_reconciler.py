@@ -101,7 +101,8 @@ class Fakes:
         if self.gate_error:
             raise self.gate_error
 
-    async def write(self, _: ModelRecord, status: Mapping[str, Any]) -> bool:
+    async def write(self, record: ModelRecord, status: Mapping[str, Any]) -> bool:
+        assert record
         self.acts.append("status")
         self.statuses.append(status)
         self.version += 1
@@ -109,7 +110,8 @@ class Fakes:
         self.store.put_model({**model(resourceVersion=str(self.version)), "status": kept})
         return True
 
-    def retry_seconds(self, _: ObjectKey) -> float | None:
+    def retry_seconds(self, key: ObjectKey) -> float | None:
+        assert key
         return self.undeleted
 
     def forget(self, _: Any) -> None:
@@ -491,20 +493,37 @@ async def test_a_model_that_is_being_deleted_is_no_longer_observed_and_says_so(
     (condition,) = fakes.statuses[-1]["conditions"]
     assert (condition["type"], condition["status"]) == ("Ready", "False")
     assert condition["reason"] == "Deleting"
+    assert condition["observedGeneration"] == fakes.statuses[-1]["observedGeneration"] == 1
+
+
+async def test_what_is_known_of_the_status_is_forgotten_after_a_deletion(
+    fakes: Fakes, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten: list[object] = []
+    fakes.store.put_model(model(deletionTimestamp="2026-01-01T00:00:00Z"))
+    await reconciler.reconcile(KEY)
+    monkeypatch.setattr(fakes, "forget", forgotten.append)
+    fakes.store.drop_model(KEY, "u")
+
+    await reconciler.reconcile(KEY)
+
+    assert "u" in forgotten
 
 
 async def test_a_model_that_vanishes_during_its_last_status_leaves_the_store(
     fakes: Fakes, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def write(*_: object) -> bool:
-        raise ModelGone
+        raise ModelGone("8")
 
+    dropped: list[tuple[object, ...]] = []
     fakes.store.put_model(model(deletionTimestamp="2026-01-01T00:00:00Z"))
     monkeypatch.setattr(fakes, "write", write)
+    monkeypatch.setattr(fakes.store, "drop_model", lambda *of: dropped.append(of))
 
     assert await reconciler.reconcile(KEY) is None
 
-    assert fakes.store.model(KEY) is None
+    assert dropped == [(KEY, "u", "8")]
 
 
 async def test_a_model_that_no_longer_exists_is_removed_from_the_store(

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from moorage_runtime.codec.arrays import json_data
 from moorage_runtime.codec.json import text as json_text
 from moorage_runtime.codec.oip import response as oip_response
-from moorage_runtime.codec.oip.request import ALL_JSON
+from moorage_runtime.codec.oip.request import ALL_JSON, OutputForm
 from moorage_runtime.values.errors import InvalidRequest
 from moorage_runtime.values.inference import (
     InferResponse,
@@ -117,6 +117,15 @@ def test_a_long_output_may_be_beside_nan_or_the_word_null(name, values):
     assert first["data"] == last["data"] == list(range(70_000))
     np.testing.assert_array_equal(short["data"], values)
     assert short["name"] == name
+
+
+def test_a_binary_output_has_no_data_in_the_text_beside_nan():
+    outputs = tensor("FP32", [math.nan], "y"), tensor("FP32", [1.0], "b")
+    form = OutputForm(overrides={"b": True})
+    text = oip_response.encode(InferResponse("m", "1", outputs), form, "id").text
+    first, second = json.loads(text)["outputs"]
+    assert math.isnan(first["data"][0])
+    assert second.keys() == {"name", "datatype", "shape", "parameters"}
 
 
 @pytest.mark.parametrize(
