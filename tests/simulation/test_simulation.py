@@ -49,6 +49,7 @@ def test_every_seed_keeps_every_property() -> None:
 # A leader went on after another one had led while it was suspended.
 # A pod of an edit by hand, left on a lost node, kept a rollout from completing.
 # A new leader, whose watch was behind, took an earlier Service for the present one.
+# A Deployment was created after its model had moved to another installation.
 @pytest.mark.parametrize(
     "seed",
     [
@@ -62,6 +63,7 @@ def test_every_seed_keeps_every_property() -> None:
         44050207,
         45102894,
         47000522,
+        48008545,
     ],
 )
 def test_a_seed_that_once_failed_keeps_every_property(seed: int) -> None:

@@ -276,13 +276,12 @@ class Applier:
                 if _drops_class(body, child) and await self._delete_child(record, child):
                     return True  # the next reconcile creates it
                 async with self._turns.turn(key.namespace, kind, is_new=False):
-                    # It may have gone or moved to another installation during a slow write.
-                    if not self._store.has(key, record.model.uid):
-                        raise ModelGone
+                    self._check_ours(record)
                     written = await self._change(body, child.fields)
             else:
                 expecting = self._store.expecting_child(key, kind, name, planned)
                 async with self._turns.turn(key.namespace, kind, is_new=True):
+                    self._check_ours(record)
                     with expecting:
                         written = await self._create(record, body, seen=child is not None)
             self._contests.wrote(place, planned)
@@ -437,6 +436,15 @@ class Applier:
         owners = found["metadata"].get("ownerReferences") or []
         if not any(owner["uid"] == record.model.uid for owner in owners):
             raise taken_by(str(body["kind"]), name, owners, record)
+
+    def _check_ours(self, record: ModelRecord) -> None:
+        """Check that the model did not go or move to another installation during a slow write.
+
+        Raises:
+            ModelGone: It did.
+        """
+        if not self._store.has(record.key, record.model.uid):
+            raise ModelGone
 
     async def _check_exists(self, record: ModelRecord) -> None:
         """Check that the model exists, from recent evidence or from the API server.

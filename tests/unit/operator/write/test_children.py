@@ -772,6 +772,22 @@ async def test_a_model_that_leaves_during_a_write_is_written_no_further(
     }
 
 
+async def test_nothing_more_is_created_for_a_model_that_left_during_a_creation(
+    world: World,
+) -> None:
+    send = world.cluster.apply
+
+    async def slowly(kind: Kind, body: Mapping[str, Any], *, field_manager: str) -> Any:
+        world.store.drop_model(KEY, "u")
+        return await send(kind, body, field_manager=field_manager)
+
+    world.cluster.apply = slowly  # type: ignore[method-assign]
+    with pytest.raises(ModelGone):
+        await world.applier.apply(world.record, (service(), workload()), keeps_others=True)
+
+    assert world.cluster.writes == ["services"]
+
+
 @pytest.mark.parametrize(
     ("change", "found"),
     [
