@@ -8,8 +8,8 @@ import pytest
 
 from lanes import (
     BESIDE,
+    FIRST,
     MEASURING,
-    PODS,
     ROOT,
     beside,
     causes,
@@ -87,8 +87,8 @@ def test_every_file_with_tests_is_in_one_session():
         ]
         return [each for file in found if (each := str(file.relative_to(ROOT))) not in ignored]
 
-    played = [*files([f"tests/{each}" for each in PODS]), *files(measured()), *files(beside())]
+    played = [*files([f"tests/{each}" for each in FIRST]), *files(measured()), *files(beside())]
 
     written = (str(each.relative_to(ROOT)) for each in (ROOT / "tests").rglob("test_*.py"))
     assert sorted(played) == sorted(written)
-    assert all((ROOT / "tests" / each).exists() for each in (*PODS, *BESIDE, *MEASURING))
+    assert all((ROOT / "tests" / each).exists() for each in (*FIRST, *BESIDE, *MEASURING))

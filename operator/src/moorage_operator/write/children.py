@@ -502,30 +502,26 @@ class Applier:
 
     def _refuse(self, record: ModelRecord, body: Object, error: errors.ApiError) -> bool:
         """Record a refusal; whether the next plan has to report it."""
-        key, (kind, name) = record.key, _key(body)
-        known = self._store.refusal(key, kind, name)
+        kind, name = _key(body)
+        missing = self._store.child(record.key, kind, name) is None
         refused = Refusal(kind, name, _applied_hash(body), error.code, error.reason, error.message)
-        missing = self._store.child(key, kind, name) is None
-        refusal = replace(_paced(refused, error, known), missing=missing, at=self._clock())
-        self._store.put_refusal(record, refusal)
-        if known != refusal:
-            event = "child write failed" if refusal.transient else "child refused"
-            logger.warning(event, extra={"kind": kind, "object": name, "error": error.message})
-        return known != refusal
+        return self._keep_refusal(record, replace(refused, missing=missing), error)
 
     def _refuse_deletion(self, record: ModelRecord, child: Child, error: errors.ApiError) -> None:
-        kind, name = child.kind, child.name
+        refused = Refusal(child.kind, child.name, "", error.code, error.reason, error.message)
+        self._keep_refusal(record, replace(refused, deletes=child.uid), error)
+
+    def _keep_refusal(self, record: ModelRecord, refused: Refusal, error: errors.ApiError) -> bool:
+        """Store a refusal, and log a new one; whether it is new."""
+        kind, name = refused.kind, refused.name
         known = self._store.refusal(record.key, kind, name)
-        refused = Refusal(
-            kind, name, "", error.code, error.reason, error.message, deletes=child.uid
-        )
         refusal = replace(_paced(refused, error, known), at=self._clock())
         self._store.put_refusal(record, refusal)
         if known != refusal:
-            logger.warning(
-                "child cannot be deleted",
-                extra={"kind": kind, "object": name, "error": error.message},
-            )
+            event = "child write failed" if refusal.transient else "child refused"
+            event = "child cannot be deleted" if refusal.deletes else event
+            logger.warning(event, extra={"kind": kind, "object": name, "error": error.message})
+        return known != refusal
 
     def _clear(self, key: ObjectKey, kind: str, name: str) -> bool:
         refused = self._store.refusal(key, kind, name) is not None
