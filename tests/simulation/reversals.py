@@ -23,11 +23,13 @@ class Reversals:
 
     def follow(self, write: Write) -> Iterator[str]:
         """Return what is wrong with a write; an operator that gets old lists may repeat one."""
-        if write.after is None or write.part or self._world.weather.old_lists:
+        if write.after is None or write.part:
             return
         uid, now = write.after["metadata"]["uid"], self._world.loop.time()
         if write.plural == "inferencemodels":
             self._edited[uid] = now
+        elif write.plural == "deployments" and self._world.weather.old_lists:
+            self._writes.pop(uid, None)
         elif write.plural == "deployments":
             former, at = self._writes.get(uid, ("", 0.0))
             self._writes[uid] = write.who, now
