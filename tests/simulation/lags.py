@@ -12,6 +12,7 @@ Source: Kubernetes API concepts, "Semantics for get and list" and "Semantics for
 import random
 
 from simulation.pods import key_of
+from simulation.runtimes import CONTENTS, runtime_of, write_runtime
 from simulation.world import NAMESPACE, USER, World
 
 SHARE = 0.08
@@ -23,7 +24,10 @@ LEADERS_SHARE = 0.3
 SECONDS = (0.0, 0.5, 4.0, 20.0)
 
 HANDOVER_SHARE = 0.4
-"""The share of steps in them after which the size is edited and the leader ends in order."""
+"""The share of steps in them that are followed by an edit and an orderly end of the leader."""
+
+RUNTIME_SHARE = 0.5
+"""The share of these edits that change the runtime, if there is one, and not the size."""
 
 SIZES = (1, 2, 3)
 
@@ -37,6 +41,7 @@ class Lags:
     def __init__(self, world: World, seed: int) -> None:
         self._world = world
         self._chance = random.Random(f"lags {seed}")
+        self._runtimes = random.Random(f"lags of runtimes {seed}")
         share = LEADERS_SHARE if world.leaders > 1 else SHARE
         self.do_happen = self._chance.random() < share
         if self.do_happen:
@@ -47,17 +52,29 @@ class Lags:
         return self._chance.choice(SECONDS)
 
     def after_step(self) -> None:
-        """Edit the size and end the leader, perhaps; it releases its lease as in an upgrade."""
+        """Edit something and end the leader, perhaps; it releases its lease as in an upgrade."""
         world, chance = self._world, self._chance
         if world.leaders == 1 or not self.do_happen or chance.random() > HANDOVER_SHARE:
             return
         size = chance.choice(SIZES)
-        world.note(f"step: edit to {size} replicas, then an orderly end of the leader")
-        for model in world.api.all("inferencemodels", NAMESPACE):
-            edit = lambda body: body["spec"].update(replicas=size)  # noqa: E731 -- passed on
-            world.api.edit("inferencemodels", key_of(model), edit, USER)
+        if runtime_of(world) is not None and self._runtimes.random() < RUNTIME_SHARE:
+            self._edit_runtime()
+        else:
+            self._edit_size(size)
         world.run(chance.choice(PAUSES) * (0.5 + chance.random()))
         for lease in world.api.all("leases"):
             world.kill(world.leading, RESTART_SECONDS)
             free = lambda body: body["spec"].update(holderIdentity="")  # noqa: E731 -- passed on
             world.api.edit("leases", key_of(lease), free, USER)
+
+    def _edit_size(self, size: int) -> None:
+        world = self._world
+        world.note(f"step: edit to {size} replicas, then an orderly end of the leader")
+        for model in world.api.all("inferencemodels", NAMESPACE):
+            edit = lambda body: body["spec"].update(replicas=size)  # noqa: E731 -- passed on
+            world.api.edit("inferencemodels", key_of(model), edit, USER)
+
+    def _edit_runtime(self) -> None:
+        self._world.note("step: edit of the runtime, then an orderly end of the leader")
+        content = {**self._runtimes.choice(CONTENTS), "updatePolicy": "Automatic"}
+        write_runtime(self._world, content)

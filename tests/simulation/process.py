@@ -267,7 +267,9 @@ class Process:
                 client.write_seconds = self.leadership.write_seconds
                 group.create_task(self.leadership.run())
                 await self.leadership.acquired.wait()
-                await catch_up(client, store, watches.children, lambda: ("",), selector=selector)
+                await catch_up(
+                    client, store, runtimes, watches.children, lambda: ("",), selector=selector
+                )
             group.create_task(work(queue, reconcile, lambda *_: None, loop.time))
             group.create_task(poller.run())
             if self._has_runtimes:

@@ -5,6 +5,7 @@ The former leader may have seen an edit of which the watch of the new one does n
 
 from collections.abc import Iterator
 
+from simulation.runtimes import NAME, RUNTIMES, runtime_of
 from simulation.scaling import size_of
 from simulation.stored import Object, Write, owners_of
 from simulation.world import World
@@ -20,6 +21,7 @@ class Reversals:
         self._world = world
         self._writes: dict[str, tuple[str, float]] = {}  # by whom and when, by the uid
         self._edited: dict[str, float] = {}  # by the uid of the model
+        self._runtime_edited = 0.0
 
     def follow(self, write: Write) -> Iterator[str]:
         """Return what is wrong with a write; an operator that gets old lists may repeat one."""
@@ -28,6 +30,8 @@ class Reversals:
         uid, now = write.after["metadata"]["uid"], self._world.loop.time()
         if write.plural == "inferencemodels":
             self._edited[uid] = now
+        elif write.plural == RUNTIMES:
+            self._runtime_edited = now
         elif write.plural == "deployments" and self._world.weather.old_lists:
             self._writes.pop(uid, None)
         elif write.plural == "deployments":
@@ -41,19 +45,33 @@ class Reversals:
         """Return what a write took back of a Deployment that was as the spec asks for."""
         for model in self._world.api.all("inferencemodels", write.key[0]):
             uid, spec = model["metadata"]["uid"], model["spec"]
-            edited = self._edited.get(uid, 0.0)
+            runtime = runtime_of(self._world) if spec["runtime"].get("name") == NAME else None
+            edited = max(self._edited.get(uid, 0.0), self._runtime_edited if runtime else 0.0)
             is_settled = edited < at and self._world.loop.time() - edited > JUST_SECONDS
             revisions = (model.get("status") or {}).get("revisions") or {}
             is_back = revisions.get("rejected") or spec.get("rollout", {}).get("abort")
             if write.before is None or uid not in owners_of(write.before) or is_back:
                 continue
-            was, is_ = _fits(write.before, spec), _fits(write.after or {}, spec)
+            was = _fits(write.before, spec, runtime or {})
+            is_ = _fits(write.after or {}, spec, runtime or {})
             if is_settled and was and not is_:
                 yield f"{write.who} takes back what {write.key[1]} got for the present spec"
 
 
-def _fits(deployment: Object, spec: Object) -> bool:
+def _fits(deployment: Object, spec: Object, runtime: Object) -> bool:
+    """Whether a Deployment has what the spec, and a runtime that models follow, ask for."""
     template, size = deployment["spec"]["template"], deployment["spec"]["replicas"]
-    image = template["spec"]["containers"][0]["image"]
+    container = template["spec"]["containers"][0]
     wanted = 0 if spec.get("suspend") else size_of(spec)
-    return image == spec["runtime"]["image"] and size == wanted
+    if container["image"] != spec["runtime"]["image"] or size != wanted:
+        return False
+    if runtime.get("updatePolicy") != "Automatic":
+        return True
+    labels = runtime.get("podTemplate", {}).get("metadata", {}).get("labels", {})
+    tier = template["metadata"]["labels"].get("tier")
+    return _levels_of(container) == _levels_of(runtime) and tier == labels.get("tier")
+
+
+def _levels_of(container: Object) -> list[str]:
+    """Return the values of the variable that tells the runtime's contents apart."""
+    return [each["value"] for each in container.get("env") or [] if each["name"] == "LEVEL"]

@@ -350,7 +350,7 @@ class App:
 
     async def _begin_to_lead(self, leadership: Leadership) -> None:
         await leadership.acquired.wait()
-        await self._models.catch_up(self._watches.children)
+        await self._models.catch_up(self._runtimes, self._watches.children)
         self._leads.set()
 
     async def _once_leading(self, coroutine: Coroutine[Any, Any, None]) -> None:

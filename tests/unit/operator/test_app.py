@@ -72,7 +72,8 @@ async def test_a_new_leader_reads_the_models_before_its_worker_starts(
 ) -> None:
     reading, read = asyncio.Event(), asyncio.Event()
 
-    async def catch_up(children: object) -> None:
+    async def catch_up(runtimes: object, children: object) -> None:
+        assert runtimes is app._runtimes
         assert children is app._watches.children
         reading.set()
         await read.wait()
@@ -90,7 +91,7 @@ async def test_a_new_leader_reads_the_models_before_its_worker_starts(
 
 
 async def test_a_leader_that_cannot_begin_ends(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def catch_up(_: object) -> None:
+    async def catch_up(*_: object) -> None:
         raise ValueError("a bug")
 
     monkeypatch.setattr(app._models, "catch_up", catch_up)

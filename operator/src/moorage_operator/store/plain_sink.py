@@ -1,4 +1,4 @@
-"""Passes the objects of a reflector to functions of a store that needs no versions.
+"""Passes the objects of a reflector to functions of a store, without its versions.
 
 reflector --> PlainSink --> RuntimeStore, GatewayStore
 """
@@ -10,7 +10,7 @@ __all__ = ["PlainSink"]
 
 
 class PlainSink:
-    """A sink without versions, because every object of its kind comes from one reflector.
+    """A sink without versions: the reflector of a kind passes its objects in their order.
 
     Args:
         put: Stores an object.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from moorage_operator.api.inference_runtime import InferenceRuntime, parse_inference_runtime
+from moorage_operator.kube.versions import is_newer
 from moorage_operator.values.runtimes import Runtimes
 
 __all__ = ["RuntimeStore"]
@@ -39,6 +40,7 @@ class RuntimeStore:
         self._namespace_changed = namespace_changed
         self._access_changed = access_changed
         self._names: dict[str, str] = {}  # by uid
+        self._versions: dict[str, str] = {}  # by uid
         self._namespaces: dict[str, str] = {}  # names by uid
         self._labels: Mapping[str, Mapping[str, str]] | None = None
         self._may_read_labels = True
@@ -62,7 +64,11 @@ class RuntimeStore:
             self._access_changed()
 
     def put_runtime(self, body: Mapping[str, Any]) -> None:
-        """Store a runtime."""
+        """Store a runtime, unless it is known in a later version."""
+        uid, version = body["metadata"]["uid"], body["metadata"]["resourceVersion"]
+        if not is_newer(version, self._versions.get(uid, "")):
+            return
+        self._versions[uid] = version
         runtime = parse_inference_runtime(body)
         before = self.current.by_name.get(runtime.name)
         self._names[runtime.uid] = runtime.name
@@ -71,8 +77,15 @@ class RuntimeStore:
             self._replace(by_name={**self.current.by_name, runtime.name: runtime})
             self._changed(before, runtime)
 
-    def drop_runtime(self, uid: str) -> None:
-        """Remove a deleted runtime, unless another one has its name."""
+    def drop_runtime(self, uid: str, version: str = "") -> None:
+        """Remove a deleted runtime, unless another one has its name.
+
+        If a list lacks it, `version` is that of the list: its events from before do not bring it
+        back. The watch drops it once more, without a version.
+        """
+        self._versions.pop(uid, None)
+        if version:
+            self._versions[uid] = version
         name = self._names.pop(uid, "")
         before = self.current.by_name.get(name)
         if before is None or before.uid != uid:
@@ -81,6 +94,10 @@ class RuntimeStore:
         del self.statuses[name]
         self._replace(by_name=left)
         self._changed(before, None)
+
+    def known(self) -> list[tuple[InferenceRuntime, str]]:
+        """Return the runtimes with their resourceVersions."""
+        return [(each, self._versions[each.uid]) for each in self.current.by_name.values()]
 
     def put_namespace(self, body: Mapping[str, Any]) -> None:
         """Store the labels of a namespace."""

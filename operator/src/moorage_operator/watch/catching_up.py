@@ -1,25 +1,29 @@
 """Brings the store up to date before a new leader writes.
 
-    list of versions --> **catch_up** --> models that are newer than in the store  --> store
-                                      --> Services and routes that changed or went --> store
+    versions --> **catch_up** --> models that are newer than in the store --> store
+                             --> runtimes, Services and routes, also if they went --> store
 
 The watches of a process that waited for the lease may be behind, for example because they come
 from another API server than the one that the former leader used. Until their events arrive, the
-process would take back what the former leader did for a newer spec, or report that a revision
-serves which the Service does not select any more. Late events of other children do no harm: what a
-Deployment runs is shown by its pods. Lists and reads without a resourceVersion are consistent.
+process would take back what the former leader did for a newer spec or runtime, or report that a
+revision serves which the Service does not select any more. Late events of other children do no
+harm: what a Deployment runs is shown by its pods. Lists and reads without a resourceVersion are
+consistent.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from moorage_operator.api import labels
 from moorage_operator.kube import errors, kinds
+from moorage_operator.kube.bodies import Page
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.delays import Delays
 from moorage_operator.kube.reflector import Sink
 from moorage_operator.kube.versions import is_newer
+from moorage_operator.store.runtimes import RuntimeStore
 from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.objects import Child
@@ -40,18 +44,22 @@ ROUTING = ("Service", "HTTPRoute", "GRPCRoute")
 async def catch_up(
     client: KubeClient,
     store: Store,
+    runtimes: RuntimeStore,
     children: Mapping[str, Sink],
     served: Callable[[], Sequence[str]],
     *,
     selector: str,
 ) -> None:
-    """Read what has changed of the known models, Services and routes. Retries until it works.
+    """Read what has changed of the known objects. Retries until it works.
+
+    A kind that is gone or that may not be read is skipped; its watch reports that.
 
     Those that are not known yet will arrive in their latest version.
 
     Args:
         client: The API.
-        store: Has the known objects.
+        store: Has the known models and children.
+        runtimes: Has the known runtimes.
         children: Receive children, by kind.
         served: Returns the namespaces that are served at the moment, "" for all. Lists of others
             may be refused, and must not keep the leader from the served ones.
@@ -61,6 +69,7 @@ async def catch_up(
     while namespaces := served():
         try:
             await _read_models(client, store, namespaces, selector)
+            await _read_runtimes(client, runtimes)
             for kind in ROUTING:
                 for namespace in namespaces:
                     await _read_children(client, store, kind, children, namespace)
@@ -90,6 +99,20 @@ async def _read_models(
             store.put_model(body)
 
 
+async def _read_runtimes(client: KubeClient, runtimes: RuntimeStore) -> None:
+    known, kind = runtimes.known(), kinds.INFERENCE_RUNTIMES
+    if not known:
+        return
+    try:
+        latest = await list_versions(client, [""], selector="", kind=kind)
+        for runtime, version in known:
+            if not _is_latest(version, latest.get(runtime.uid)):
+                page = await client.page(kind, name=runtime.name)
+                _take(page, runtime.uid, runtimes.put_runtime, runtimes.drop_runtime)
+    except (errors.Forbidden, errors.NotFound):
+        return
+
+
 async def _read_children(
     client: KubeClient, store: Store, kind: str, children: Mapping[str, Sink], namespace: str
 ) -> None:
@@ -109,14 +132,13 @@ async def _read_children(
         for record, child in known:
             await _read_child(client, record, child, children[kind], latest.get(child.uid))
     except (errors.Forbidden, errors.NotFound):
-        return  # the kind or the right to read it is gone, which its watch reports
+        return
 
 
 async def _read_child(
     client: KubeClient, record: ModelRecord, child: Child, sink: Sink, latest: str | None
 ) -> None:
-    """Read a child unless its latest version is known; None: it was not listed."""
-    if latest and not is_newer(latest, child.resource_version):
+    if _is_latest(child.resource_version, latest):
         return
     page = await client.page(
         kinds.CHILDREN[child.kind],
@@ -124,9 +146,24 @@ async def _read_child(
         name=child.name,
         selector=labels.CHILDREN_SELECTOR,
     )
-    found = [body for body in page.items if body["metadata"]["uid"] == child.uid]
+    _take(page, child.uid, sink.put, sink.drop)
+
+
+def _is_latest(known: str, listed: str | None) -> bool:
+    """Whether the known version is the listed one or later; None: it was not listed."""
+    return listed is not None and not is_newer(listed, known)
+
+
+def _take(
+    page: Page,
+    uid: str,
+    put: Callable[[dict[str, Any]], None],
+    drop: Callable[[str, str], None],
+) -> None:
+    """Store what was read by the name of an object."""
+    found = [body for body in page.items if body["metadata"]["uid"] == uid]
     for body in found:
-        sink.put(body)
+        put(body)
     if not found:
         # With this version, events from before its deletion do not bring it back.
-        sink.drop(child.uid, page.resource_version)
+        drop(uid, page.resource_version)

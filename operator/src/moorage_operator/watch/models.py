@@ -15,6 +15,7 @@ from moorage_operator.kube import auth, errors, kinds, requirements
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.reflector import Sink
 from moorage_operator.store.existence import Existence
+from moorage_operator.store.runtimes import RuntimeStore
 from moorage_operator.store.store import Store
 
 from . import kopf_source
@@ -91,16 +92,18 @@ class Models:
             except errors.ApiError as error:
                 logger.warning("check for missed deletions failed", extra={"error": error.message})
 
-    async def catch_up(self, children: Mapping[str, Sink]) -> None:
+    async def catch_up(self, runtimes: RuntimeStore, children: Mapping[str, Sink]) -> None:
         """Read what the watches have not shown in the latest version.
 
         Args:
+            runtimes: Receives runtimes.
             children: Receive children, by kind.
         """
         names, is_served = self._namespaces.names, self._namespaces.is_served
         await catch_up(
             self._client,
             self._store,
+            runtimes,
             children,
             lambda: [name for name in names if is_served(name)],
             selector=self._selector,

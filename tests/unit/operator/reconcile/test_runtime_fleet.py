@@ -18,7 +18,15 @@ from moorage_operator.values.observed import ObjectKey
 from moorage_operator.values.urgency import Urgency
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
-BODY = {"metadata": {"name": "triton", "uid": "uid-triton", "generation": 2}, "spec": {}}
+BODY = {
+    "metadata": {
+        "name": "triton",
+        "uid": "uid-triton",
+        "generation": 2,
+        "resourceVersion": "1",
+    },
+    "spec": {},
+}
 MODEL = {
     "metadata": {
         "name": "iris",
@@ -42,7 +50,8 @@ class Statuses:
     async def write(self, runtime: InferenceRuntime, status: dict[str, Any]) -> None:
         assert runtime.name == "triton"
         self.written.append(status)
-        self.runtimes.put_runtime({**BODY, "status": status})
+        metadata = {**BODY["metadata"], "resourceVersion": str(1 + len(self.written))}
+        self.runtimes.put_runtime({**BODY, "metadata": metadata, "status": status})
 
 
 class Refused(Statuses):

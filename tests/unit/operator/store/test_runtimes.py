@@ -1,5 +1,6 @@
 """The InferenceRuntimes and the labels of namespaces in memory, and which changes are reported."""
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -7,11 +8,13 @@ import pytest
 from moorage_operator.api.inference_runtime import InferenceRuntime
 from moorage_operator.store.runtimes import RuntimeStore
 
+VERSIONS = map(str, count(1))
 OPEN, CLOSED = {"team": "a"}, {"team": "b"}
 
 
 def runtime(name: str = "triton", uid: str = "u", image: str = "triton:1", **more: Any) -> Any:
-    return {"metadata": {"name": name, "uid": uid}, "spec": {"image": image}, **more}
+    metadata = {"name": name, "uid": uid, "resourceVersion": next(VERSIONS)}
+    return {"metadata": metadata, "spec": {"image": image}, **more}
 
 
 def namespace(name: str = "ns", uid: str = "n", labels: Any = None) -> Any:

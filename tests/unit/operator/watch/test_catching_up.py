@@ -10,6 +10,7 @@ from moorage_operator.kube.bodies import Page
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.kinds import Kind
 from moorage_operator.store import parse_objects
+from moorage_operator.store.runtimes import RuntimeStore
 from moorage_operator.store.store import Store
 from moorage_operator.values.observed import ObjectKey
 from moorage_operator.watch import catching_up
@@ -65,10 +66,19 @@ def store() -> Store:
     return made
 
 
-async def test_only_models_that_are_newer_than_known_are_read(store: Store) -> None:
+@pytest.fixture
+def runtimes() -> RuntimeStore:
+    return RuntimeStore(
+        changed=lambda *_: None, namespace_changed=lambda _: None, access_changed=lambda: None
+    )
+
+
+async def test_only_models_that_are_newer_than_known_are_read(
+    store: Store, runtimes: RuntimeStore
+) -> None:
     client = Models(iris="5", rose="7", violet="6")
 
-    await catch_up(client, store, {}, lambda: ("",), selector="team=a")
+    await catch_up(client, store, runtimes, {}, lambda: ("",), selector="team=a")
 
     assert client.read == ["rose"]
     assert [version(store, each) for each in ("iris", "rose", "tulip")] == ["5", "7", "5"]
@@ -76,13 +86,16 @@ async def test_only_models_that_are_newer_than_known_are_read(store: Store) -> N
 
 
 async def test_it_is_repeated_until_it_works(
-    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: Store,
+    runtimes: RuntimeStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(catching_up, "RETRY_FIRST_SECONDS", 0.001)
     client = Models(failures=2, rose="7")
 
     async with asyncio.timeout(5):
-        await catch_up(client, store, {}, lambda: ("",), selector="team=a")
+        await catch_up(client, store, runtimes, {}, lambda: ("",), selector="team=a")
 
     assert version(store, "rose") == "7"
     assert [
@@ -92,22 +105,24 @@ async def test_it_is_repeated_until_it_works(
 
 
 async def test_a_namespace_that_is_refused_meanwhile_keeps_no_leader_from_the_others(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, runtimes: RuntimeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catching_up, "RETRY_FIRST_SECONDS", 0.001)
     client, answers = Models(failures=1, rose="7"), iter([("gone", "ns"), ("ns",)])
 
     async with asyncio.timeout(5):
-        await catch_up(client, store, {}, lambda: next(answers), selector="team=a")
+        await catch_up(client, store, runtimes, {}, lambda: next(answers), selector="team=a")
 
     assert version(store, "rose") == "7"
     assert client.listed == ["ns"]
 
 
-async def test_nothing_is_read_while_no_namespace_is_served(store: Store) -> None:
+async def test_nothing_is_read_while_no_namespace_is_served(
+    store: Store, runtimes: RuntimeStore
+) -> None:
     client = Models(rose="7")
 
-    await catch_up(client, store, {}, tuple, selector="team=a")
+    await catch_up(client, store, runtimes, {}, tuple, selector="team=a")
 
     assert client.read == []
 
@@ -174,7 +189,7 @@ def versions(store: Store, name: str = "iris") -> dict[str, str]:
 
 
 async def test_services_and_routes_that_are_newer_than_known_are_read(
-    store: Store, sinks: dict[str, parse_objects.Children]
+    store: Store, runtimes: RuntimeStore, sinks: dict[str, parse_objects.Children]
 ) -> None:
     client = Children(
         services=[child("Service", "iris", "7", owner="iris")],
@@ -182,7 +197,7 @@ async def test_services_and_routes_that_are_newer_than_known_are_read(
         deployments=[child("Deployment", "iris", "8", owner="iris")],
     )
 
-    await catch_up(client, store, sinks, lambda: ("",), selector="")
+    await catch_up(client, store, runtimes, sinks, lambda: ("",), selector="")
 
     assert client.listed == [("services", ""), ("httproutes", "")]
     assert client.read == [("services", "iris")]
@@ -190,12 +205,12 @@ async def test_services_and_routes_that_are_newer_than_known_are_read(
 
 
 async def test_a_service_that_went_is_dropped_and_no_older_event_brings_it_back(
-    store: Store, sinks: dict[str, parse_objects.Children]
+    store: Store, runtimes: RuntimeStore, sinks: dict[str, parse_objects.Children]
 ) -> None:
     again = child("Service", "iris", "8", owner="iris", uid="another")
     client = Children(services=[again], httproutes=[child("HTTPRoute", "iris", "5", owner="iris")])
 
-    await catch_up(client, store, sinks, lambda: ("",), selector="")
+    await catch_up(client, store, runtimes, sinks, lambda: ("",), selector="")
 
     assert "Service" not in versions(store)  # the new one arrives by the watch
     sinks["Service"].put(child("Service", "iris", "6", owner="iris"))
@@ -208,24 +223,128 @@ async def test_a_service_that_went_is_dropped_and_no_older_event_brings_it_back(
     "error", [errors.Forbidden("no right", code=403), errors.NotFound("no kind", code=404)]
 )
 async def test_a_kind_that_cannot_be_read_does_not_keep_the_leader_from_the_others(
-    store: Store, sinks: dict[str, parse_objects.Children], error: errors.ApiError
+    store: Store,
+    runtimes: RuntimeStore,
+    sinks: dict[str, parse_objects.Children],
+    error: errors.ApiError,
 ) -> None:
     client = Children(httproutes=[child("HTTPRoute", "iris", "7", owner="iris")])
     client.refused["services"] = error
 
     async with asyncio.timeout(5):
-        await catch_up(client, store, sinks, lambda: ("",), selector="")
+        await catch_up(client, store, runtimes, sinks, lambda: ("",), selector="")
 
     assert versions(store) == {"Service": "5", "Deployment": "5", "HTTPRoute": "7"}
 
 
 async def test_only_children_in_served_namespaces_are_read(
-    store: Store, sinks: dict[str, parse_objects.Children]
+    store: Store, runtimes: RuntimeStore, sinks: dict[str, parse_objects.Children]
 ) -> None:
     client = Children()
 
-    await catch_up(client, store, sinks, lambda: ("other",), selector="")
+    await catch_up(client, store, runtimes, sinks, lambda: ("other",), selector="")
     assert client.listed == []
 
-    await catch_up(client, store, sinks, lambda: ("other", "ns"), selector="")
+    await catch_up(client, store, runtimes, sinks, lambda: ("other", "ns"), selector="")
     assert client.listed == [("services", "ns"), ("httproutes", "ns")]
+
+
+def runtime(name: str, version: str, *, uid: str = "", image: str = "server:1") -> dict[str, Any]:
+    metadata = {"name": name, "uid": uid or name, "resourceVersion": version}
+    return {"metadata": metadata, "spec": {"image": image}}
+
+
+class Runtimes(KubeClient):
+    """Has these runtimes, and no models; records which it reads by name."""
+
+    def __init__(self, *found: dict[str, Any], error: errors.ApiError | None = None) -> None:
+        self.found = found
+        self.error = error
+        self.listed = 0
+        self.read: list[str] = []
+
+    async def page(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        name: str = "",
+        selector: str = "",
+        continue_: str = "",
+        metadata_only: bool = False,
+    ) -> Page:
+        if kind.plural != "inferenceruntimes":
+            return Page([], "9", "")
+        assert (namespace, selector, continue_) == ("", "", "")
+        assert metadata_only is not bool(name)
+        self.listed += not name
+        self.read += [name] if name else []
+        if self.error:
+            raise self.error
+        return Page(
+            [each for each in self.found if name in {"", each["metadata"]["name"]}], "9", ""
+        )
+
+
+def images(runtimes: RuntimeStore) -> dict[str, str]:
+    return {
+        name: each.content["runtime"]["image"] for name, each in runtimes.current.by_name.items()
+    }
+
+
+async def test_runtimes_that_are_newer_than_known_are_read(
+    store: Store, runtimes: RuntimeStore
+) -> None:
+    runtimes.put_runtime(runtime("standard", "5"))
+    runtimes.put_runtime(runtime("triton", "5"))
+    new = runtime("triton", "7", image="triton:2")
+    client = Runtimes(runtime("standard", "5"), new, runtime("unknown", "6"))
+
+    await catch_up(client, store, runtimes, {}, lambda: ("",), selector="team=a")
+
+    assert client.read == ["triton"]
+    assert images(runtimes) == {"standard": "server:1", "triton": "triton:2"}
+    runtimes.put_runtime(runtime("triton", "6"))  # an event that comes late
+    assert images(runtimes)["triton"] == "triton:2"
+
+
+async def test_a_runtime_that_went_is_dropped_and_no_older_event_brings_it_back(
+    store: Store, runtimes: RuntimeStore
+) -> None:
+    runtimes.put_runtime(runtime("triton", "5"))
+    again = runtime("triton", "8", uid="another", image="triton:2")
+
+    await catch_up(Runtimes(again), store, runtimes, {}, lambda: ("",), selector="")
+
+    assert images(runtimes) == {}  # the new one arrives by the watch
+    runtimes.put_runtime(runtime("triton", "6"))
+    assert images(runtimes) == {}
+    runtimes.put_runtime(again)
+    assert images(runtimes) == {"triton": "triton:2"}
+
+
+async def test_no_runtime_is_listed_if_none_is_known(store: Store, runtimes: RuntimeStore) -> None:
+    client = Runtimes(runtime("triton", "7"))
+
+    await catch_up(client, store, runtimes, {}, lambda: ("",), selector="")
+
+    assert client.listed == 0
+
+
+@pytest.mark.parametrize(
+    "error", [errors.Forbidden("no right", code=403), errors.NotFound("no kind", code=404)]
+)
+async def test_runtimes_that_cannot_be_read_do_not_keep_the_leader_from_the_children(
+    store: Store,
+    runtimes: RuntimeStore,
+    sinks: dict[str, parse_objects.Children],
+    error: errors.ApiError,
+) -> None:
+    runtimes.put_runtime(runtime("triton", "5"))
+    client = Runtimes(error=error)
+
+    async with asyncio.timeout(5):
+        await catch_up(client, store, runtimes, sinks, lambda: ("",), selector="")
+
+    assert (client.listed, images(runtimes)) == (1, {"triton": "server:1"})
+    assert "Service" not in versions(store)
