@@ -26,7 +26,7 @@ from moorage_operator.kube import errors
 from moorage_operator.probe.schedule.poller import Poller
 from moorage_operator.process import logs
 from moorage_operator.resources.pod_template import make_pod_template
-from moorage_operator.store.existence import ModelGone
+from moorage_operator.store.existence import ModelDropped, ModelGone
 from moorage_operator.store.gateways import GatewayStore
 from moorage_operator.store.store import Store
 from moorage_operator.values.gateways import NO_GATEWAYS, GatewaysObserved
@@ -128,6 +128,8 @@ class Reconciler:
         self._hands.turns.wait(key, resolution.state.awaits)
         try:
             return await self._pass(replace(record, model=resolution.model), resolution.state)
+        except ModelDropped:
+            return None  # if it has returned meanwhile, it is queued
         except ModelGone as gone:
             self._hands.store.drop_model(key, record.model.uid, gone.version)
             return None
@@ -188,13 +190,13 @@ class Reconciler:
         Its replicas are polled from then on, before the writes, which a webhook may delay.
 
         Raises:
-            ModelGone: The model was dropped from the store since the reconcile began.
+            ModelDropped: The store has dropped the model since the reconcile began.
         """
         store, config = self._hands.store, self._config
         key, model = record.key, record.model
         while True:
             if not store.has(key, model.uid):
-                raise ModelGone
+                raise ModelDropped
             observed = replace(
                 store.observed(key),
                 is_cut_off=self._isolation.is_cut_off,

@@ -10,7 +10,7 @@ is deleted, its model may have been deleted before, and its event may still be o
 
 from collections.abc import Callable
 
-__all__ = ["KNOWN_SECONDS", "Existence", "ModelGone"]
+__all__ = ["KNOWN_SECONDS", "Existence", "ModelDropped", "ModelGone"]
 
 KNOWN_SECONDS = 300.0
 """How long evidence is valid. The event of a deletion arrives within a second. If it is missed,
@@ -28,6 +28,13 @@ class ModelGone(Exception):
     def __init__(self, version: str = "") -> None:
         super().__init__()
         self.version = version
+
+
+class ModelDropped(ModelGone):
+    """The store has dropped the InferenceModel since its reconcile began.
+
+    The store may have it again by the time the reconcile ends, if it only left the label selector.
+    """
 
 
 class Existence:

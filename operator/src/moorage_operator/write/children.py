@@ -25,7 +25,7 @@ from moorage_operator.api import names
 from moorage_operator.kube import errors, field_ownership, kinds
 from moorage_operator.kube.client import KubeClient
 from moorage_operator.kube.reflector import Sink
-from moorage_operator.store.existence import Existence, ModelGone
+from moorage_operator.store.existence import Existence, ModelDropped, ModelGone
 from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.objects import AppliedState, Child, ChildKey
@@ -441,10 +441,10 @@ class Applier:
         """Check that the model did not go or move to another installation during a slow write.
 
         Raises:
-            ModelGone: It did.
+            ModelDropped: It did.
         """
         if not self._store.has(record.key, record.model.uid):
-            raise ModelGone
+            raise ModelDropped
 
     async def _check_exists(self, record: ModelRecord) -> None:
         """Check that the model exists, from recent evidence or from the API server.

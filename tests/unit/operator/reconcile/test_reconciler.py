@@ -29,7 +29,7 @@ from moorage_operator.reconcile.reconciler import (
 )
 from moorage_operator.reconcile.status_pace import APART_SECONDS, SOON_SECONDS, StatusPace
 from moorage_operator.reconcile.workqueue import WorkQueue
-from moorage_operator.store.existence import ModelGone
+from moorage_operator.store.existence import ModelDropped, ModelGone
 from moorage_operator.values.gateways import GatewaysObserved
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.objects import PodObserved
@@ -547,6 +547,17 @@ async def test_a_model_that_a_list_lacked_stays_if_it_has_returned(
     assert await reconciler.reconcile(KEY) is None
 
     assert (fakes.store.model(KEY) is not None) is stays
+
+
+async def test_a_model_that_returns_before_its_reconcile_ends_stays(
+    fakes: Fakes, reconciler: Reconciler
+) -> None:
+    fakes.store.put_model(model())
+    fakes.error = ModelDropped()  # by a write; the model is in the store again
+
+    assert await reconciler.reconcile(KEY) is None
+
+    assert fakes.store.model(KEY) is not None
 
 
 async def test_the_reconcile_of_a_model_ends_when_it_is_dropped(

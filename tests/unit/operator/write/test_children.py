@@ -11,7 +11,7 @@ from moorage_operator.kube import errors, kinds
 from moorage_operator.kube.kinds import Kind
 from moorage_operator.resources.owned import make_owner_reference
 from moorage_operator.store import parse_objects
-from moorage_operator.store.existence import KNOWN_SECONDS, Existence, ModelGone
+from moorage_operator.store.existence import KNOWN_SECONDS, Existence, ModelDropped, ModelGone
 from moorage_operator.store.store import Store
 from moorage_operator.values.model_record import ModelRecord
 from moorage_operator.values.observed import REFUSAL_RETRY_SECONDS, ObjectKey, Refusal
@@ -764,7 +764,7 @@ async def test_a_model_that_leaves_during_a_write_is_written_no_further(
     world.cluster.apply = slowly  # type: ignore[method-assign]
     record = world.record
     bodies = tuple(service("h2", name=each) for each in ("iris", "other"))
-    with pytest.raises(ModelGone) if leaves else nullcontext():
+    with pytest.raises(ModelDropped) if leaves else nullcontext():
         await world.applier.apply(record, bodies, keeps_others=True)
 
     assert world.cluster.objects["services", "other"]["metadata"]["annotations"] == {
@@ -782,7 +782,7 @@ async def test_nothing_more_is_created_for_a_model_that_left_during_a_creation(
         return await send(kind, body, field_manager=field_manager)
 
     world.cluster.apply = slowly  # type: ignore[method-assign]
-    with pytest.raises(ModelGone):
+    with pytest.raises(ModelDropped):
         await world.applier.apply(world.record, (service(), workload()), keeps_others=True)
 
     assert world.cluster.writes == ["services"]
