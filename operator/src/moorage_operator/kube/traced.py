@@ -59,6 +59,7 @@ def open_session(
     kind: Kind,
     livenesses: Mapping[str, Liveness],
     *,
+    asked: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> aiohttp.ClientSession:
     """Open a session in the running event loop; the caller closes it.
@@ -68,6 +69,7 @@ def open_session(
         token: The bearer token, None for a client certificate.
         kind: The kind whose lists and watches are traced.
         livenesses: By namespace, "" for requests to all namespaces.
+        asked: Called before each request for objects of the kind.
         clock: Returns monotonic seconds.
     """
     trust = Trust(access)
@@ -81,6 +83,8 @@ def open_session(
     async def starting(
         _: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestStartParams
     ) -> None:
+        if liveness_of(params.url):
+            asked()
         if "watch" in params.url.query:
             await asyncio.sleep(paces[params.url.path].wait_seconds())
 

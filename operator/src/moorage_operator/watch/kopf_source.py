@@ -37,6 +37,13 @@ from .model_watch import TICK_SECONDS, ModelWatch
 
 Registry = kopf.OperatorRegistry
 
+DISCOVERY_SECONDS = 10.0
+"""How long kopf may take until it first asks for models.
+
+It looks for their kind in the discovery once. An API server that is starting, or on which the CRD
+was just installed, may serve the kind shortly before its discovery lists it.
+"""
+
 LOGIN_SECONDS = 5.0
 """The minimum time between two logins. kopf logs in as soon as the API server rejects the token,
 again and again until it is renewed."""
@@ -169,7 +176,7 @@ def registry(
         except OSError as error:
             reason = f"the token file cannot be read: {error}"
             raise kopf.TemporaryError(reason, delay=0) from error
-        session = traced.open_session(access, text, kind, watch.livenesses)
+        session = traced.open_session(access, text, kind, watch.livenesses, asked=watch.ask)
         return kopf.AiohttpSession(server=access.server, aiohttp_session=session)
 
     kind = kinds.INFERENCE_MODELS
@@ -232,8 +239,8 @@ async def watch_models(
             is reported as deleted.
 
     Raises:
-        Exception: The error that ended kopf: its kind was removed, an ERROR event, or rejected
-            credentials.
+        Exception: The error that ended kopf: its kind was removed or not found, an ERROR event, or
+            rejected credentials.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
@@ -255,8 +262,8 @@ async def watch_models(
             loop.call_soon_threadsafe(_settle, ended, error)
 
     # A daemon thread, so that a hanging kopf does not keep the process alive.
+    watch.begin()
     threading.Thread(target=run, name="kopf", daemon=True).start()
-    watch.tick()
     try:
         await asyncio.shield(ended)
     except asyncio.CancelledError:
@@ -272,10 +279,18 @@ async def _operate(
 ) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+    latest = loop.time() + DISCOVERY_SECONDS
+    is_blind = False
 
     def tick() -> None:
-        if not stop.is_set():
-            watch.tick()
+        nonlocal is_blind
+        if stop.is_set():
+            return
+        watch.tick()
+        is_blind = not watch.has_asked and loop.time() >= latest
+        if is_blind:
+            stopping.set()
+        else:
             loop.call_later(TICK_SECONDS, tick)
 
     def wait() -> None:
@@ -299,6 +314,8 @@ async def _operate(
         )
     finally:
         stop.set()
+    if is_blind:
+        raise TimeoutError(f"kopf has not asked for models within {DISCOVERY_SECONDS:.0f} s")
 
 
 def _settle(ended: asyncio.Future[None], error: BaseException | None) -> None:

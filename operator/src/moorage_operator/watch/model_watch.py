@@ -1,4 +1,4 @@
-"""Monitors kopf: the liveness of its watch in each namespace, and its heartbeat."""
+"""Monitors kopf: its requests, the liveness of its watch in each namespace, and its heartbeat."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,6 +23,7 @@ class ModelWatch:
 
     Attributes:
         livenesses: The liveness of the watch in each namespace, "" for all.
+        has_asked: Whether kopf has asked for models since its start.
     """
 
     def __init__(self, namespaces: Sequence[str], clock: Callable[[], float]) -> None:
@@ -31,8 +32,18 @@ class ModelWatch:
             namespace: Liveness(kind.rbac_name, namespace, clock)
             for namespace in namespaces or [""]
         }
+        self.has_asked = False
         self._clock = clock
         self._ticked_at: float | None = None
+
+    def begin(self) -> None:
+        """Expect a request and heartbeats, because kopf starts."""
+        self.has_asked = False
+        self.tick()
+
+    def ask(self) -> None:
+        """Record a request for models."""
+        self.has_asked = True
 
     def tick(self) -> None:
         """Record a heartbeat of kopf's event loop."""

@@ -25,15 +25,23 @@ async def test_answers_for_a_namespace_are_signs_of_life_of_its_watch() -> None:
             request.transport.abort()
         return web.Response(status=codes.get(request.path, 200))
 
+    asked: list[None] = []
     async with (
         serving(answer) as server,
         traced.open_session(
-            Access(server), "token", kinds.INFERENCE_MODELS, livenesses
+            Access(server),
+            "token",
+            kinds.INFERENCE_MODELS,
+            livenesses,
+            asked=lambda: asked.append(None),
         ) as session,
     ):
+        await (await session.get(server + "/apis")).read()
+        assert not asked
         at = 1000.0
         for path in (*codes, "/apis", PATH.format("other"), PATH.format("a") + "/iris"):
             await (await session.get(server + path)).read()
+        assert len(asked) == len(codes)
         assert livenesses["a"].trouble() == ""
         assert "403" in livenesses["b"].failure
         assert "400" in livenesses["c"].failure

@@ -165,6 +165,69 @@ async def test_kopf_makes_no_anonymous_request_while_the_token_is_written(
     assert set(server.tokens) == {"Bearer one"}
 
 
+def listed(plural: str, kind: str) -> dict[str, Any]:
+    """A kind as the discovery describes it."""
+    verbs = {"namespaced": kind != "Namespace", "verbs": ["list", "watch"]}
+    return {"name": plural, "kind": kind, "singularName": kind.lower(), **verbs}
+
+
+class Starting:
+    """An API server with one model, whose list of groups lacks that of the models at first."""
+
+    def __init__(self, *, omissions: int) -> None:
+        self.omissions = omissions
+        self.ended = asyncio.Event()
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        path = request.path
+        if path == "/apis":
+            self.omissions -= 1
+            version = {"groupVersion": "moorage.dev/v1alpha1", "version": "v1alpha1"}
+            group = {"name": "moorage.dev", "versions": [version], "preferredVersion": version}
+            return web.json_response({"groups": [] if self.omissions >= 0 else [group]})
+        if path == "/apis/moorage.dev/v1alpha1":
+            return web.json_response({"resources": [listed("inferencemodels", "InferenceModel")]})
+        if path == "/api":
+            return web.json_response({"versions": ["v1"]})
+        if path == "/api/v1":
+            return web.json_response({"resources": [listed("namespaces", "Namespace")]})
+        if path.endswith("/inferencemodels") and "watch" in request.query:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await self.ended.wait()
+            return response
+        if path.endswith("/inferencemodels"):
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [body()]})
+        raise web.HTTPNotFound
+
+
+async def test_kopf_ends_if_the_discovery_lacks_the_models_and_finds_them_when_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kopf_source, "DISCOVERY_SECONDS", 0.3)
+    monkeypatch.setattr(kopf_source, "TICK_SECONDS", 0.05)
+    server, found = Starting(omissions=1), asyncio.Event()
+    ticks: list[None] = []
+    watch = ModelWatch((), time.monotonic)
+    monkeypatch.setattr(watch, "tick", lambda: ticks.append(None))
+
+    async with asyncio.timeout(10), serving(server) as address:
+        take = lambda _: found.set()  # noqa: E731 -- passed on
+        with pytest.raises(TimeoutError, match="kopf has not asked for models"):
+            await kopf_source.watch_models(Access(address), take, (), watch)
+        assert not found.is_set()
+
+        task = asyncio.create_task(kopf_source.watch_models(Access(address), take, (), watch))
+        await found.wait()
+        ticks.clear()
+        while len(ticks) < 10:  # longer than it may take to ask  # noqa: ASYNC110 -- in a thread
+            await asyncio.sleep(0.01)
+        assert not task.done()
+        server.ended.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 @pytest.mark.parametrize("type_", [None, "ADDED", "MODIFIED"])
 def test_a_model_event_is_stored(store: Store, type_: str | None) -> None:
     existence = Existence(lambda: 0.0)
