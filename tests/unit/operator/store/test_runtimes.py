@@ -47,6 +47,44 @@ def reporting() -> ReportingStore:
     return ReportingStore()
 
 
+def at(version: int, image: str = "triton:1") -> Any:
+    body = runtime(image=image)
+    return {**body, "metadata": {**body["metadata"], "resourceVersion": str(version)}}
+
+
+def test_an_earlier_version_changes_nothing(reporting: ReportingStore) -> None:
+    reporting.store.put_runtime(at(7, "triton:2"))
+
+    reporting.store.put_runtime(at(6))
+
+    (known,) = reporting.store.known()
+    assert (known[0].content["runtime"]["image"], known[1]) == ("triton:2", "7")
+    assert len(reporting.runtimes) == 1
+
+
+def test_events_from_before_a_list_without_a_runtime_do_not_bring_it_back(
+    reporting: ReportingStore,
+) -> None:
+    reporting.store.put_runtime(at(5))
+    reporting.store.drop_runtime("u", "8")
+
+    reporting.store.put_runtime(at(7))
+    assert reporting.names == []
+
+    reporting.store.drop_runtime("u")  # by its watch, after which etcd may be restored
+    reporting.store.put_runtime(at(3))
+    assert reporting.names == ["triton"]
+
+
+def test_a_runtime_is_known_again_after_a_restore_of_etcd(reporting: ReportingStore) -> None:
+    reporting.store.put_runtime(at(5, "triton:2"))
+    reporting.store.drop_runtime("u")
+
+    reporting.store.put_runtime(at(3))
+
+    assert [version for _, version in reporting.store.known()] == ["3"]
+
+
 def test_a_runtime_is_reported_when_its_spec_changes_and_when_it_is_deleted(
     reporting: ReportingStore,
 ) -> None:
