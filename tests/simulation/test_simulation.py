@@ -51,6 +51,7 @@ def test_every_seed_keeps_every_property() -> None:
 # A new leader, whose watch was behind, took an earlier Service for the present one.
 # A Deployment was created after its model had moved to another installation.
 # A model that left and returned during a write was not reconciled any more.
+# A new leader, whose watch was behind, changed a Deployment of a model that had moved.
 @pytest.mark.parametrize(
     "seed",
     [
@@ -66,6 +67,7 @@ def test_every_seed_keeps_every_property() -> None:
         47000522,
         48008545,
         50005064,
+        50018457,
     ],
 )
 def test_a_seed_that_once_failed_keeps_every_property(seed: int) -> None:

@@ -32,8 +32,8 @@ from moorage_operator.values.urgency import Urgency
 from .interning import interned
 
 GONE = 1024
-"""The number of deleted children to remember, as the answer to an apply may arrive after the event
-of the deletion."""
+"""The number of deleted children, and of models, to remember: an answer to an apply may arrive
+after the event of the deletion, and an event after a list that lacks the object."""
 
 Place = tuple[str, str]
 """The namespace and the value of the model label of a child or pod."""
@@ -79,6 +79,9 @@ class Store:
         self._child_gone = child_gone
         self._families: dict[Place, _Family] = {}
         self._child_places: dict[str, Place] = {}
+        self._left: dict[
+            str, str
+        ] = {}  # uids of dropped models, with the versions that lacked them
         self._expected_statuses: dict[ObjectKey, Mapping[str, Any]] = {}
         self._expected_children: dict[tuple[Place, str, str], str] = {}
         self._gone: dict[str, str] = {}  # uids of deleted children, with their last versions
@@ -124,9 +127,12 @@ class Store:
         """
         metadata, status = body["metadata"], interned(body.get("status") or {})
         family, version = self._family(_place(key)), metadata["resourceVersion"]
-        known = family.record
-        if known and not is_newer(version, family.version):
+        known, left = family.record, self._left.get(metadata["uid"])
+        if (known and not is_newer(version, family.version)) or (
+            left and not is_newer(version, left)
+        ):
             return None
+        self._left.pop(metadata["uid"], None)
         if known and known.model.uid != metadata["uid"]:
             self._refusals.pop(key, None)  # another object of the same name
             self._history.pop(key, None)
@@ -147,6 +153,7 @@ class Store:
 
         This is for a restore of etcd from a backup, after which versions are reused.
         """
+        self._left.clear()
         for family in self._families.values():
             family.version = ""
 
@@ -163,7 +170,8 @@ class Store:
         """Remove a deleted resource, unless another one has its name.
 
         It may also have left the label selector for a while. So nothing is done if the resource is
-        known in a newer version than that of the event or the list, `version`.
+        known in a newer version than that of the event or the list, `version`. Events of earlier
+        versions that arrive later do not bring it back.
         """
         place = _place(key)
         family = self._families.get(place)
@@ -172,6 +180,8 @@ class Store:
         if version and family.version and is_newer(family.version, version):
             return
         family.record = None
+        if version:
+            _remember(self._left, uid, version)
         self._tidy(place)
         self._references.pop(key, None)
         self._refusals.pop(key, None)
@@ -251,9 +261,7 @@ class Store:
     def drop_child(self, uid: str, version: str = "") -> None:
         """Remove a deleted child or one without our label; `version` is its last one, if known."""
         self._unseen.pop(uid, None)
-        self._gone[uid] = version
-        if len(self._gone) > GONE:
-            del self._gone[next(iter(self._gone))]
+        _remember(self._gone, uid, version)
         place = self._child_places.pop(uid, None)
         if place is None:
             return
@@ -471,6 +479,12 @@ class Store:
     def _child(self, place: Place, kind: str, name: str) -> Child | None:
         family = self._families.get(place)
         return family.children.get((kind, name)) if family else None
+
+
+def _remember(gone: dict[str, str], uid: str, version: str) -> None:
+    gone[uid] = version
+    if len(gone) > GONE:
+        del gone[next(iter(gone))]
 
 
 def _is_covered(version: str, listed_at: str) -> bool:

@@ -1,19 +1,20 @@
 """Brings the store up to date before a new leader writes.
 
-    versions --> **catch_up** --> models that are newer than in the store --> store
-                             --> runtimes, Services and routes, also if they went --> store
+    versions --> **catch_up** --> models, runtimes, Services and routes that are newer than in the
+                                  store, and which of them went --> store
 
 The watches of a process that waited for the lease may be behind, for example because they come
 from another API server than the one that the former leader used. Until their events arrive, the
-process would take back what the former leader did for a newer spec or runtime, or report that a
-revision serves which the Service does not select any more. Late events of other children do no
-harm: what a Deployment runs is shown by its pods. Lists and reads without a resourceVersion are
-consistent.
+process would take back what the former leader did for a newer spec or runtime, write children of a
+model that moved to another installation, or report that a revision serves which the Service does
+not select any more. Late events of other children do no harm: what a Deployment runs is shown by
+its pods. Lists and reads without a resourceVersion are consistent.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from moorage_operator.api import labels
@@ -87,16 +88,20 @@ async def catch_up(
 async def _read_models(
     client: KubeClient, store: Store, namespaces: Sequence[str], selector: str
 ) -> None:
+    known = [
+        (record.key, record.model.uid)
+        for record in store.models()
+        if any(each in {"", record.key.namespace} for each in namespaces)
+    ]
     latest = await list_versions(client, namespaces, selector=selector)
-    for key, uid in store.uids().items():
+    for key, uid in known:
         record = store.model(key)
-        if record is None or not is_newer(latest.get(uid, "0"), record.resource_version):
+        if record is None or _is_latest(record.resource_version, latest.get(uid)):
             continue
         page = await client.page(
             kinds.INFERENCE_MODELS, key.namespace, name=key.name, selector=selector
         )
-        for body in page.items:
-            store.put_model(body)
+        _take(page, uid, store.put_model, partial(store.drop_model, key))
 
 
 async def _read_runtimes(client: KubeClient, runtimes: RuntimeStore) -> None:

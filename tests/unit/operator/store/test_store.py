@@ -733,6 +733,43 @@ def test_the_last_event_of_a_model_drops_it(recorder: Recorder, version: str) ->
     assert recorder.store.model(KEY) is None
 
 
+def test_events_from_before_a_list_without_a_model_do_not_bring_it_back(
+    recorder: Recorder,
+) -> None:
+    recorder.store.put_model(model(3))
+    recorder.store.drop_model(KEY, "uid-iris", "6")
+
+    recorder.store.put_model(model(6))
+    assert recorder.store.model(KEY) is None
+
+    recorder.store.put_model(model(7))  # it moved back
+    assert recorder.store.model(KEY) is not None
+    recorder.store.forget_versions()  # etcd was restored
+    recorder.store.put_model(model(2))
+    assert recorder.store.model(KEY) is not None
+
+
+def test_a_model_that_is_gone_is_known_again_after_a_restore_of_etcd(recorder: Recorder) -> None:
+    recorder.store.put_model(model(3))
+    recorder.store.drop_model(KEY, "uid-iris", "6")
+    recorder.store.forget_versions()
+
+    recorder.store.put_model(model(5))
+
+    assert recorder.store.model(KEY) is not None
+
+
+def test_only_the_last_dropped_models_are_remembered(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage_operator.store.store.GONE", 2)
+    for uid in ("a", "b", "c"):
+        recorder.store.put_model(model(3, uid=uid))
+        recorder.store.drop_model(KEY, uid, "6")
+
+    assert list(recorder.store._left) == ["b", "c"]
+
+
 def test_the_answer_to_a_write_does_not_restore_a_dropped_model(recorder: Recorder) -> None:
     recorder.store.put_model(model(1))
     record = recorder.store.model(KEY)

@@ -16,6 +16,8 @@ from moorage_operator.values.observed import ObjectKey
 from moorage_operator.watch import catching_up
 from moorage_operator.watch.catching_up import catch_up
 
+NAMES = ("iris", "rose", "tulip")
+
 
 class Models(KubeClient):
     """Has models of these names and versions; fails so many times; records the names it reads."""
@@ -44,7 +46,7 @@ class Models(KubeClient):
             raise errors.Unreachable("no answer")
         self.read += [name] if name else []
         self.listed += [] if name else [namespace]
-        wanted = [name] if name else list(self.versions)
+        wanted = [each for each in self.versions if name in {"", each}]
         return Page([model(each, self.versions[each]) for each in wanted], "9", "")
 
 
@@ -61,7 +63,7 @@ def version(store: Store, name: str) -> str:
 @pytest.fixture
 def store() -> Store:
     made = Store(changed=lambda *_: None, pod_moved=lambda _: None, child_gone=lambda _: None)
-    for name in ("iris", "rose", "tulip"):
+    for name in NAMES:
         made.put_model(model(name, "5"))
     return made
 
@@ -76,13 +78,36 @@ def runtimes() -> RuntimeStore:
 async def test_only_models_that_are_newer_than_known_are_read(
     store: Store, runtimes: RuntimeStore
 ) -> None:
-    client = Models(iris="5", rose="7", violet="6")
+    client = Models(iris="5", rose="7", tulip="5", violet="6")
 
     await catch_up(client, store, runtimes, {}, lambda: ("",), selector="team=a")
 
     assert client.read == ["rose"]
     assert [version(store, each) for each in ("iris", "rose", "tulip")] == ["5", "7", "5"]
     assert version(store, "violet") == ""  # it arrives by the watch
+
+
+async def test_a_model_that_went_or_moved_is_dropped_and_no_older_event_brings_it_back(
+    store: Store, runtimes: RuntimeStore
+) -> None:
+    client = Models(iris="5", rose="5")  # the list has version 9
+
+    await catch_up(client, store, runtimes, {}, lambda: ("",), selector="team=a")
+
+    assert client.read == ["tulip"]
+    assert version(store, "tulip") == ""
+    store.put_model(model("tulip", "8"))
+    assert version(store, "tulip") == ""
+    store.put_model(model("tulip", "10"))
+    assert version(store, "tulip") == "10"
+
+
+async def test_models_in_namespaces_that_are_not_served_stay(
+    store: Store, runtimes: RuntimeStore
+) -> None:
+    await catch_up(Models(), store, runtimes, {}, lambda: ("gone",), selector="team=a")
+
+    assert version(store, "tulip") == "5"
 
 
 async def test_it_is_repeated_until_it_works(
@@ -162,7 +187,7 @@ class Children(KubeClient):
         metadata_only: bool = False,
     ) -> Page:
         if kind.plural == "inferencemodels":
-            return Page([], "9", "")
+            return Page([model(each, "5") for each in NAMES], "9", "")
         assert (selector, continue_) == ("app.kubernetes.io/managed-by=moorage", "")
         assert metadata_only is not bool(name)
         assert not name or namespace == "ns"
@@ -273,6 +298,8 @@ class Runtimes(KubeClient):
         continue_: str = "",
         metadata_only: bool = False,
     ) -> Page:
+        if kind.plural == "inferencemodels":
+            return Page([model(each, "5") for each in NAMES], "9", "")
         if kind.plural != "inferenceruntimes":
             return Page([], "9", "")
         assert (namespace, selector, continue_) == ("", "", "")
