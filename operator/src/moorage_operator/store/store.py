@@ -132,7 +132,6 @@ class Store:
             left and not is_newer(version, left)
         ):
             return None
-        self._left.pop(metadata["uid"], None)
         if known and known.model.uid != metadata["uid"]:
             self._refusals.pop(key, None)  # another object of the same name
             self._history.pop(key, None)
