@@ -79,9 +79,8 @@ class Store:
         self._child_gone = child_gone
         self._families: dict[Place, _Family] = {}
         self._child_places: dict[str, Place] = {}
-        self._left: dict[
-            str, str
-        ] = {}  # uids of dropped models, with the versions that lacked them
+        # Uids of dropped models, with the versions of the events or lists that lacked them.
+        self._left: dict[str, str] = {}
         self._expected_statuses: dict[ObjectKey, Mapping[str, Any]] = {}
         self._expected_children: dict[tuple[Place, str, str], str] = {}
         self._gone: dict[str, str] = {}  # uids of deleted children, with their last versions
