@@ -258,8 +258,15 @@ class Watchdog:
         self._check_claim(model, self.patience)
 
     def _check_claim(self, model: Object, patience: float = LOST_SECONDS) -> None:
-        """Ready is claimed only while a replica serves, or did so a moment ago."""
-        if verdicts(model).get("Ready", ("", ""))[0] == "True" and not self.serves(model):
+        """Ready is claimed only while a replica serves, or did so a moment ago.
+
+        An operator that gets old lists may take replicas of an earlier revision, which it does not
+        ask, for present ones.
+        """
+        status, reason = verdicts(model).get("Ready", ("", ""))
+        if reason == "ServingPreviousRevision" and self._world.weather.old_lists:
+            return
+        if status == "True" and not self.serves(model):
             ago = self._world.loop.time() - self._served.get(model["metadata"]["uid"], -1e9)
             if ago > patience:
                 name = model["metadata"]["name"]
