@@ -68,7 +68,9 @@ def test_a_model_moves_between_operators_with_its_label_and_keeps_running(
     api.apply(labelled("two", "b"))
     api.apply(labelled("nobodys", "c"))
     eventually("each has its own", lambda: all(serves(each, 1) for each in operators.values()))
-    eventually("both have a status", lambda: api.condition("one") and api.condition("two"))
+    eventually(
+        "both have a status", lambda: all(api.condition(each)[0] for each in ("one", "two"))
+    )
     before = {kind: api.get(kind, "one") for kind in ("Deployment", "Service")}
     writes = operators["b"].metric("moorage_child_writes_total")
 
