@@ -144,7 +144,7 @@ transitions: setup ## 10,000 random transitions of models, each result compared 
 	$(CLUSTER_PROGRAM) install
 	$(BIN)/python tests/transitions/run.py --transitions 10000
 
-simulate: setup ## Play 100,000 seeds of simulated histories with faults; over an hour on two cores
+simulate: setup ## Play 100,000 seeds of simulated histories with faults; hours on two cores
 	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
 
 chaos: setup ## Send traffic to six models while everything below them fails at random for CHAOS_SECONDS; needs root

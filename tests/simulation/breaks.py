@@ -218,7 +218,7 @@ def main() -> int:
     parser.add_argument("--break", dest="names", action="append", choices=BREAKS)
     parser.add_argument("--once", action="store_true", help="stop at the first seed that fails")
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
     options = parser.parse_args()
     missed = 0
     for name in options.names or BREAKS:

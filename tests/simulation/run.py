@@ -90,7 +90,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="play one seed and print its history")
     parser.add_argument("--first", type=int, default=0, help="the first of many seeds")
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
     options = parser.parse_args()
     if options.seed is not None:
         outcome = play_seed(options.seed, prepare())
