@@ -16,17 +16,13 @@ from moorage_operator.values.observed import ObjectKey
 from moorage_operator.watch import catching_up
 from moorage_operator.watch.catching_up import catch_up
 
+Body = dict[str, Any]
+
 NAMES = ("iris", "rose", "tulip")
 
 
-class Models(KubeClient):
-    """Has models of these names and versions; fails so many times; records the names it reads."""
-
-    def __init__(self, failures: int = 0, **versions: str) -> None:
-        self.versions = versions
-        self.failures = failures
-        self.read: list[str] = []
-        self.listed: list[str] = []
+class Lists(KubeClient):
+    """Answers each list with one page, at version 9; only those by name are of whole objects."""
 
     async def page(
         self,
@@ -38,8 +34,25 @@ class Models(KubeClient):
         continue_: str = "",
         metadata_only: bool = False,
     ) -> Page:
-        assert (kind.plural, selector, continue_) == ("inferencemodels", "team=a", "")
-        assert metadata_only is not bool(name)
+        assert (continue_, metadata_only) == ("", not name)
+        return Page(self.answer(kind, namespace, name, selector), "9", "")
+
+    def answer(self, kind: Kind, namespace: str, name: str, selector: str) -> list[Body]:
+        """Return the objects of a list."""
+        raise NotImplementedError
+
+
+class Models(Lists):
+    """Has models of these names and versions; fails so many times; records the names it reads."""
+
+    def __init__(self, failures: int = 0, **versions: str) -> None:
+        self.versions = versions
+        self.failures = failures
+        self.read: list[str] = []
+        self.listed: list[str] = []
+
+    def answer(self, kind: Kind, namespace: str, name: str, selector: str) -> list[Body]:
+        assert (kind.plural, selector) == ("inferencemodels", "team=a")
         assert namespace in (("ns",) if name else ("", "ns", "gone"))
         if self.failures:
             self.failures -= 1
@@ -47,7 +60,7 @@ class Models(KubeClient):
         self.read += [name] if name else []
         self.listed += [] if name else [namespace]
         wanted = [each for each in self.versions if name in {"", each}]
-        return Page([model(each, self.versions[each]) for each in wanted], "9", "")
+        return [model(each, self.versions[each]) for each in wanted]
 
 
 def model(name: str, version: str) -> dict[str, Any]:
@@ -167,7 +180,7 @@ def child(kind: str, name: str, version: str, *, owner: str, uid: str = "") -> d
     return {"metadata": metadata, "spec": {}}
 
 
-class Children(KubeClient):
+class Children(Lists):
     """Has children of some kinds, and models at version 5; records what is read by name."""
 
     def __init__(self, **found: list[dict[str, Any]]) -> None:
@@ -176,26 +189,16 @@ class Children(KubeClient):
         self.listed: list[tuple[str, str]] = []
         self.read: list[tuple[str, str]] = []
 
-    async def page(
-        self,
-        kind: Kind,
-        namespace: str = "",
-        *,
-        name: str = "",
-        selector: str = "",
-        continue_: str = "",
-        metadata_only: bool = False,
-    ) -> Page:
+    def answer(self, kind: Kind, namespace: str, name: str, selector: str) -> list[Body]:
         if kind.plural == "inferencemodels":
-            return Page([model(each, "5") for each in NAMES], "9", "")
-        assert (selector, continue_) == ("app.kubernetes.io/managed-by=moorage", "")
-        assert metadata_only is not bool(name)
+            return [model(each, "5") for each in NAMES]
+        assert selector == "app.kubernetes.io/managed-by=moorage"
         assert not name or namespace == "ns"
         (self.read if name else self.listed).append((kind.plural, name or namespace))
         if kind.plural in self.refused:
             raise self.refused[kind.plural]
         bodies = self.found.get(kind.plural, [])
-        return Page([each for each in bodies if name in {"", each["metadata"]["name"]}], "9", "")
+        return [each for each in bodies if name in {"", each["metadata"]["name"]}]
 
 
 @pytest.fixture
@@ -279,8 +282,8 @@ def runtime(name: str, version: str, *, uid: str = "", image: str = "server:1") 
     return {"metadata": metadata, "spec": {"image": image}}
 
 
-class Runtimes(KubeClient):
-    """Has these runtimes, and no models; records which it reads by name."""
+class Runtimes(Lists):
+    """Has these runtimes, and models at version 5; records which it reads by name."""
 
     def __init__(self, *found: dict[str, Any], error: errors.ApiError | None = None) -> None:
         self.found = found
@@ -288,29 +291,17 @@ class Runtimes(KubeClient):
         self.listed = 0
         self.read: list[str] = []
 
-    async def page(
-        self,
-        kind: Kind,
-        namespace: str = "",
-        *,
-        name: str = "",
-        selector: str = "",
-        continue_: str = "",
-        metadata_only: bool = False,
-    ) -> Page:
+    def answer(self, kind: Kind, namespace: str, name: str, selector: str) -> list[Body]:
         if kind.plural == "inferencemodels":
-            return Page([model(each, "5") for each in NAMES], "9", "")
+            return [model(each, "5") for each in NAMES]
         if kind.plural != "inferenceruntimes":
-            return Page([], "9", "")
-        assert (namespace, selector, continue_) == ("", "", "")
-        assert metadata_only is not bool(name)
+            return []
+        assert (namespace, selector) == ("", "")
         self.listed += not name
         self.read += [name] if name else []
         if self.error:
             raise self.error
-        return Page(
-            [each for each in self.found if name in {"", each["metadata"]["name"]}], "9", ""
-        )
+        return [each for each in self.found if name in {"", each["metadata"]["name"]}]
 
 
 def images(runtimes: RuntimeStore) -> dict[str, str]:
