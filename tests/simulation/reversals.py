@@ -15,7 +15,7 @@ JUST_SECONDS = 1.0
 
 
 class Reversals:
-    """The last write of each Deployment, and the time of the last edit of each model."""
+    """The last write of each Deployment, and when each model and the runtime were last edited."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -73,5 +73,5 @@ def _fits(deployment: Object, spec: Object, runtime: Object) -> bool:
 
 
 def _levels_of(container: Object) -> list[str]:
-    """Return the values of the variable that tells the runtime's contents apart."""
+    """Return the values of LEVEL, which differ between contents of the runtime."""
     return [each["value"] for each in container.get("env") or [] if each["name"] == "LEVEL"]

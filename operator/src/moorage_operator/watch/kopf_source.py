@@ -40,8 +40,8 @@ Registry = kopf.OperatorRegistry
 DISCOVERY_SECONDS = 10.0
 """How long kopf may take until it first asks for models.
 
-It looks for their kind in the discovery once. An API server that is starting, or on which the CRD
-was just installed, may serve the kind shortly before its discovery lists it.
+It looks for their kind in the discovery once. An API server that is starting may serve the kind
+shortly before its list of groups has that of the kind.
 """
 
 LOGIN_SECONDS = 5.0
