@@ -6,6 +6,7 @@ Inside `about(key)` all lines, including those of libraries, have `namespace` an
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,6 +23,10 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 # Libraries that log each request or each handler call at INFO.
 _QUIET = ("kopf", "httpx", "httpcore", "aiohttp.access", "asyncio")
+
+# kopf logs these as errors, although it repeats the request itself. An API server refuses watches
+# for a moment whenever a CRD has changed.
+_REPEATED = re.compile(r"Request attempt \S+ failed; .*will (retry|re-authenticate):")
 
 
 @contextmanager
@@ -44,6 +49,7 @@ def configure(form: str, level: str, stream: TextIO = sys.stderr) -> None:
     """
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.addFilter(_warn_of_repeated)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -52,6 +58,14 @@ def configure(form: str, level: str, stream: TextIO = sys.stderr) -> None:
     # It warns that its thread receives no signals, which is intended, and logs stack traces of
     # exceptions that it also raises.
     logging.getLogger("kopf._core.reactor").setLevel(logging.CRITICAL)
+
+
+def _warn_of_repeated(record: logging.LogRecord) -> bool:
+    """Turn kopf's errors about requests that it repeats into warnings; False to log nothing."""
+    if record.name.startswith("kopf.") and _REPEATED.match(record.getMessage()):
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return logging.getLogger().isEnabledFor(logging.WARNING)
+    return True
 
 
 class JsonLines(logging.Formatter):

@@ -69,3 +69,16 @@ def test_libraries_are_quiet_and_the_level_applies(stream: io.StringIO) -> None:
     logging.getLogger("httpx").info("hidden")
 
     assert stream.getvalue() == ""
+
+
+def test_only_errors_of_kopf_about_repeated_requests_become_warnings(stream: io.StringIO) -> None:
+    logs.configure("json", "info", stream)
+    client = logging.getLogger("kopf._cogs.clients.watching")
+
+    client.error("Request attempt #1 failed; will retry: GET https://host -> Refused()")
+    client.error("Request attempt #2/3 failed; SSL closed; will re-authenticate: GET https://host")
+    client.error("Request attempt #3/3 failed; escalating: GET https://host -> Refused()")
+    logging.getLogger("x").error("Request attempt #1 failed; will retry: GET https://host")
+
+    levels = [json.loads(line)["level"] for line in stream.getvalue().splitlines()]
+    assert levels == ["warning", "warning", "error", "error"]

@@ -1,7 +1,10 @@
 import asyncio
+import io
 import itertools
+import json
+import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from moorage_operator.kube.bodies import Page
 from moorage_operator.kube.client import WATCH_GRACE_SECONDS
 from moorage_operator.kube.liveness import BROKEN_SECONDS
 from moorage_operator.kube.reflector import WATCH_SECONDS
+from moorage_operator.process import logs
 from moorage_operator.store.existence import Existence
 from moorage_operator.store.store import Store
 from moorage_operator.values.observed import ObjectKey
@@ -29,6 +33,14 @@ KEY = ObjectKey("ns", "iris")
 def body(uid: str = "u", version: str = "1") -> dict[str, Any]:
     metadata = {"name": "iris", "namespace": "ns", "uid": uid, "resourceVersion": version}
     return {"metadata": metadata, "spec": {}}
+
+
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = before
 
 
 @pytest.fixture
@@ -171,11 +183,31 @@ def listed(plural: str, kind: str) -> dict[str, Any]:
     return {"name": plural, "kind": kind, "singularName": kind.lower(), **verbs}
 
 
-class Starting:
-    """An API server with one model, whose list of groups lacks that of the models at first."""
+# What a real API server answers to a watch right after the CRD has changed.
+REINITIALIZING = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "storage is (re)initializing",
+    "reason": "TooManyRequests",
+    "details": {"retryAfterSeconds": 1},
+    "code": 429,
+}
 
-    def __init__(self, *, omissions: int) -> None:
+
+class Starting:
+    """An API server with one model.
+
+    Args:
+        omissions: How often its list of groups lacks that of the models.
+        refusals: How many watches it refuses.
+    """
+
+    def __init__(self, *, omissions: int = 0, refusals: int = 0) -> None:
         self.omissions = omissions
+        self.refusals = refusals
+        self.watched = asyncio.Event()
         self.ended = asyncio.Event()
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
@@ -192,13 +224,20 @@ class Starting:
         if path == "/api/v1":
             return web.json_response({"resources": [listed("namespaces", "Namespace")]})
         if path.endswith("/inferencemodels") and "watch" in request.query:
-            response = web.StreamResponse()
-            await response.prepare(request)
-            await self.ended.wait()
-            return response
+            return await self.watch(request)
         if path.endswith("/inferencemodels"):
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [body()]})
         raise web.HTTPNotFound
+
+    async def watch(self, request: web.Request) -> web.StreamResponse:
+        self.refusals -= 1
+        if self.refusals >= 0:
+            return web.json_response(REINITIALIZING, status=429)
+        self.watched.set()
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await self.ended.wait()
+        return response
 
 
 async def test_kopf_ends_if_the_discovery_lacks_the_models_and_finds_them_when_started_again(
@@ -226,6 +265,29 @@ async def test_kopf_ends_if_the_discovery_lacks_the_models_and_finds_them_when_s
         server.ended.set()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("level", "lines"), [("warning", 1), ("error", 0)])
+async def test_a_watch_that_kopf_opens_again_is_logged_as_a_warning(
+    level: str, lines: int, own_logging: None
+) -> None:
+    stream = io.StringIO()
+    logs.configure("json", level, stream)
+    server = Starting(refusals=1)
+    watch = ModelWatch((), time.monotonic)
+
+    async with asyncio.timeout(10), serving(server) as address:
+        access = Access(address)
+        task = asyncio.create_task(kopf_source.watch_models(access, lambda _: None, (), watch))
+        await server.watched.wait()
+        server.ended.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    records = [json.loads(line) for line in stream.getvalue().splitlines()]
+    refused = [each for each in records if "(re)initializing" in each["message"]]
+    assert [each["level"] for each in refused] == ["warning"] * lines
+    assert not [each for each in records if each["level"] == "error"]
 
 
 @pytest.mark.parametrize("type_", [None, "ADDED", "MODIFIED"])
