@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from moorage_localcluster import (
@@ -254,8 +255,10 @@ def control_plane(options: argparse.Namespace) -> int:
             f"not installed: {', '.join(absent)}; run `cluster install{less}` first"
         )
     with ownership.locked(folder):
-        plane = layout.control_plane(folder, ownership.read_mark(folder) or ports.choose())
-        running.up(plane, controllers=options.controllers)
+        known = ownership.read_mark(folder)
+        with nullcontext(known) if known else ports.choose() as chosen:
+            plane = layout.control_plane(folder, chosen)
+            running.up(plane, controllers=options.controllers)
     print(plane.kubeconfig)
     return 0
 

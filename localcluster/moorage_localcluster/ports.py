@@ -3,7 +3,8 @@
 import random
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack, contextmanager
 
 from moorage_localcluster import layout as places
 from moorage_localcluster.layout import ClusterError, Layout, Ports
@@ -14,13 +15,33 @@ from moorage_localcluster.processes import run
 CHOICE = range(21000, 32000)
 
 
-def choose() -> Ports:
-    """Four free ports for a control plane without a node."""
-    candidates = iter(random.SystemRandom().sample(CHOICE, len(CHOICE)))
-    free = (port for port in candidates if not is_taken(port))
-    return Ports(
-        api=next(free), etcd=next(free), etcd_peer=next(free), controller_manager=next(free)
-    )
+@contextmanager
+def choose() -> Generator[Ports]:
+    """Four free ports for a control plane without a node, reserved within the block.
+
+    Between the choice and the start of its processes, no other program of this kind on this host
+    chooses any of them.
+    """
+    with ExitStack() as reserved:
+        candidates = random.SystemRandom().sample(CHOICE, len(CHOICE))
+        # Reserved before the look: whoever ended a reservation in between listens by now.
+        free = (port for port in candidates if _reserve(port, reserved) and not is_taken(port))
+        yield Ports(
+            api=next(free), etcd=next(free), etcd_peer=next(free), controller_manager=next(free)
+        )
+
+
+def _reserve(port: int, reserved: ExitStack) -> bool:
+    """Reserve a port unless another process has; by a name that ends with this process."""
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        # The zero byte makes it a name of the kernel instead of a file (unix(7), "abstract").
+        mark.bind(f"\0moorage-port-{port}")
+    except OSError:
+        mark.close()
+        return False
+    reserved.enter_context(mark)
+    return True
 
 
 def is_taken(port: int) -> bool:

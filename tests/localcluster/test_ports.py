@@ -2,6 +2,7 @@
 
 import os
 import socket
+from contextlib import ExitStack
 
 import pytest
 
@@ -31,13 +32,28 @@ def test_a_port_is_free_once_its_listener_and_connections_are_gone():
 
 
 def test_chosen_ports_are_free_different_and_not_of_the_node():
-    chosen = ports.choose()
-    numbers = {chosen.api, chosen.etcd, chosen.etcd_peer, chosen.controller_manager}
+    with ports.choose() as chosen:
+        numbers = of_plane(chosen)
 
     assert len(numbers) == 4
     assert not any(ports.is_taken(number) for number in numbers)
     node = {port for name in PARTS for port in ports.of_process(Ports(), name)}
     assert not node & set(ports.CHOICE)
+
+
+def of_plane(chosen: Ports) -> set[int]:
+    return {chosen.api, chosen.etcd, chosen.etcd_peer, chosen.controller_manager}
+
+
+def test_ports_are_chosen_once_until_their_processes_have_started(monkeypatch):
+    monkeypatch.setattr(ports, "CHOICE", range(21000, 21040))
+
+    with ExitStack() as chosen:
+        planes = [of_plane(chosen.enter_context(ports.choose())) for _ in range(5)]
+    with ports.choose() as again:
+        assert len(of_plane(again)) == 4
+
+    assert len(set().union(*planes)) == 20
 
 
 PARTS = (
