@@ -34,9 +34,9 @@ def test_wait_for_ready_right_after_apply_never_returns_early(kubectl):
 
 
 def test_the_status_has_the_models_metadata(served):
-    status = served.get(KIND, "digits")["status"]
+    status = served.wait_model("digits", "Ready", "True", "Serving")["status"]
 
-    assert status["replicaSummary"] == "1/1"
+    assert status["replicaSummary"] == "1/1", status
     assert status["model"]["name"] == "digits"
     assert status["model"]["platform"] == "onnx_onnxv1"
     assert [item["name"] for item in status["model"]["inputs"]] == ["image"]

@@ -74,6 +74,12 @@ class Kubectl:
         self, name: str, type_: str, status: str, reason: str | None = None, seconds: float = 60
     ) -> dict[str, Any]:
         """The condition once it has this status and reason for the newest generation."""
+        return find_condition(self.wait_model(name, type_, status, reason, seconds), type_)
+
+    def wait_model(
+        self, name: str, type_: str, status: str, reason: str | None = None, seconds: float = 60
+    ) -> dict[str, Any]:
+        """The model as it was read when its condition had this status and reason."""
 
         def holds(model: dict[str, Any]) -> bool:
             found = find_condition(model, type_)
@@ -83,10 +89,9 @@ class Kubectl:
                 and found.get("observedGeneration") == model["metadata"]["generation"]
             )
 
-        model = eventually(
+        return eventually(
             f"{type_}={status}/{reason} of {name}", lambda: self.get(KIND, name), holds, seconds
         )
-        return find_condition(model, type_)
 
     def row(self, name: str) -> dict[str, str]:
         """The columns of `kubectl get inferencemodels NAME`."""
