@@ -68,6 +68,7 @@ def test_every_seed_keeps_every_property() -> None:
         48008545,
         50005064,
         50018457,
+        51005030,
     ],
 )
 def test_a_seed_that_once_failed_keeps_every_property(seed: int) -> None:

@@ -188,14 +188,24 @@ def _has_served(pod: PodObserved, progress: CanaryProgress) -> bool:
 
     The Deployment may have had further pods then, such as one that replaces another. Such a pod is
     as old, but its container starts for the first time, or was found ready for the first time
-    since. Its last answer can be from before that.
+    since, or waits for its first readiness gate. Its last answer can be from before that.
     """
     if not progress.since:
         return False
     since, restarted = datetime.fromisoformat(progress.since), pod.runtime.restart_count > 0
     became_ready = pod.ready and pod.ready_since is not None and pod.ready_since >= since
-    has_started = restarted or (pod.runtime.started and not became_ready)
-    return has_started and pod.created < since
+    was_ready = pod.runtime.started and _was_ready(pod) and not became_ready
+    return (restarted or was_ready) and pod.created < since
+
+
+def _was_ready(pod: PodObserved) -> bool:
+    """Whether a pod has been ready since its container started; if not, it was not before either.
+
+    Its condition Ready changes with the first readiness, and is older than the container until
+    then.
+    """
+    started, changed = pod.runtime.running_since, pod.ready_since
+    return pod.ready or started is None or changed is None or changed > started
 
 
 def _at(split: Split, step: int) -> CanaryProgress:

@@ -201,6 +201,31 @@ def test_a_replica_that_became_ready_during_the_step_has_not_served(
     assert (found is not None) is stops
 
 
+STARTED = NOW - timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "stops"),
+    [
+        ({"ready_since": STARTED}, False),
+        ({"ready_since": STARTED - timedelta(seconds=1)}, False),
+        ({"ready_since": STARTED + timedelta(seconds=1)}, True),
+        ({"ready_since": STARTED, "ready": True, "unready_message": ""}, True),
+        ({"ready_since": STARTED, "runtime": running(running_since=None)}, True),
+        ({"ready_since": STARTED, "runtime": running(restart_count=1)}, True),
+    ],
+)
+def test_a_replica_that_waits_for_its_first_gate_has_not_served(
+    facts: dict[str, Any], stops: bool
+) -> None:
+    waits = dataclasses.replace(OLDER, **facts)
+    asked = dataclasses.replace(said(waits)[waits.uid], model_ready=no(AnswerReason.LOADING))
+
+    found = stopped(split(1, 20), [replica(waits, result=asked)], Observed())
+
+    assert (found is not None) is stops
+
+
 @pytest.mark.parametrize("facts", [{}, {"gated": True, "gate_open": True}])
 def test_a_replica_of_a_failed_node_has_not_stopped(facts: dict[str, bool]) -> None:
     lost = dataclasses.replace(OLDER, unready_message="", **facts)
