@@ -199,10 +199,9 @@ def _has_served(pod: PodObserved, progress: CanaryProgress) -> bool:
 
 
 def _was_ready(pod: PodObserved) -> bool:
-    """Whether a pod has been ready since its container started; if not, it was not before either.
+    """Whether a pod was ever ready, if its container has never restarted.
 
-    Its condition Ready changes with the first readiness, and is older than the container until
-    then.
+    Until it is ready for the first time, its condition Ready is older than its container.
     """
     started, changed = pod.runtime.running_since, pod.ready_since
     return pod.ready or started is None or changed is None or changed > started
