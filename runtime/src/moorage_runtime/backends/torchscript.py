@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from moorage_runtime.backends import emptiness
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import sentence_of
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
@@ -101,6 +102,7 @@ class TorchScriptModel:
         """Call ``forward``.
 
         Raises:
+            InvalidRequest: It raised an exception, and an input is empty.
             ModelFailed: It raised an exception, or its outputs differ from the declared ones.
         """
         given = {self._arguments[tensor.name]: _to_torch(tensor) for tensor in request.inputs}
@@ -108,7 +110,7 @@ class TorchScriptModel:
             with torch.inference_mode():
                 answer = self._module(**given)
         except Exception as error:
-            raise ModelFailed(f"TorchScript: {_last_line(error)}") from error
+            raise emptiness.failed(f"TorchScript: {_last_line(error)}", request.inputs) from error
         return tuple(_to_tensor(spec, found) for spec, found in self._named(answer))
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:

@@ -179,6 +179,18 @@ def test_scalars_and_empty_tensors_keep_their_shape(tmp_path, dims, shape):
     assert output.array.flags.owndata
 
 
+def test_an_empty_tensor_on_which_an_operator_fails_is_an_error_of_the_request(tmp_path):
+    dims = ("n", 1, "h", "w")
+    write_onnx(tmp_path / "model.onnx", "MaxPool", dims=dims, kernel_shape=[2, 2])
+    model = load(tmp_path / "model.onnx")
+
+    with pytest.raises(InvalidRequest) as error:
+        ask(model, Tensor("x", Datatype.FP32, np.zeros((0, 1, 4, 4), np.float32)))
+
+    expected = "input 'x' has shape [0, 1, 4, 4]: every dimension must be 1 or more, because the "
+    assert error.value.message.startswith(f"{expected}model fails on empty tensors: OpenVINO: ")
+
+
 def test_an_onnx_file_has_the_same_names_as_in_onnx_runtime(tmp_path):
     write_onnx(tmp_path / "model.onnx", "Neg", dims=("n", 1))
 

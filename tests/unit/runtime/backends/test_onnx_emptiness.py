@@ -43,6 +43,21 @@ def branch(*nodes):
     return helper.make_graph(list(nodes), "branch", [], [result])
 
 
+def test_an_empty_tensor_on_which_an_operator_fails_is_an_error_of_the_request(tmp_path):
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ("n", 3))
+    y = helper.make_tensor_value_info("y", TensorProto.INT64, None)
+    graph = helper.make_graph([helper.make_node("ArgMax", ["x"], ["y"], axis=0)], "g", [x], [y])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(made, tmp_path / "model.onnx")
+    model = OnnxBackend().load(ModelSource("m", "1", tmp_path / "model.onnx"))
+
+    with pytest.raises(InvalidRequest) as error:
+        model.infer(InferRequest("m", "1", (Tensor("x", Datatype.FP32, np.empty((0, 3), "f4")),)))
+
+    expected = "input 'x' has shape [0, 3]: every dimension must be 1 or more, because the model "
+    assert error.value.message.startswith(f"{expected}fails on empty tensors: ONNX Runtime: ")
+
+
 @pytest.mark.parametrize("operator", RECURRENT)
 @pytest.mark.parametrize("shape", [(4, 0, 3), (0, 2, 3), (0, 0, 3)])
 def test_an_empty_tensor_is_refused(tmp_path, operator, shape):

@@ -14,7 +14,7 @@ import msgspec
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from moorage_runtime.backends import text
+from moorage_runtime.backends import emptiness, text
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.declared import check_declared
 from moorage_runtime.backends.onnx import error_text, providers, weights
@@ -26,7 +26,7 @@ from moorage_runtime.backends.onnx.graph.emptiness import fatal_operator
 from moorage_runtime.backends.onnx.graph.file import Graph
 from moorage_runtime.backends.onnx.graph.rows import Analysis
 from moorage_runtime.backends.onnx.index_checks import IndexChecks
-from moorage_runtime.values.errors import InvalidConfig, InvalidRequest, ModelFailed
+from moorage_runtime.values.errors import InvalidConfig, ModelFailed
 from moorage_runtime.values.inference import NO_SIGNATURES, InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
 
@@ -157,12 +157,14 @@ class OnnxModel:
         """Run the session on the request's tensors; only requested outputs are returned.
 
         Raises:
-            InvalidRequest: An input is empty, and would end the process; or on a GPU, it is an
+            InvalidRequest: An input is empty, and the model fails on it; or on a GPU, it is an
                 index outside of what it indexes.
             ModelFailed: ONNX Runtime failed; or on a GPU, the graph computed such an index.
         """
         if self._fatal:
-            _refuse_empty(request.inputs, self._fatal)
+            why = f"operator {self._fatal} of the model does not support empty tensors"
+            if refusal := emptiness.refusal(request.inputs, why):
+                raise refusal
         feeds: dict[str, NDArray[Any]] = {}
         for tensor in request.inputs:
             array = tensor.array
@@ -172,10 +174,13 @@ class OnnxModel:
         names = self._output_names
         if request.outputs:
             names = [output.name for output in request.outputs]
-        if self._gpu is None:
-            arrays = self._outputs(names, feeds)
-        else:
-            arrays = self._checked(names, feeds, self._gpu)
+        try:
+            if self._gpu is None:
+                arrays = self._outputs(names, feeds)
+            else:
+                arrays = self._checked(names, feeds, self._gpu)
+        except ModelFailed as fault:
+            raise emptiness.failed(fault.message, request.inputs) from fault
         return tuple(map(self._tensor, names, arrays))
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
@@ -209,15 +214,6 @@ class OnnxModel:
         if datatype is Datatype.BYTES:
             return Tensor(name, datatype, text.to_bytes(array))
         return Tensor(name, datatype, array)  # C-contiguous, like ONNX Runtime's own memory
-
-
-def _refuse_empty(inputs: Sequence[Tensor], fatal: str) -> None:
-    for tensor in inputs:
-        if not tensor.array.size:
-            raise InvalidRequest(
-                f"input '{tensor.name}' has shape {list(tensor.shape)}: every dimension must be 1 "
-                f"or more, because operator {fatal} of the model does not support empty tensors"
-            )
 
 
 def _session(

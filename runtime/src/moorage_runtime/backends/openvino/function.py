@@ -16,10 +16,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage_runtime.backends import emptiness
 from moorage_runtime.backends.openvino.library import Port, ov, text_of
 from moorage_runtime.backends.openvino.operators import repaired
 from moorage_runtime.backends.openvino.shapes import ShapeGuard, guard_of
-from moorage_runtime.values.errors import InvalidRequest, ModelFailed
+from moorage_runtime.values.errors import InvalidRequest
 from moorage_runtime.values.inference import InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
 from moorage_runtime.values.validation import RequestRules
@@ -108,8 +109,8 @@ class OpenvinoFunction:
         """All outputs; the arrays own their memory.
 
         Raises:
-            InvalidRequest: The function does not accept inputs of these shapes, or an integer
-                needs more than 32 bits.
+            InvalidRequest: The function does not accept inputs of these shapes, fails on an empty
+                one, or an integer needs more than 32 bits.
             ModelFailed: The library raised an exception.
         """
         given = {tensor.name: tensor for tensor in request.inputs}
@@ -124,7 +125,7 @@ class OpenvinoFunction:
             message = f"OpenVINO: {text_of(error)}"
             if self.takes_any_shape and not self._have_own_shapes(tensors):
                 raise InvalidRequest(message) from error
-            raise ModelFailed(message) from error
+            raise emptiness.failed(message, tensors) from error
         outputs = [
             Tensor(spec.name, spec.datatype, array)
             for spec, array in zip(self._computed, arrays, strict=True)
