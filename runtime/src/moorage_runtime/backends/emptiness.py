@@ -1,9 +1,9 @@
-"""Errors of the client whose input is empty, in a model that fails on empty tensors. Pure.
+"""Whether a failed run is the fault of an empty input. Pure.
 
     library's exception --> failed() --> InvalidRequest or ModelFailed --> frontend
 
-Whether a library computes something from an empty tensor depends on the operator. A failure is the
-model's in general; with an empty input, a request without one would have an answer.
+Some operators of a library accept empty tensors, and others fail on them. A client that sends one
+to the latter has to change its request, and should not send it again.
 """
 
 from collections.abc import Iterable
