@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from moorage_runtime.backends import emptiness
+from moorage_runtime.backends import empty_inputs
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.containment import sentence_of
 from moorage_runtime.values.errors import InvalidConfig, ModelFailed
@@ -110,7 +110,9 @@ class TorchScriptModel:
             with torch.inference_mode():
                 answer = self._module(**given)
         except Exception as error:
-            raise emptiness.failed(f"TorchScript: {_last_line(error)}", request.inputs) from error
+            raise empty_inputs.failed(
+                f"TorchScript: {_last_line(error)}", request.inputs
+            ) from error
         return tuple(_to_tensor(spec, found) for spec, found in self._named(answer))
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:

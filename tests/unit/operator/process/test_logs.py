@@ -9,18 +9,12 @@ import pytest
 from moorage_operator.process import logs
 from moorage_operator.values.observed import ObjectKey
 
+pytestmark = pytest.mark.usefixtures("own_logging")
+
 
 @pytest.fixture
 def stream() -> io.StringIO:
     return io.StringIO()
-
-
-@pytest.fixture(autouse=True)
-def _keep_root():
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = before
 
 
 def test_a_json_line_has_the_model_and_the_fields(stream: io.StringIO) -> None:

@@ -2,9 +2,8 @@ import asyncio
 import io
 import itertools
 import json
-import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -33,14 +32,6 @@ KEY = ObjectKey("ns", "iris")
 def body(uid: str = "u", version: str = "1") -> dict[str, Any]:
     metadata = {"name": "iris", "namespace": "ns", "uid": uid, "resourceVersion": version}
     return {"metadata": metadata, "spec": {}}
-
-
-@pytest.fixture
-def own_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = before
 
 
 @pytest.fixture
@@ -267,9 +258,10 @@ async def test_kopf_ends_if_the_discovery_lacks_the_models_and_finds_them_when_s
         await asyncio.gather(task, return_exceptions=True)
 
 
+@pytest.mark.usefixtures("own_logging")
 @pytest.mark.parametrize(("level", "lines"), [("warning", 1), ("error", 0)])
 async def test_a_watch_that_kopf_opens_again_is_logged_as_a_warning(
-    level: str, lines: int, own_logging: None
+    level: str, lines: int
 ) -> None:
     stream = io.StringIO()
     logs.configure("json", level, stream)

@@ -14,7 +14,7 @@ import msgspec
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from moorage_runtime.backends import emptiness, text
+from moorage_runtime.backends import empty_inputs, text
 from moorage_runtime.backends.base import LoadedModel, ModelSource
 from moorage_runtime.backends.declared import check_declared
 from moorage_runtime.backends.onnx import error_text, providers, weights
@@ -26,7 +26,7 @@ from moorage_runtime.backends.onnx.graph.emptiness import fatal_operator
 from moorage_runtime.backends.onnx.graph.file import Graph
 from moorage_runtime.backends.onnx.graph.rows import Analysis
 from moorage_runtime.backends.onnx.index_checks import IndexChecks
-from moorage_runtime.values.errors import InvalidConfig, ModelFailed
+from moorage_runtime.values.errors import InvalidConfig
 from moorage_runtime.values.inference import NO_SIGNATURES, InferRequest
 from moorage_runtime.values.tensors import Datatype, Tensor, TensorSpec
 
@@ -163,7 +163,7 @@ class OnnxModel:
         """
         if self._fatal:
             why = f"operator {self._fatal} of the model does not support empty tensors"
-            if refusal := emptiness.refusal(request.inputs, why):
+            if refusal := empty_inputs.refusal(request.inputs, why):
                 raise refusal
         feeds: dict[str, NDArray[Any]] = {}
         for tensor in request.inputs:
@@ -174,13 +174,10 @@ class OnnxModel:
         names = self._output_names
         if request.outputs:
             names = [output.name for output in request.outputs]
-        try:
-            if self._gpu is None:
-                arrays = self._outputs(names, feeds)
-            else:
-                arrays = self._checked(names, feeds, self._gpu)
-        except ModelFailed as fault:
-            raise emptiness.failed(fault.message, request.inputs) from fault
+        if self._gpu is None:
+            arrays = self._outputs(names, feeds, request.inputs)
+        else:
+            arrays = self._checked(names, feeds, request.inputs, self._gpu)
         return tuple(map(self._tensor, names, arrays))
 
     def stream(self, request: InferRequest) -> Iterator[tuple[Tensor, ...]]:
@@ -191,21 +188,26 @@ class OnnxModel:
         """Release the session; it is freed after the last run."""
 
     def _outputs(
-        self, names: Sequence[str], feeds: Mapping[str, NDArray[Any]]
+        self, names: Sequence[str], feeds: Mapping[str, NDArray[Any]], inputs: Sequence[Tensor]
     ) -> list[NDArray[Any]]:
         try:
             arrays: list[NDArray[Any]] = self._run(names, feeds, self._options)
         except Exception as error:
             if self._gpu is not None:
                 self._gpu.device.check()
-            raise ModelFailed(f"ONNX Runtime: {error_text.text_of(error)}") from error
+            message = f"ONNX Runtime: {error_text.text_of(error)}"
+            raise empty_inputs.failed(message, inputs) from error
         return arrays
 
     def _checked(
-        self, names: Sequence[str], feeds: Mapping[str, NDArray[Any]], gpu: _Gpu
+        self,
+        names: Sequence[str],
+        feeds: Mapping[str, NDArray[Any]],
+        inputs: Sequence[Tensor],
+        gpu: _Gpu,
     ) -> list[NDArray[Any]]:
         gpu.checks.before(feeds)
-        arrays = self._outputs([*names, *gpu.checks.fetched], feeds)
+        arrays = self._outputs([*names, *gpu.checks.fetched], feeds, inputs)
         gpu.checks.after(feeds, dict(zip(gpu.checks.fetched, arrays[len(names) :], strict=True)))
         return arrays[: len(names)]
 

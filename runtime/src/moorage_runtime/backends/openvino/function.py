@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage_runtime.backends import emptiness
+from moorage_runtime.backends import empty_inputs
 from moorage_runtime.backends.openvino.library import Port, ov, text_of
 from moorage_runtime.backends.openvino.operators import repaired
 from moorage_runtime.backends.openvino.shapes import ShapeGuard, guard_of
@@ -125,7 +125,7 @@ class OpenvinoFunction:
             message = f"OpenVINO: {text_of(error)}"
             if self.takes_any_shape and not self._have_own_shapes(tensors):
                 raise InvalidRequest(message) from error
-            raise emptiness.failed(message, tensors) from error
+            raise empty_inputs.failed(message, tensors) from error
         outputs = [
             Tensor(spec.name, spec.datatype, array)
             for spec, array in zip(self._computed, arrays, strict=True)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from moorage_runtime.backends import emptiness
+from moorage_runtime.backends import empty_inputs
 from moorage_runtime.values.errors import InvalidRequest, ModelFailed
 from moorage_runtime.values.tensors import Datatype, Tensor
 
@@ -20,7 +20,7 @@ def of(name: str, *shape: int) -> Tensor:
 def test_a_failure_with_an_empty_input_names_the_first_one(
     inputs: list[Tensor], named: str
 ) -> None:
-    fault = emptiness.failed("no rows", inputs)
+    fault = empty_inputs.failed("no rows", inputs)
 
     assert type(fault) is InvalidRequest
     assert fault.message == (
@@ -31,8 +31,8 @@ def test_a_failure_with_an_empty_input_names_the_first_one(
 
 @pytest.mark.parametrize("inputs", [[], [of("a")], [of("a", 1), of("b", 2, 3)]])
 def test_another_failure_is_of_the_model(inputs: list[Tensor]) -> None:
-    fault = emptiness.failed("no memory", inputs)
+    fault = empty_inputs.failed("no memory", inputs)
 
     assert type(fault) is ModelFailed
     assert fault.message == "no memory"
-    assert emptiness.refusal(inputs, "any") is None
+    assert empty_inputs.refusal(inputs, "any") is None
