@@ -4,11 +4,6 @@ import signal
 
 import hypothesis
 import pytest
-from hypothesis import settings
-
-# How long an example takes says more of what else the machine does than of the code.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 # A machine that does other work as well is no finding of a property.
 hypothesis.settings.register_profile(

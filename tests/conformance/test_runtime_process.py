@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import grpc
@@ -388,6 +389,33 @@ def test_persistent_connections_close_before_the_port():
         assert ask() == (200, "close")
         assert ask() == (200, "close")  # on a new connection, which is still accepted
         assert runtime.process.wait(20) == 0
+
+
+@pytest.mark.parametrize("transport", ["http", "grpc"])
+def test_the_ports_stay_open_while_clients_still_connect(transport):
+    with serving(DIGITS, "--model-name=digits", "--drain-seconds=1") as runtime:
+        port = runtime.http_port if transport == "http" else runtime.grpc_port
+        runtime.process.send_signal(signal.SIGTERM)
+        eventually("the signal is seen", lambda: "SIGTERM" in runtime.log, bool, 10)
+
+        refused_after = pause_before_refusal(port, seconds=2.0)
+        assert runtime.process.wait(10) == 0
+
+    # a client that a busy machine has kept waiting for longer may be refused
+    assert refused_after is None or refused_after > 0.4
+
+
+def pause_before_refusal(port: int, seconds: float) -> float | None:
+    """Connect again and again: the time from one connection to the next, which is refused."""
+    begun = last = time.monotonic()
+    while last - begun < seconds:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        except ConnectionRefusedError:
+            return time.monotonic() - last
+        last = time.monotonic()
+        time.sleep(0.02)  # the client's interval
+    return None
 
 
 def test_a_model_that_never_returns_does_not_prevent_shutdown(waiter):

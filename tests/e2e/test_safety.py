@@ -2,9 +2,13 @@
 
 import http.client
 import json
+import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +20,8 @@ from support.waiting import eventually
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 SELECTOR = "moorage.dev/model=digits"
+# Longer than the 5 s for which a terminating pod's ports stay open if nobody connects any more.
+STALE_SECONDS = 9
 
 
 class Traffic:
@@ -58,7 +64,7 @@ class Traffic:
                 else:
                     self.failures.append(f"{answer.status} {text[:200]!r}")
             except (OSError, http.client.HTTPException) as error:
-                self.failures.append(f"keeping={keeping}: {error!r}")
+                self.failures.append(f"{time.time():.3f} keeping={keeping}: {error!r}")
                 connection.close()
             if not keeping:
                 connection.close()
@@ -139,7 +145,33 @@ def test_a_drain_takes_one_replica_at_a_time_and_loses_no_request(kubectl):
         eventually("both are replaced", lambda: pods(kubectl) & {first, second}, is_empty, 90)
         eventually("both serve", lambda: allowed(kubectl), lambda n: n == 1, 90)
 
+    assert traffic.failures == [], kubectl.run("get", "events", "--sort-by=.lastTimestamp")
+
+
+def test_a_node_that_is_slow_to_follow_loses_no_request(kubectl):
+    traffic = serve(kubectl, replicas=2)
+    eventually("the budget allows one", lambda: allowed(kubectl), lambda count: count == 1, 30)
+    first = min(pods(kubectl))
+
+    with traffic.running():
+        with kube_proxy_stopped():
+            assert "Success" in evict(kubectl, first)
+            time.sleep(STALE_SECONDS)  # the node still opens connections to the pod
+        eventually("the pod ends", lambda: first in pods(kubectl), lambda found: not found, 90)
+
     assert traffic.failures == []
+
+
+@contextmanager
+def kube_proxy_stopped() -> Iterator[None]:
+    """The node's kube-proxy applies no change, and at the end all of them."""
+    record = Path("/var/lib/moorage-local/pids/kube-proxy.json")
+    process = json.loads(record.read_text())["pid"]
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
 
 
 def allowed(kubectl: Kubectl) -> int:

@@ -27,6 +27,7 @@ from moorage_runtime.dataplane import Dataplane
 from moorage_runtime.dataplane.metrics import InferenceMetrics, new_registry
 from moorage_runtime.frontends import forks
 from moorage_runtime.frontends.credentials import Certificate, Token
+from moorage_runtime.frontends.draining import until_clients_leave
 from moorage_runtime.frontends.grpc import health as health_grpc
 from moorage_runtime.frontends.grpc.methods import GrpcService
 from moorage_runtime.frontends.grpc.transport import GrpcListener, Listening, make_listener
@@ -62,6 +63,8 @@ Stop = asyncio.Future[signal.Signals | DeviceLost]
 NAME: Final = "moorage"
 # Interval at which changed secret files are reloaded.
 REFRESH_SECONDS: Final = 2.0
+# The ports stay open this many times the drain's seconds longer while clients still connect.
+_LONGER_DRAINS: Final = 2
 
 
 async def run(settings: Settings, link: int | None = None) -> None:
@@ -158,12 +161,18 @@ async def _drain(
     http.leave()
     # after Ctrl-C, no load balancer needs time
     delay = 0.0 if cause is signal.SIGINT else settings.drain_seconds
+    grace = settings.shutdown_grace_seconds
     what = f"received {cause.name}" if isinstance(cause, signal.Signals) else str(cause)
     log.info("%s: reporting not ready, closing the ports in %g s", what, delay)
-    await asyncio.sleep(delay)
-    await asyncio.gather(
-        http.stop(settings.shutdown_grace_seconds), grpc.stop(settings.shutdown_grace_seconds)
-    )
+    if delay:
+        begun = asyncio.get_running_loop().time()
+        # running requests keep at least half of the grace period
+        most = delay + min(_LONGER_DRAINS * delay, grace / 2)
+        await until_clients_leave(lambda: http.arrivals + grpc.arrivals, delay, most)
+        late = asyncio.get_running_loop().time() - begun - delay
+        grace -= max(0.0, late)
+        log.info("closing the ports")
+    await asyncio.gather(http.stop(grace), grpc.stop(grace))
 
 
 def _as_told(settings: Settings, begin: Begin) -> Settings:

@@ -367,7 +367,9 @@ SETTINGS: Final[Sequence[Setting]] = (
         "2",
         "a number of seconds",
         "How long the ports stay open after SIGTERM while the server reports not ready, so that "
-        "load balancers stop sending requests before connections are refused.",
+        "load balancers stop sending requests before connections are refused. While clients "
+        "still open connections at short intervals, the ports stay open up to three times as "
+        "long, which takes at most half of --shutdown-grace-seconds.",
         values.seconds,
     ),
     Setting(

@@ -66,6 +66,11 @@ class GrpcioServer:
         self._max_message_bytes = max_message_bytes
         self._server: grpc.aio.Server | None = None
 
+    @property
+    def arrivals(self) -> int:
+        """Always 0: grpcio does not show the connections of its clients."""
+        return 0
+
     async def start(self) -> int:
         """Listen and return the bound port.
 

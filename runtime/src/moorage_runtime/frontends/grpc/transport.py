@@ -20,6 +20,11 @@ log = logging.getLogger(__name__)
 class GrpcListener(Protocol):
     """A gRPC server in the running event loop."""
 
+    @property
+    def arrivals(self) -> int:
+        """How many connections clients have opened, if the transport knows."""
+        ...
+
     async def start(self) -> int:
         """Listen and return the bound port.
 

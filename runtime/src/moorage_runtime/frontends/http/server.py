@@ -74,6 +74,7 @@ class HttpServer:
         self.dated = serialization.dated("")
         self.is_leaving = False
         self.is_stopping = False
+        self.arrivals = 0  # connections opened so far
         self._host = host
         self._port = port
         self._tls = tls
@@ -138,6 +139,7 @@ class HttpServer:
 
         The oldest connection without a request is closed first.
         """
+        self.arrivals += 1
         self._connections[connection] = None
         if len(self._connections) <= self.limits.connections:
             return True

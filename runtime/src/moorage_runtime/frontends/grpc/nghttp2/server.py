@@ -64,6 +64,7 @@ class Nghttp2Server:
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self.now = 0.0
         self.blocked_bytes = 0
+        self.arrivals = 0
         self._host = host
         self._port = port
         self._tls = tls
@@ -130,6 +131,7 @@ class Nghttp2Server:
 
         The oldest connection without a call is closed first, so that idle clients block nobody.
         """
+        self.arrivals += 1
         self._connections[connection] = None
         if len(self._connections) <= self.limits.connections:
             return True
