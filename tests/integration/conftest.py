@@ -72,11 +72,13 @@ def api(kubeconfig: Path) -> Iterator[Api]:
     made.of("Namespace").create(
         body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": made.namespace}}
     )
-    # The controller manager makes it; pods are refused before.
+    # The controller manager makes it; pods are refused before. After restarts of the API server it
+    # may wait for up to a minute until it looks for new namespaces.
     account = made._client.resources.get(api_version="v1", kind="ServiceAccount")
     eventually(
         "the default service account",
         lambda: account.get(namespace=made.namespace).to_dict()["items"],
+        seconds=90,
     )
     yield made
     listed = waiting.eventually("models", lambda: _models(made), lambda seen: seen is not None, 20)
