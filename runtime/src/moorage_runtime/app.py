@@ -165,12 +165,12 @@ async def _drain(
     what = f"received {cause.name}" if isinstance(cause, signal.Signals) else str(cause)
     log.info("%s: reporting not ready, closing the ports in %g s", what, delay)
     if delay:
-        begun = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + delay + grace
         # running requests keep at least half of the grace period
         most = delay + min(_LONGER_DRAINS * delay, grace / 2)
         await until_clients_leave(lambda: http.arrivals + grpc.arrivals, delay, most)
-        late = asyncio.get_running_loop().time() - begun - delay
-        grace -= max(0.0, late)
+        grace = max(0.0, min(grace, end - loop.time()))
         log.info("closing the ports")
     await asyncio.gather(http.stop(grace), grpc.stop(grace))
 
