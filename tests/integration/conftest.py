@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.client.exceptions import NotFoundException
+from kubernetes.dynamic.exceptions import NotFoundError
 
 from support import browser as browsers
 from support import waiting
@@ -90,7 +90,7 @@ def _models(api: Api) -> list[dict[str, Any]] | None:
     """None while the API server does not serve the kind: for a moment after its CRD came back."""
     try:
         return api.list("InferenceModel")
-    except NotFoundException:
+    except NotFoundError:
         return None
 
 

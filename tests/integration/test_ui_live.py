@@ -15,6 +15,7 @@ import pytest
 import yaml
 from kubernetes.client import ApiextensionsV1Api, CustomObjectsApi
 from kubernetes.config import new_client_from_config
+from kubernetes.dynamic.exceptions import NotFoundError, ResourceNotFoundError
 
 from support.browser import Browser
 from support.operator_cluster import CRD, Api, control_plane, eventually, kill_api_server
@@ -101,7 +102,11 @@ def plane(window: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def api(plane: Path) -> Api:
     def served() -> Api | None:
         found = Api(plane, NAMESPACE)
-        return found if found._client.resources.search(kind="InferenceModel") else None
+        try:
+            found.list("InferenceModel")
+        except (NotFoundError, ResourceNotFoundError):
+            return None  # the API server lists a new kind a moment before it serves its objects
+        return found
 
     return eventually("the kind is served", served)
 

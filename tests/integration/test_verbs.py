@@ -194,7 +194,8 @@ def test_a_restart_replaces_the_pods_of_the_same_spec(
         lambda: [pod for pod in alive(kubelet) if revision_of(pod) != revision_of(served)],
     )[0]
     assert image_of(new) == image_of(served)
-    assert api.condition("iris") == ("True", "ServingPreviousRevision")
+    former = ("True", "ServingPreviousRevision")
+    eventually("the former serves", lambda: api.condition("iris") == former)
     kubelet.run(new)
     assert moorage(api, "wait", "--timeout", "20")[0] == 0
     eventually("one pod", lambda: len(alive(kubelet)) == 1)
