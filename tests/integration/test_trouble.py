@@ -223,10 +223,10 @@ def reinstalled(api: Api) -> Iterator[None]:
 
 
 def wait_garbage_collector(api: Api) -> None:
-    """Wait until the garbage collector has seen all models, of which it lost sight with a watch.
+    """Wait until the garbage collector has seen all models, after its watch was interrupted.
 
-    It never collects the children of a model that came and went with its kind in the meantime.
-    Only a collector that sees a model completes a deletion that waits for its children.
+    It never deletes the children of a model that it has not seen before the kind was removed.
+    Only a collector that sees a model completes its deletion in the foreground.
     """
     api.apply(model("seen"))
     api.of("InferenceModel").delete(

@@ -63,7 +63,7 @@ Stop = asyncio.Future[signal.Signals | DeviceLost]
 NAME: Final = "moorage"
 # Interval at which changed secret files are reloaded.
 REFRESH_SECONDS: Final = 2.0
-# The ports stay open this many times the drain's seconds longer while clients still connect.
+# How much longer the ports may stay open while clients still connect, in multiples of the delay.
 _LONGER_DRAINS: Final = 2
 
 

@@ -3,7 +3,7 @@
     signal -> not ready -> (this) -> ports closed -> running requests finish
 
 A node or load balancer that is slow to follow still opens connections to a server that is about
-to close its ports, and would see them refused. So the ports stay open until clients stop coming.
+to close its ports; they would be refused. So the ports stay open until clients stop connecting.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ _QUIET_STEPS: Final = 5
 async def until_clients_leave(
     arrivals: Callable[[], int], least_seconds: float, most_seconds: float
 ) -> None:
-    """Wait for the time given, and on while clients still connect at short intervals.
+    """Wait for the given time, and then until no client has connected for half a second.
 
-    The time is counted in short sleeps: while the machine stands still, the nodes' routes do not
-    change either, so that the pause must not count.
+    The time is counted in short sleeps. If the whole machine is paused, its routes do not change
+    either, so a pause must not count.
 
     Args:
         arrivals: The number of connections that clients have opened so far.
         least_seconds: The time to wait if nobody connects.
-        most_seconds: The wait ends then even if clients still connect.
+        most_seconds: The longest wait, even if clients still connect.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + most_seconds

@@ -10,7 +10,7 @@ class Clock:
 
     Args:
         arrivals: When clients connect, in seconds from the start.
-        stall: The time at which the machine stands still, and for how long.
+        stall: When the machine is paused, and for how many seconds.
     """
 
     def __init__(self, arrivals=(), stall=(0.0, 0.0)):
@@ -70,11 +70,11 @@ def test_a_probe_every_second_does_not_keep_the_ports_open(waited):
     assert waited(Clock(times(0.3, 60.0, 1.0))) == 5.0
 
 
-def test_the_time_in_which_the_machine_stands_still_does_not_count(waited):
+def test_a_pause_of_the_machine_does_not_count(waited):
     assert waited(Clock(stall=(1.0, 6.0))) == 11.0
 
 
-def test_a_long_stall_ends_at_the_longest_time(waited):
+def test_a_long_pause_ends_at_the_longest_time(waited):
     assert waited(Clock(stall=(1.05, 60.0))) == 61.1
 
 
